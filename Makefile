@@ -1,0 +1,56 @@
+# Two commands matter: `make demo` and `make test`. Each sets up what it needs, in .venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test setup lint types imports check test-newest bench lock clean help
+
+help:           ## what can be made
+	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
+
+demo: $(VENV)/.demo  ## run the mechanism on a moving crowd and draw what came out
+	$(BIN)/python examples/moving_crowd.py
+
+test: $(VENV)/.dev   ## every test, on all cores
+	$(BIN)/python -m pytest -n auto
+
+setup: $(VENV)/.dev  ## everything a developer needs
+
+lint: $(VENV)/.dev   ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## mypy, strict
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev  ## the wall between data and publication
+	$(BIN)/lint-imports
+
+check: test lint types imports  ## all that CI asks
+
+test-newest: ## the tests once more, on the newest Python that can be found
+	$(MAKE) test VENV=.venv-newest PYTHON="$$(sh tools/newest-python)"
+
+bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks
+	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/cost.py
+	$(BIN)/python benchmarks/theorem.py
+
+lock: $(VENV)/.dev   ## pin what is installed now as what everybody installs
+	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
+
+clean:  ## forget every environment and cache
+	rm -rf .venv .venv-newest .hypothesis .ruff_cache .mypy_cache .import_linter_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Headwater needs Python 3.11 or newer; this is $$($(PYTHON) --version). Say which with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@$(PIP) -e '.[demo]' && touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up $(VENV) with the developer's tools (once, about a minute) ..."
+	@$(PIP) -e '.[dev]' && touch $@

@@ -1,0 +1,89 @@
+"""One file format for states and releases: a banner, a header, arrays, a checksum. Written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_TYPES = {"<i8", "<u8", "<f8", "|u1"}
+_DIGEST = 32
+
+
+class FileRefusedError(ValueError):
+    """A file that is not what it should be: cut short, altered, of another kind or of a newer version."""
+
+
+def write(
+    path: str | os.PathLike[str], banner: str, header: Mapping[str, object], arrays: Arrays, *, mode: int
+) -> None:
+    """Write a file atomically: a reader sees the old one or the new one, never a half.
+
+    ``mode`` is the file's permission from the moment it exists.
+    """
+    path = Path(path)
+    plain = {name: np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")) for name, a in arrays.items()}
+    layout = [[name, a.dtype.str, list(a.shape)] for name, a in plain.items()]
+    lines = f"{banner}\n{json.dumps({**header, 'arrays': layout})}\n".encode()
+    digest = hashlib.sha256(lines)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(lines)
+            for array in plain.values():
+                file.write(array.data.cast("B") if array.size else b"")
+                digest.update(array.data.cast("B") if array.size else b"")
+            file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def read(path: str | os.PathLike[str], banner: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The header and the arrays of a file that `write` wrote under this banner."""
+    data = Path(path).read_bytes()
+    start = banner.encode() + b"\n"
+    if not data.startswith(start):
+        kind = banner.split(":")[0]
+        raise FileRefusedError(f"{path}: this is not a {kind} file (or one of a newer version of Headwater)")
+    body, digest = data[:-_DIGEST], data[-_DIGEST:]
+    if hashlib.sha256(body).digest() != digest:
+        raise FileRefusedError(f"{path}: the checksum does not match: the file was cut short or altered")
+    line, _, content = body[len(start) :].partition(b"\n")
+    try:
+        header = json.loads(line)
+        arrays, offset = {}, 0
+        for name, kind, shape in header.pop("arrays"):
+            if kind not in _TYPES:
+                raise FileRefusedError(f"{path}: array {name!r} has a type that Headwater does not write")
+            count = int(np.prod(shape, dtype=object))
+            arrays[name] = np.frombuffer(content, dtype=kind, count=count, offset=offset).reshape(shape)
+            offset += arrays[name].nbytes
+    except FileRefusedError:
+        raise
+    except Exception as error:
+        raise FileRefusedError(f"{path}: the header cannot be read; Headwater did not write this file") from error
+    return header, arrays
+
+
+def _sync(folder: Path) -> None:
+    """Make a rename durable: the folder itself must reach the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

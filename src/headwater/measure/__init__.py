@@ -1,0 +1,1 @@
+"""Left of the wall: everything here has seen people's data."""

@@ -1,0 +1,73 @@
+"""Algorithm 1, letter by letter: slow, short, and the oracle that the fast engine is tested against.
+
+Every live cell owns an `InhomogeneousCounter`, and every counter takes a step, with fresh noise, at every time. That
+is ``O(εt)`` draws a point. Read it beside the paper; run `headwater.measure.paper` instead.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from headwater.measure.budget import cell_budget, level_at, level_start
+from headwater.measure.counters import HybridCounter, InhomogeneousCounter
+from headwater.measure.counters.sparse import THRESHOLD, SubCounter
+from headwater.measure.noise import Noise
+from headwater.partition import DEEPEST, Cells, Partition, Points
+from headwater.wall import Report
+
+
+class LiteralPaper:
+    """The paper's mechanism as written. See `headwater.measure.paper.PaperMechanism` for its guarantee."""
+
+    def __init__(
+        self,
+        dimension: int,
+        epsilon: float,
+        noise: Noise,
+        *,
+        constant: float = THRESHOLD,
+        sub: SubCounter = HybridCounter,
+    ) -> None:
+        self.partition, self.epsilon, self.t, self.depth = Partition(dimension), epsilon, 0, 0
+        self._counter = partial(
+            InhomogeneousCounter, epsilon=epsilon, constant=constant, sub=sub, noise=noise.stream()
+        )
+        self._cells: dict[tuple[int, int], InhomogeneousCounter] = {}  # A_θ for every θ = (depth, cell)
+        self._history: list[list[int]] = []  # d = 1 only: the cells of past points at every depth
+
+    def update(self, points: Points) -> None:
+        """Take the points one by one."""
+        for point in points:
+            at = [int(self.partition.cells(point[None], depth)[0]) for depth in range(DEEPEST + 1)]
+            self._step(at)
+
+    def _step(self, at: list[int]) -> None:
+        self.t += 1
+        r = min(level_at(self.t, self.epsilon), DEEPEST)
+        while self.depth < r:  # new binary partition, new subroutines
+            self.depth += 1
+            for cell in range(1 << self.depth):
+                self._cells[self.depth, cell] = self._new_counter(self.depth, cell)
+        for (depth, cell), counter in self._cells.items():  # perturbation
+            counter.add(int(at[depth] == cell))
+        if self.partition.dimension == 1:
+            self._history.append(at)
+
+    def _new_counter(self, depth: int, cell: int) -> InhomogeneousCounter:
+        d = self.partition.dimension
+        counter = self._counter(
+            start=depth if d >= 2 else 0,
+            budget=lambda level: cell_budget(depth, level, d, self.epsilon),
+        )
+        if d >= 2:
+            counter.skip_to(level_start(depth, self.epsilon) - 1)
+        for at in self._history:
+            counter.add(int(at[depth] == cell))
+        return counter
+
+    def report(self, depth: int, cells: Cells) -> Report:
+        """The noisy counts of these cells, at this time."""
+        counts = [self._cells[depth, int(cell)].count for cell in cells]
+        return Report(depth, cells, np.array(counts, dtype=np.int64))

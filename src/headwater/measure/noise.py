@@ -1,0 +1,239 @@
+"""Integer Laplace noise: exact, vectorised, and addressed.
+
+This is the only place where protecting randomness is drawn.
+
+Formal guarantees
+-----------------
+*Law.* ``Noise.laplace_at(σ, …)`` returns ``Z`` with ``P(Z = z) = (1−q)/(1+q) · q^|z|``, ``q = exp(−1/σ)``, for
+the exact real number that the float ``σ`` denotes. No floating-point arithmetic takes part in a draw: ``Z`` is the
+difference of two geometric variables, a geometric variable's binary digits are independent coins with known
+probabilities, and each coin compares random bits with the binary expansion of its probability, of which as many
+bits are computed as it takes to decide (`proofs/noise.md`).
+
+*Address.* Every draw has an address of 112 bits, and its random bits are AES-256 of that address under a secret key.
+The same key and address always give the same number, so noise can be looked at again but never drawn again for
+the same quantity: replaying, resuming or asking in another order changes nothing. Distinct addresses give independent
+draws, as far as AES cannot be told from a random function.
+
+*Entropy.* The key comes from the operating system. ``seed=`` replaces it for tests, and then protects nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import ArrayLike, NDArray
+
+Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
+
+_BLOCKS = 1 << 16  # an address leaves 16 bits free, which number its cipher blocks
+_UNIFORM_BLOCK = _BLOCKS - 1  # never reached by a Laplace draw, which needs at most 32 blocks
+_CHUNK = 1 << 14  # draws at a time: what they need stays in the processor's cache
+_HEAD = 16  # bits of a coin's first look; further bits are needed once in 65,536 coins
+
+
+class Noise:
+    """A keyed source of exact integer Laplace noise and of uniform bits.
+
+    Parameters
+    ----------
+    seed
+        For tests only: derives the key from a number that everybody can guess.
+    key
+        The 32 bytes of a source that was saved earlier. As secret as the data.
+
+    Examples
+    --------
+    >>> noise = Noise(seed=1)
+    >>> noise.laplace_at(2.0, hi=7, lo=[0, 1, 2]).tolist() == noise.laplace_at(2.0, hi=7, lo=[0, 1, 2]).tolist()
+    True
+    >>> noise.stream().laplace(25.0, size=3).shape
+    (3,)
+    """
+
+    def __init__(self, seed: int | None = None, *, key: bytes | None = None) -> None:
+        if key is None:
+            key = secrets.token_bytes(32) if seed is None else _key_of(seed)
+        if len(key) != 32:
+            raise ValueError(f"a noise key has 32 bytes, not {len(key)}")
+        self.key = key
+        self._encrypt = Cipher(algorithms.AES256(key), modes.ECB()).encryptor().update  # noqa: S305
+        # ECB is right here: every block is a distinct address, so this evaluates a keyed random function.
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (self.key,)
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        """The integer Laplace draws of scale ``scale`` that live at the addresses ``(hi, lo)``.
+
+        ``hi`` has 64 bits, ``lo`` 48; they are broadcast against each other.
+        """
+        his, los = _addresses(hi, lo)
+        law = _law(float(scale))
+        out = np.empty(his.shape, dtype=np.int64)
+        heads = np.repeat(law.heads.reshape(-1, 1, 8), min(len(his), _CHUNK), axis=1)
+        for start in range(0, len(his), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            out[part] = self._laplace(law, heads, his[part], los[part])
+        return out
+
+    def uniform_at(self, hi: ArrayLike, lo: ArrayLike) -> Words:
+        """128 uniform bits at each address, as rows of two words, the more significant first.
+
+        They are independent of the Laplace draw at the same address.
+        """
+        his, los = _addresses(hi, lo)
+        words: Words = self._blocks(his, los, range(_UNIFORM_BLOCK, _BLOCKS))[0]
+        return words
+
+    def further_word(self, hi: int, lo: int, label: int, index: int) -> int:
+        """The ``index``-th of endlessly many 64-bit words behind an address, for ties that need more bits."""
+        message = b"".join(part.to_bytes(8, "little") for part in (hi, lo, label, index))
+        return int.from_bytes(hashlib.blake2b(message, digest_size=8, key=self.key).digest(), "little")
+
+    def stream(self, hi: int = 0, lo: int = 0, *, ahead: int = 64) -> NoiseStream:
+        """Draws one after the other, at the addresses ``(hi, lo)``, ``(hi, lo + 1)``, …"""
+        return NoiseStream(self, hi, lo, ahead)
+
+    def _blocks(self, hi: Words, lo: Words, numbers: range) -> Words:
+        """The cipher blocks of these numbers at each address, shape ``(len(numbers), n, 2)``."""
+        plain = np.empty((len(numbers), len(hi), 2), dtype="<u8")
+        plain[:, :, 0] = hi
+        for row, number in zip(plain, numbers, strict=True):
+            np.add(lo << np.uint64(16), np.uint64(number), out=row[:, 1])
+        return np.frombuffer(self._encrypt(plain.data.cast("B")), dtype="<u8").reshape(plain.shape)
+
+    def _laplace(self, law: _Law, heads: NDArray[np.uint16], hi: Words, lo: Words) -> Integers:
+        """One chunk of draws. A block holds 8 words of 16 bits, for 8 coins: one byte of binary digits."""
+        n = len(hi)
+        words = self._blocks(hi, lo, range(law.blocks)).view("<u2")
+        heads = heads[:, :n]
+        lanes = np.zeros((n, 16), dtype=np.uint8)
+        lanes[:, : law.blocks] = np.packbits((words < heads).reshape(-1), bitorder="little").reshape(-1, n).T
+        value = law.difference(*lanes.view("<i8").T)
+        for position in np.flatnonzero((words == heads).reshape(-1)):
+            block, row, column = np.unravel_index(position, words.shape)
+            second, coin = divmod(int(8 * block + column), law.coins)
+            if second < 2 and coin <= law.digits:  # beyond lies padding
+                sign = -1 if second else 1
+                value[row] += sign * self._settle(law, int(hi[row]), int(lo[row]), sign, coin)
+        return value
+
+    def _settle(self, law: _Law, hi: int, lo: int, sign: int, coin: int) -> int:
+        """What a coin adds to its geometric variable once its first bits have tied with its probability."""
+        label = 4 * coin + 1 + sign
+        if coin < law.digits:
+            return 1 << coin if self._is_heads(law, hi, lo, label, coin) else 0
+        # The last coin says that the geometric variable is beyond all its digits; from there it starts anew.
+        laps = 0
+        while self._is_heads(law, hi, lo, label + (laps << 16), coin, tied=laps == 0):
+            laps += 1
+        return laps << law.digits
+
+    def _is_heads(self, law: _Law, hi: int, lo: int, label: int, coin: int, *, tied: bool = True) -> bool:
+        """Compare random bits with a coin's probability, 64 at a time, until they differ."""
+        skip, index = (_HEAD, 0) if tied else (0, 0)
+        while True:
+            word = self.further_word(hi, lo, label, index)
+            digit = law.bits(coin, skip + 64 * (index + 1)) & (2**64 - 1)
+            if word != digit:
+                return word < digit
+            index += 1
+
+
+class NoiseStream:
+    """Sequential draws from one `Noise`, each used once and in order.
+
+    Draws of one scale are made ``ahead`` at a time; which values a stream gives depends on the calls made of it
+    and on nothing else.
+    """
+
+    def __init__(self, noise: Noise, hi: int, lo: int, ahead: int) -> None:
+        self._noise, self._hi, self._next, self._ahead = noise, hi, lo, ahead
+        self._ready: dict[float, list[int]] = {}
+
+    def laplace(self, scale: float, size: int) -> Integers:
+        """``size`` fresh draws of scale ``scale``."""
+        lo = np.arange(self._next, self._next + size, dtype=np.uint64)
+        self._next += size
+        return self._noise.laplace_at(scale, self._hi, lo)
+
+    def draw(self, scale: float) -> int:
+        """One fresh draw of scale ``scale``."""
+        ready = self._ready.setdefault(scale, [])
+        if not ready:
+            ready.extend(self.laplace(scale, self._ahead)[::-1].tolist())
+        return ready.pop()
+
+
+class _Law:
+    """The coins of one geometric variable of ratio ``q = exp(−1/σ)``.
+
+    Digit ``i`` is 1 with odds ``q^(2^i)``, for ``i < digits``; one more coin, of probability ``q^(2^digits)``, says
+    whether the variable is at least ``2^digits``. ``digits`` is as small as makes that last coin rarer than
+    ``2^−16``, so that it shows only among the ties.
+    """
+
+    def __init__(self, scale: float) -> None:
+        if not (math.isfinite(scale) and scale > 0):
+            raise ValueError(f"the scale of noise must be positive and finite, not {scale!r}")
+        if scale > 2.0**50:
+            raise ValueError(f"the scale of noise must be at most 2^50, not {scale!r}")
+        self.rate = 1 / Fraction(scale)
+        self.digits = 0
+        while (1 << self.digits) * self.rate < 12:  # e^−12 < 2^−16
+            self.digits += 1
+        # Two geometric variables' coins side by side: in one machine word if they fit, else in one word each.
+        self.coins = self.digits + 1 if self.digits < 32 else 64
+        heads = np.zeros(2 * self.coins + -2 * self.coins % 8, dtype=np.uint16)
+        for coin in range(self.digits):
+            heads[[coin, self.coins + coin]] = self.bits(coin, _HEAD)
+        self.heads = heads
+        self.blocks = len(heads) // 8
+
+    def difference(self, low: Integers, high: Integers) -> Integers:
+        """First geometric variable less the second, out of the packed digits of both."""
+        mask = np.int64((1 << self.digits) - 1)
+        return (low & mask) - (high if self.coins == 64 else low >> np.int64(self.coins) & mask)
+
+    def bits(self, coin: int, count: int) -> int:
+        """The first ``count`` bits after the point of the coin's probability, exactly."""
+        exponent = self.rate * (1 << coin)
+        precision = 20 + count // 3
+        while True:
+            context = Context(prec=precision, Emin=MIN_EMIN, Emax=MAX_EMAX)
+            power = context.exp(context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
+            chance = power if coin == self.digits else context.divide(power, context.add(power, Decimal(1)))
+            scaled = Fraction(chance) * (1 << count)
+            # Rounding the exponent and the four operations moves the result by less than this, relatively.
+            slack = scaled * (exponent + 10) / 10 ** (precision - 1)
+            below, above = int(scaled - slack), int(scaled + slack)  # both are positive
+            if below == above:
+                return below
+            precision *= 2
+
+
+@lru_cache(maxsize=4096)
+def _law(scale: float) -> _Law:
+    return _Law(scale)
+
+
+def _addresses(hi: ArrayLike, lo: ArrayLike) -> tuple[Words, Words]:
+    his, los = np.broadcast_arrays(np.asarray(hi, np.uint64), np.asarray(lo, np.uint64))
+    return np.atleast_1d(his), np.atleast_1d(los)
+
+
+def _key_of(seed: int) -> bytes:
+    return hashlib.sha256(b"headwater test seed %d" % seed).digest()
+
+
+def _restore(key: bytes) -> Noise:
+    return Noise(key=key)

@@ -1,0 +1,229 @@
+"""Algorithm 1, fast: the paper's mechanism at a cost that does not grow with the number of cells.
+
+Three observations turn the literal algorithm into this one without changing its law.
+
+1. *Noise has an address.* The noise of cell θ, level ``r`` and segment ``i`` is a function of the key and of
+   ``(θ, r, i)``, so it need not be drawn until somebody looks at θ, and looking twice gives the same number.
+2. *Levels that ended need only their totals.* What Algorithm 2 said during a level is forgotten when it ends.
+3. *Between two arrivals nothing changes*, so the moment at which a segment is sealed can be drawn as one number
+   (`headwater.measure.waiting`), and for almost every cell that number says at once that it was not.
+
+So an update writes down which cell the point is in, and all the work is done for the cells that a release asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.measure.budget import Ledger, Spend, cell_budget, level_at, level_start, scale_for
+from headwater.measure.counters import HybridCounter, SparseCounter
+from headwater.measure.counters.sparse import THRESHOLD, SubCounter, segment_threshold
+from headwater.measure.noise import Noise
+from headwater.measure.waiting import Segment, as_float, chance_above
+from headwater.partition import DEEPEST, Cells, Partition, Points
+from headwater.wall import Report
+
+Integers = NDArray[np.int64]
+
+_LEVEL_TOTAL, _THRESHOLD, _WAIT, _SUB = range(4)  # what a draw is for
+
+
+def _address(purpose: int, level: int, index: int = 0) -> int:
+    """The lower half of a draw's address; the upper half names the cell."""
+    return purpose << 45 | level << 38 | index
+
+
+class PaperMechanism:
+    """The paper's mechanism (Algorithms 1 to 3).
+
+    Formal guarantees
+    -----------------
+    For any stream in ``[0,1]^d``, chosen adaptively or not, all reports at all times together are ε-differentially
+    private for replacing one point: `ledger` lists what that point can move and adds up to at most ε
+    (`proofs/paper.md`). The reports have the same joint law as those of `headwater.measure.literal.LiteralPaper`.
+    """
+
+    name = "paper"
+
+    def __init__(
+        self,
+        dimension: int,
+        epsilon: float,
+        noise: Noise,
+        *,
+        constant: float = THRESHOLD,
+        sub: SubCounter = HybridCounter,
+    ) -> None:
+        self.partition, self.epsilon, self.noise = Partition(dimension), epsilon, noise
+        self.constant, self.sub = constant, sub
+        self.t = 0
+        self._past: list[_Level] = []
+        self._now = _Level(level_at(1, epsilon), self._resolution(level_at(1, epsilon)))
+
+    @property
+    def depth(self) -> int:
+        """How deep the partition is at this time: the largest ``r`` with ``t_r ≤ t``."""
+        return min(max(level_at(self.t, self.epsilon), 0), DEEPEST)
+
+    def _resolution(self, level: int) -> int:
+        """The depth to which a point of this level must be known: for ``d = 1`` every deeper cell will count it."""
+        if level < 0:
+            return 0
+        return min(level, DEEPEST) if self.partition.dimension >= 2 else DEEPEST
+
+    def _budget(self, depth: int, level: int) -> float:
+        return cell_budget(depth, level, self.partition.dimension, self.epsilon)
+
+    def update(self, points: Points) -> None:
+        """Take the points in the order of their rows."""
+        while len(points):
+            level = level_at(self.t + 1, self.epsilon)
+            if level != self._now.level:
+                self._past.append(self._now.closed())
+                self._now = _Level(level, self._resolution(level))
+            take = min(level_start(level + 1, self.epsilon) - 1 - self.t, len(points))
+            if self._now.depth:  # no cell ever counts a point of a level without one
+                self._now.append(self.partition.cells(points[:take], self._now.depth))
+            self.t += take
+            points = points[take:]
+
+    def report(self, depth: int, cells: Cells) -> Report:
+        """The noisy counts ``N_θ`` of these cells of one depth, at this time. Reporting changes nothing."""
+        names = np.uint64(1 << depth) | cells
+        counts = self._sealed(depth, cells, names)
+        first = depth if self.partition.dimension >= 2 else 0
+        for past in self._past:
+            if past.level >= first:
+                scale = scale_for(self._budget(depth, past.level) / 2)
+                counts += past.count(depth, cells)
+                counts += self.noise.laplace_at(scale, names, _address(_LEVEL_TOTAL, past.level))
+        return Report(depth, cells, counts)
+
+    def _sealed(self, depth: int, cells: Cells, names: Cells) -> Integers:
+        """What Algorithm 2 says in each cell about the level that is not over."""
+        counts = np.zeros(len(cells), dtype=np.int64)
+        level, steps = self._now.level, self._now.steps
+        if not steps:
+            return counts
+        epsilon = self._budget(depth, level) / 2
+        scale = scale_for(epsilon / 2)
+        horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
+        base = segment_threshold(horizon, epsilon, self.constant)
+        # A cell's chance of a first seal so far is at most `steps` times its chance with all its points there.
+        margins = base + self.noise.laplace_at(scale, names, _address(_THRESHOLD, level))
+        chance = chance_above(margins - self._now.count(depth, cells), scale)
+        v = as_float(self.noise.uniform_at(names, _address(_WAIT, level)))
+        for index in np.flatnonzero(v <= 1.001 * steps * chance):
+            arrivals = self._now.arrivals(depth, int(cells[index]))
+            counts[index] = self._walk(int(names[index]), arrivals, epsilon, scale, base)
+        return counts
+
+    def _walk(self, name: int, arrivals: Integers, epsilon: float, scale: float, base: int) -> int:
+        """Seal one cell's segments one after the other; the private count of what they held."""
+        level, noise = self._now.level, self.noise
+        sub = self.sub(epsilon=epsilon / 2, noise=noise.stream(name, _address(_SUB, level), ahead=8))
+        begin = segment = 0
+        while True:
+            wait = name, _address(_WAIT, level, segment), 1 << 32
+            margin = base + int(noise.laplace_at(scale, name, _address(_THRESHOLD, level, segment))[0])
+            open_segment = Segment(margin, scale, begin, self._now.steps, arrivals[arrivals > begin])
+            sealed = open_segment.sealed_at(noise.uniform_at(*wait[:2])[0], partial(noise.further_word, *wait))
+            if sealed is None:
+                return sub.count
+            begin, held = sealed
+            sub.add(held)
+            segment += 1
+
+    def ledger(self, level: int) -> Ledger:
+        """Every draw that one point arriving during this level can move, now or later, on its two paths."""
+        d = self.partition.dimension
+        horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
+        spends: list[Spend] = []
+        for depth in range(1, (min(level, DEEPEST) if d >= 2 else DEEPEST) + 1):
+            budget = self._budget(depth, level)
+            spends.append(Spend(f"level total, depth {depth}", scale_for(budget / 2), touches=2))
+            if depth <= level:  # a cell that is born later never runs Algorithm 2 on this level
+                sparse = SparseCounter(
+                    horizon,
+                    epsilon=budget / 2,
+                    constant=self.constant,
+                    sub=self.sub,
+                    noise=Noise(seed=0).stream(ahead=1),  # nothing is measured with it
+                )
+                for spend in sparse.budget():
+                    what = f"{spend.what}, depth {depth}"
+                    spends.append(replace(spend, what=what, touches=2 * spend.touches))
+        return Ledger(spends)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything that is needed to go on, but for the key: as secret as the data."""
+        levels = [*self._past, self._now]
+        arrays = {f"{name}{i}": array for i, lev in enumerate(levels) for name, array in lev.arrays().items()}
+        return {"t": self.t, "levels": [[lev.level, lev.depth] for lev in levels]}, arrays
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a `state`."""
+        self.t = header["t"]
+        *past, now = [
+            _Level(level, depth, arrays[f"cells{i}"], arrays.get(f"ends{i}"))
+            for i, (level, depth) in enumerate(header["levels"])
+        ]
+        self._past, self._now = past, now
+
+
+class _Level:
+    """The points of one level, as cells of one depth: in order of arrival while it lasts, sorted when it is over."""
+
+    def __init__(
+        self, level: int, depth: int, cells: NDArray[np.uint64] | None = None, ends: Integers | None = None
+    ) -> None:
+        self.level, self.depth = level, depth
+        self._cells = np.empty(0, dtype=np.uint64) if cells is None else cells
+        self.steps = len(self._cells)
+        self._ends = ends  # of a closed level: how many points lie in the distinct cells before each
+        self._sorted: tuple[Cells, Integers] | None = None
+
+    def append(self, cells: Cells) -> None:
+        if self.steps + len(cells) > len(self._cells):
+            self._cells = np.resize(self._cells, max(2 * self.steps, self.steps + len(cells), 64))
+        self._cells[self.steps : self.steps + len(cells)] = cells
+        self.steps += len(cells)
+        self._sorted = None
+
+    def closed(self) -> _Level:
+        """The same points without their order: distinct cells and how many points they hold."""
+        cells, counts = np.unique(self._cells[: self.steps], return_counts=True)
+        return _Level(self.level, self.depth, cells, np.concatenate([[0], np.cumsum(counts)]))
+
+    def count(self, depth: int, cells: Cells) -> Integers:
+        """How many points of this level lie in each of these cells."""
+        lower, upper = self._span(depth, cells)
+        if self._ends is None:
+            return upper - lower
+        result: Integers = self._ends[upper] - self._ends[lower]
+        return result
+
+    def arrivals(self, depth: int, cell: int) -> Integers:
+        """The steps of this level, from 1, at which points arrived in a cell. The level must be open."""
+        (lower,), (upper,) = self._span(depth, np.array([cell], dtype=np.uint64))
+        assert self._sorted is not None  # noqa: S101 - _span has just sorted
+        return np.sort(self._sorted[1][lower:upper]) + 1
+
+    def _span(self, depth: int, cells: Cells) -> tuple[Integers, Integers]:
+        """Where the cells that make up each of these begin and end, among the sorted ones."""
+        if self._ends is None and self._sorted is None:
+            order = np.argsort(self._cells[: self.steps], kind="stable")
+            self._sorted = self._cells[order], order
+        cells_here = self._cells if self._sorted is None else self._sorted[0]
+        shift = np.uint64(self.depth - depth)
+        lower, upper = (np.searchsorted(cells_here, edge << shift) for edge in (cells, cells + np.uint64(1)))
+        return lower, upper
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        cells = self._cells[: self.steps] if self._ends is None else self._cells
+        return {"cells": cells} if self._ends is None else {"cells": cells, "ends": self._ends}

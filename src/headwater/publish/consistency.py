@@ -1,0 +1,76 @@
+"""Algorithm 4: noisy counts become non-negative whole counts that add up.
+
+Formal guarantees
+-----------------
+Post-processing: this module reads noisy counts and public randomness only, so it costs no privacy. For a parent
+that holds ``m`` and children whose noisy counts, negatives set to zero, are ``n_0`` and ``n_1``, it returns whole
+numbers ``m_0, m_1 ≥ 0`` with ``m_0 + m_1 = m`` and ``(m_0 − n_0)(m_1 − n_1) ≥ 0``: both children move the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import Cells
+from headwater.wall import Report
+
+Counts = NDArray[np.int64]
+Strategy = Callable[[Counts, Counts, Counts, Counts], Counts]
+
+
+def halving(parent: Counts, left: Counts, right: Counts, odd: Counts) -> Counts:
+    """Share what is missing or left over equally; ``odd`` (0 or 1) is what the left child gets of an odd unit."""
+    gap = parent - left - right
+    missing = np.maximum(gap, 0)
+    excess = np.maximum(-gap, 0)
+    taken = np.minimum((excess + odd) // 2, left)
+    taken = np.maximum(taken, excess - right)  # what the right child cannot give, the left one gives
+    result: Counts = left + (missing + odd) // 2 - taken
+    return result
+
+
+def proportional(parent: Counts, left: Counts, right: Counts, odd: Counts) -> Counts:
+    """Scale both children by the same factor; two zeros share equally."""
+    total = left + right
+    shared = np.floor(parent * (left / np.maximum(total, 1)) + 0.5).astype(np.int64)
+    # Rounding may step over a child's own count; these bounds are what "both move the same way" allows.
+    grows = parent >= total
+    low = np.where(grows, left, parent - np.minimum(right, parent))
+    high = np.where(grows, parent - right, np.minimum(left, parent))
+    return np.where(total == 0, (parent + odd) // 2, np.clip(shared, low, high))
+
+
+STRATEGIES: dict[str, Strategy] = {"halving": halving, "proportional": proportional}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Consistent counts of the cells of one depth. Cells that hold nothing are left out."""
+
+    depth: int
+    cells: Cells
+    counts: Counts
+
+    @staticmethod
+    def root(t: int) -> Layer:
+        """The whole cube, which holds ``t`` points: public, no noise."""
+        held = [t] if t else []
+        return Layer(0, np.zeros(len(held), dtype=np.uint64), np.array(held, dtype=np.int64))
+
+    def children(self) -> Cells:
+        """The cells of the next depth that can hold anything: left and right child of every cell, in order."""
+        first = self.cells << np.uint64(1)
+        return np.stack([first, first | np.uint64(1)], axis=1).reshape(-1)
+
+    def refine(self, report: Report, strategy: Strategy, rng: np.random.Generator) -> Layer:
+        """The next depth, out of a report on `children`."""
+        noisy = np.maximum(report.counts, 0).reshape(-1, 2)
+        odd = rng.integers(0, 2, size=len(noisy))
+        left = strategy(self.counts, noisy[:, 0], noisy[:, 1], odd)
+        counts = np.stack([left, self.counts - left], axis=1).reshape(-1)
+        held = counts > 0
+        return Layer(report.depth, report.cells[held], counts[held])

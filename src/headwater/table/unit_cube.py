@@ -1,0 +1,72 @@
+"""The schema of arrays that already lie in ``[0,1]^d``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import Partition
+
+
+@dataclass(frozen=True)
+class UnitCube:
+    """Points of ``[0,1]^d``, as rows of numbers."""
+
+    dimension: int
+
+    def __post_init__(self) -> None:
+        Partition(self.dimension)  # which refuses what is no dimension
+
+    def encode(self, points: object) -> NDArray[np.float64]:
+        """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong."""
+        return check_points(points, self.dimension)
+
+
+def unit_cube(dimension: int) -> UnitCube:
+    """The schema of arrays that already lie in ``[0,1]^d``.
+
+    >>> unit_cube(2).encode([0.25, 1.0])
+    array([[0.25, 1.  ]])
+    """
+    return UnitCube(dimension)
+
+
+def check_points(points: object, dimension: int) -> NDArray[np.float64]:
+    """Points as an array of shape ``(n, d)``, or an error that says what is wrong and where, but not the value.
+
+    One point is taken as well: a number when ``d = 1``, a row of ``d`` numbers otherwise.
+    """
+    if isinstance(points, np.ma.MaskedArray):
+        raise TypeError("points must not be a masked array: fill in or leave out the masked values first")
+    try:
+        array = np.asarray(points)
+    except ValueError:
+        raise ValueError("points must be a rectangular array: its rows have different lengths") from None
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"points must be real numbers, not {_kind(array)}")
+    shape = array.shape
+    if dimension == 1 and array.ndim < 2:
+        array = array.reshape(-1, 1)
+    elif array.ndim == 1:
+        array = array.reshape(0, dimension) if array.size == 0 else array.reshape(1, -1)
+    if array.ndim != 2 or array.shape[1] != dimension:
+        raise ValueError(f"points must have shape (n, {dimension}), not {shape}")
+    array = array.astype(np.float64, copy=False)
+    inside = (array >= 0) & (array <= 1)
+    if not inside.all():
+        row, axis = (int(i) for i in np.argwhere(~inside)[0])
+        value = array[row, axis]
+        kind = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "below 0" if value < 0 else "above 1"
+        raise ValueError(
+            f"row {row}, axis {axis}: the value is {kind}, but points must lie in [0, 1]; "
+            "nothing of this batch was counted"
+        )
+    return array
+
+
+def _kind(array: NDArray[np.generic]) -> str:
+    names = {"U": "strings", "S": "bytes", "b": "booleans", "c": "complex numbers", "O": "Python objects"}
+    names |= {"M": "dates", "m": "time spans", "V": "records", "T": "strings"}
+    return names.get(array.dtype.kind, str(array.dtype))
