@@ -13,6 +13,7 @@ At each depth every point of ``[0,1]^d`` belongs to exactly one cell: a cut belo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +51,14 @@ class Partition:
         """The cell of depth ``depth`` that holds each point."""
         d = self.dimension
         cells = np.zeros(len(points), dtype=np.uint64)
-        steps = -(-depth // d)  # how often the first axis is cut
-        last = np.uint64((1 << steps) - 1)
-        ticks = [np.minimum((points[:, axis] * 2.0**steps).astype(np.uint64), last) for axis in range(min(d, depth))]
-        for level in range(depth):
-            step, axis = divmod(level, d)
-            cells = cells << np.uint64(1) | (ticks[axis] >> np.uint64(steps - 1 - step)) & np.uint64(1)
+        for axis in range(min(d, depth)):
+            cuts = -(-(depth - axis) // d)  # of this axis; its last one is bit `lowest` of the cell
+            lowest = depth - 1 - axis - (cuts - 1) * d
+            ticks = (points[:, axis] * 2.0**cuts).astype(np.uint64)
+            np.minimum(ticks, np.uint64((1 << cuts) - 1), out=ticks)
+            for byte in range(0, cuts, 8):
+                spread = _spread(d)[(ticks >> np.uint64(byte)) & np.uint64(255)]
+                cells |= spread << np.uint64(lowest + byte * d)
         return cells
 
     def boxes(self, cells: Cells, depth: int) -> tuple[Points, Points]:
@@ -71,3 +74,10 @@ class Partition:
     def diameter(self, depth: int) -> float:
         """The ℓ∞ diameter of a cell of this depth: ``2^−⌊depth/d⌋``."""
         return 2.0 ** -(depth // self.dimension)
+
+
+@lru_cache
+def _spread(d: int) -> Cells:
+    """For every byte, the word whose bit ``i·d`` is the byte's bit ``i``."""
+    table = [sum(1 << i * d for i in range(8) if byte >> i & 1 and i * d < 64) for byte in range(256)]
+    return np.array(table, dtype=np.uint64)

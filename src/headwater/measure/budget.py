@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 
 
 @dataclass(frozen=True)
@@ -65,21 +66,21 @@ class Ledger(tuple[Spend, ...]):
 
 def check_epsilon(epsilon: float) -> float:
     """The budget as a float, refused unless it is a positive finite number."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real):
         raise TypeError(f"epsilon must be a number, not {type(epsilon).__name__}")
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be positive and finite, not {epsilon!r}")
     return float(epsilon)
 
 
-def scale_for(cost: float) -> float:
-    """The smallest noise scale whose exact cost, for a shift of one, is at most ``cost``.
+def scale_for(cost: float | Fraction) -> float:
+    """A noise scale, as small as a float can be, whose exact cost for a shift of one is at most ``cost``.
 
-    >>> Spend("count", scale_for(0.1)).cost <= Fraction(0.1)
+    >>> Spend("count", scale_for(Fraction(1, 3))).cost <= Fraction(1, 3)
     True
     """
-    scale = 1 / cost
-    while scale * Fraction(cost) < 1:
+    scale = float(1 / cost)
+    while Fraction(scale) * Fraction(cost) < 1:
         scale = math.nextafter(scale, math.inf)
     return scale
 

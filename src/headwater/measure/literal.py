@@ -31,19 +31,16 @@ class LiteralPaper:
         sub: SubCounter = HybridCounter,
     ) -> None:
         self.partition, self.epsilon, self.t, self.depth = Partition(dimension), epsilon, 0, 0
-        self._counter = partial(
-            InhomogeneousCounter, epsilon=epsilon, constant=constant, sub=sub, noise=noise.stream()
-        )
+        self._counter = partial(InhomogeneousCounter, epsilon=epsilon, constant=constant, sub=sub, noise=noise.stream())
         self._cells: dict[tuple[int, int], InhomogeneousCounter] = {}  # A_θ for every θ = (depth, cell)
-        self._history: list[list[int]] = []  # d = 1 only: the cells of past points at every depth
+        self._history: list[int] = []  # d = 1 only
 
     def update(self, points: Points) -> None:
         """Take the points one by one."""
-        for point in points:
-            at = [int(self.partition.cells(point[None], depth)[0]) for depth in range(DEEPEST + 1)]
-            self._step(at)
+        for point in self.partition.cells(points, DEEPEST).tolist():
+            self._step(point)
 
-    def _step(self, at: list[int]) -> None:
+    def _step(self, point: int) -> None:
         self.t += 1
         r = min(level_at(self.t, self.epsilon), DEEPEST)
         while self.depth < r:  # new binary partition, new subroutines
@@ -51,9 +48,9 @@ class LiteralPaper:
             for cell in range(1 << self.depth):
                 self._cells[self.depth, cell] = self._new_counter(self.depth, cell)
         for (depth, cell), counter in self._cells.items():  # perturbation
-            counter.add(int(at[depth] == cell))
+            counter.add(_is_in(point, depth, cell))
         if self.partition.dimension == 1:
-            self._history.append(at)
+            self._history.append(point)
 
     def _new_counter(self, depth: int, cell: int) -> InhomogeneousCounter:
         d = self.partition.dimension
@@ -63,11 +60,16 @@ class LiteralPaper:
         )
         if d >= 2:
             counter.skip_to(level_start(depth, self.epsilon) - 1)
-        for at in self._history:
-            counter.add(int(at[depth] == cell))
+        for point in self._history:
+            counter.add(_is_in(point, depth, cell))
         return counter
 
     def report(self, depth: int, cells: Cells) -> Report:
         """The noisy counts of these cells, at this time."""
         counts = [self._cells[depth, int(cell)].count for cell in cells]
         return Report(depth, cells, np.array(counts, dtype=np.int64))
+
+
+def _is_in(point: int, depth: int, cell: int) -> int:
+    """Whether a point, named by its deepest cell, lies in a cell of this depth."""
+    return int(point >> (DEEPEST - depth) == cell)

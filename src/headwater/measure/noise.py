@@ -13,7 +13,7 @@ bits are computed as it takes to decide (`proofs/noise.md`).
 *Address.* Every draw has an address of 112 bits, and its random bits are AES-256 of that address under a secret key.
 The same key and address always give the same number, so noise can be looked at again but never drawn again for
 the same quantity: replaying, resuming or asking in another order changes nothing. Distinct addresses give independent
-draws, as far as AES cannot be told from a random function.
+draws, as far as AES (and BLAKE2b, which breaks ties) under that key cannot be told from a random function.
 
 *Entropy.* The key comes from the operating system. ``seed=`` replaces it for tests, and then protects nobody.
 """
@@ -109,7 +109,7 @@ class Noise:
         plain[:, :, 0] = hi
         for row, number in zip(plain, numbers, strict=True):
             np.add(lo << np.uint64(16), np.uint64(number), out=row[:, 1])
-        return np.frombuffer(self._encrypt(plain.data.cast("B")), dtype="<u8").reshape(plain.shape)
+        return np.frombuffer(self._encrypt(plain.reshape(-1).view(np.uint8).data), dtype="<u8").reshape(plain.shape)
 
     def _laplace(self, law: _Law, heads: NDArray[np.uint16], hi: Words, lo: Words) -> Integers:
         """One chunk of draws. A block holds 8 words of 16 bits, for 8 coins: one byte of binary digits."""
@@ -162,6 +162,8 @@ class NoiseStream:
 
     def laplace(self, scale: float, size: int) -> Integers:
         """``size`` fresh draws of scale ``scale``."""
+        if size < 0:  # it would turn the stream back
+            raise ValueError(f"cannot draw {size} values")
         lo = np.arange(self._next, self._next + size, dtype=np.uint64)
         self._next += size
         return self._noise.laplace_at(scale, self._hi, lo)
@@ -207,6 +209,8 @@ class _Law:
     def bits(self, coin: int, count: int) -> int:
         """The first ``count`` bits after the point of the coin's probability, exactly."""
         exponent = self.rate * (1 << coin)
+        if exponent > count:  # then the probability is below e^−count, and so are all these bits
+            return 0
         precision = 20 + count // 3
         while True:
             context = Context(prec=precision, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -227,7 +231,10 @@ def _law(scale: float) -> _Law:
 
 
 def _addresses(hi: ArrayLike, lo: ArrayLike) -> tuple[Words, Words]:
-    his, los = np.broadcast_arrays(np.asarray(hi, np.uint64), np.asarray(lo, np.uint64))
+    his, los = np.asarray(hi, np.uint64), np.asarray(lo, np.uint64)
+    if los.size and los.max() >> np.uint64(48):  # the bits beyond would be lost, and two addresses share one draw
+        raise ValueError("the lower part of an address must be below 2^48 and not negative")
+    his, los = np.broadcast_arrays(his, los)
     return np.atleast_1d(his), np.atleast_1d(los)
 
 

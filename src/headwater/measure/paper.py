@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from headwater.measure.budget import Ledger, Spend, cell_budget, level_at, level_start, scale_for
 from headwater.measure.counters import HybridCounter, SparseCounter
@@ -33,9 +34,9 @@ Integers = NDArray[np.int64]
 _LEVEL_TOTAL, _THRESHOLD, _WAIT, _SUB = range(4)  # what a draw is for
 
 
-def _address(purpose: int, level: int, index: int = 0) -> int:
+def _address(purpose: int, level: int, index: ArrayLike = 0) -> NDArray[np.uint64]:
     """The lower half of a draw's address; the upper half names the cell."""
-    return purpose << 45 | level << 38 | index
+    return np.uint64(purpose << 45 | level << 38) | np.asarray(index, np.uint64)
 
 
 class PaperMechanism:
@@ -63,12 +64,18 @@ class PaperMechanism:
         self.constant, self.sub = constant, sub
         self.t = 0
         self._past: list[_Level] = []
-        self._now = _Level(level_at(1, epsilon), self._resolution(level_at(1, epsilon)))
+        self._open_level()
 
     @property
     def depth(self) -> int:
         """How deep the partition is at this time: the largest ``r`` with ``t_r ≤ t``."""
         return min(max(level_at(self.t, self.epsilon), 0), DEEPEST)
+
+    def _open_level(self) -> None:
+        """Start the level of the next point. It lasts until just before ``_end``."""
+        level = level_at(self.t + 1, self.epsilon)
+        self._now = _Level(level, self._resolution(level))
+        self._end = level_start(level + 1, self.epsilon)
 
     def _resolution(self, level: int) -> int:
         """The depth to which a point of this level must be known: for ``d = 1`` every deeper cell will count it."""
@@ -82,11 +89,10 @@ class PaperMechanism:
     def update(self, points: Points) -> None:
         """Take the points in the order of their rows."""
         while len(points):
-            level = level_at(self.t + 1, self.epsilon)
-            if level != self._now.level:
+            if self.t + 1 == self._end:
                 self._past.append(self._now.closed())
-                self._now = _Level(level, self._resolution(level))
-            take = min(level_start(level + 1, self.epsilon) - 1 - self.t, len(points))
+                self._open_level()
+            take = min(self._end - 1 - self.t, len(points))
             if self._now.depth:  # no cell ever counts a point of a level without one
                 self._now.append(self.partition.cells(points[:take], self._now.depth))
             self.t += take
@@ -125,19 +131,20 @@ class PaperMechanism:
 
     def _walk(self, name: int, arrivals: Integers, epsilon: float, scale: float, base: int) -> int:
         """Seal one cell's segments one after the other; the private count of what they held."""
-        level, noise = self._now.level, self.noise
-        sub = self.sub(epsilon=epsilon / 2, noise=noise.stream(name, _address(_SUB, level), ahead=8))
-        begin = segment = 0
-        while True:
-            wait = name, _address(_WAIT, level, segment), 1 << 32
-            margin = base + int(noise.laplace_at(scale, name, _address(_THRESHOLD, level, segment))[0])
-            open_segment = Segment(margin, scale, begin, self._now.steps, arrivals[arrivals > begin])
-            sealed = open_segment.sealed_at(noise.uniform_at(*wait[:2])[0], partial(noise.further_word, *wait))
-            if sealed is None:
-                return sub.count
-            begin, held = sealed
-            sub.add(held)
-            segment += 1
+        level, begin = self._now.level, 0
+        sub = self.sub(epsilon=epsilon / 2, noise=self.noise.stream(name, int(_address(_SUB, level)), ahead=8))
+        for first in count(0, 8):
+            addresses = [_address(purpose, level, np.arange(first, first + 8)) for purpose in (_THRESHOLD, _WAIT)]
+            margins = base + self.noise.laplace_at(scale, name, addresses[0])
+            waits = self.noise.uniform_at(name, addresses[1])
+            for margin, words, address in zip(margins.tolist(), waits, addresses[1].tolist(), strict=True):
+                segment = Segment(margin, scale, begin, self._now.steps, arrivals[arrivals > begin])
+                sealed = segment.sealed_at(words, partial(self.noise.further_word, name, address, 1 << 32))
+                if sealed is None:
+                    return sub.count
+                begin, held = sealed
+                sub.add(held)
+        raise AssertionError("counting never ends")
 
     def ledger(self, level: int) -> Ledger:
         """Every draw that one point arriving during this level can move, now or later, on its two paths."""
@@ -174,6 +181,7 @@ class PaperMechanism:
             for i, (level, depth) in enumerate(header["levels"])
         ]
         self._past, self._now = past, now
+        self._end = level_start(now.level + 1, self.epsilon)
 
 
 class _Level:

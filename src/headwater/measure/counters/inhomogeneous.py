@@ -53,7 +53,7 @@ class InhomogeneousCounter:
         noise: NoiseStream | None = None,
     ) -> None:
         self.epsilon, self.start, self.time = check_epsilon(epsilon), start, 0
-        self._budget = budget if budget is not None else lambda _: self.epsilon
+        self._budgets = budget
         self._constant, self._sub = constant, sub
         self._noise = stream_of(noise, seed)
         self._past = 0  # noisy total of the finished levels
@@ -61,6 +61,9 @@ class InhomogeneousCounter:
         self._scales: list[float] = []  # of the noise in the past
         self._level = -1
         self._counter: SparseCounter | None = None
+
+    def _budget(self, level: int) -> float:
+        return self.epsilon if self._budgets is None else self._budgets(level)
 
     def skip_to(self, time: int) -> None:
         """Let time pass before the first counted level without stepping through it."""

@@ -1,0 +1,84 @@
+"""A release cannot be changed, can be kept, and says what it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headwater as hw
+from headwater.partition import Partition
+from headwater.publish.sampling import sample
+
+
+def a_release(n: int = 500, d: int = 2) -> hw.Release:
+    synth = hw.Synthesizer(hw.unit_cube(d), epsilon=4.0, seed=1)
+    synth.update(np.random.default_rng(0).random((n, d)))
+    return synth.release()
+
+
+def test_it_cannot_be_changed() -> None:
+    release = a_release()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        release.depth = 3  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        release.counts[0] = 7
+    release.points()[:] = 0
+    assert release.points().any()
+
+
+def test_it_knows_what_it_is() -> None:
+    release = a_release()
+    assert (release.t, release.epsilon, release.mechanism) == (500, 4.0, "paper")
+    assert "500 points" in str(release)
+
+
+def test_its_leaf_counts_are_those_of_its_points() -> None:
+    release = a_release()
+    cells, counts = np.unique(Partition(2).cells(release.points(), release.depth), return_counts=True)
+    assert cells.tolist() == sorted(release.cells.tolist())
+    assert counts[np.argsort(np.argsort(release.cells))].tolist() == release.counts.tolist()
+
+
+def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
+    release = a_release()
+    release.save(tmp_path / "r")
+    loaded = hw.Release.load(tmp_path / "r")
+    assert loaded.facts == release.facts
+    assert np.array_equal(loaded.points(), release.points())
+    assert stat.S_IMODE((tmp_path / "r").stat().st_mode) == 0o644
+
+
+def test_an_empty_release_is_saved_and_loaded(tmp_path: Path) -> None:
+    release = hw.Synthesizer(hw.unit_cube(3), epsilon=1.0, seed=0).release()
+    release.save(tmp_path / "r")
+    assert hw.Release.load(tmp_path / "r").points().shape == (0, 3)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_bound_states_its_rate_and_that_the_constant_is_unknown(d: int) -> None:
+    bound = a_release(d=d).error_bound
+    assert bound.constant is None
+    assert "unknown" in str(bound)
+    x = 4.0 * 500
+    rate = np.log(x) ** 3 * np.log(500) ** 1.5 / x if d == 1 else np.log(500) * x ** (-1 / d)
+    assert bound.rate == pytest.approx(rate)
+
+
+def test_points_stay_inside_their_cells() -> None:
+    """Even at depths where a cell is a few floats wide."""
+    for d, depth in ((1, 52), (2, 20), (3, 60)):
+        partition = Partition(d)
+        cells = np.array([0, (1 << depth) - 1, (1 << depth) // 3], dtype=np.uint64)
+        points = sample(partition, depth, cells, np.array([50, 50, 50]), np.random.default_rng(0))
+        assert partition.cells(points, depth).tolist() == np.repeat(cells, 50).tolist()
+
+
+def test_points_are_uniform_in_their_cells() -> None:
+    """Kolmogorov distance of 20,000 points to uniform; exceeds 0.02 with probability below 10^−6."""
+    points = sample(Partition(1), 3, np.array([5], dtype=np.uint64), np.array([20_000]), np.random.default_rng(1))
+    inside = np.sort(points[:, 0] * 8 - 5)
+    assert np.abs(inside - (np.arange(20_000) + 0.5) / 20_000).max() < 0.02

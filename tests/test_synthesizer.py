@@ -1,0 +1,308 @@
+"""The public face: batches, edges, bad input, saving and loading."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headwater as hw
+from headwater.synthesizer import _MECHANISMS
+
+every_mechanism = pytest.mark.parametrize("mechanism", _MECHANISMS)
+
+
+def make(d: int = 2, epsilon: float = 1.0, mechanism: str = "paper", seed: int | None = 1) -> hw.Synthesizer:
+    return hw.Synthesizer(hw.unit_cube(d), epsilon=epsilon, mechanism=mechanism, seed=seed)
+
+
+def crowd(n: int, d: int = 2, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).beta(2, 5, size=(n, d))
+
+
+def same(one: hw.Release, other: hw.Release) -> bool:
+    return (one.facts, one.depth, one.seed) == (other.facts, other.depth, other.seed) and np.array_equal(
+        one.points(), other.points()
+    )
+
+
+@every_mechanism
+@pytest.mark.parametrize("d", [1, 2, 3, 50])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+def test_a_release_holds_exactly_t_points_of_the_cube(mechanism: str, d: int, epsilon: float) -> None:
+    synth = make(d, epsilon, mechanism)
+    x = crowd(700, d)
+    for end in (0, 1, 2, 3, 50, 700):
+        synth.update(x[synth.t : end])
+        points = synth.release().points()
+        assert points.shape == (end, d)
+        assert points.dtype == np.float64
+        assert ((points >= 0) & (points <= 1)).all()
+
+
+@every_mechanism
+@given(
+    cuts=st.lists(st.integers(0, 200), max_size=6),
+    d=st.integers(1, 3),
+    epsilon=st.sampled_from([0.1, 1.0, 20.0]),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_batch_gives_what_its_points_one_by_one_give(
+    mechanism: str, cuts: list[int], d: int, epsilon: float, seed: int
+) -> None:
+    """Also when releases are taken in between, which must change nothing."""
+    x = crowd(200, d)
+    whole, parts, single = (make(d, epsilon, mechanism, seed) for _ in range(3))
+    whole.update(x)
+    for part in np.split(x, sorted(cuts)):
+        parts.update(part)
+        parts.release()
+    for point in x:
+        single.update(point)
+    assert same(whole.release(), parts.release())
+    assert same(whole.release(), single.release())
+
+
+@every_mechanism
+def test_asking_twice_gives_the_same_release(mechanism: str) -> None:
+    synth = make(mechanism=mechanism, seed=None)
+    synth.update(crowd(100))
+    release = synth.release()
+    assert same(release, synth.release())
+    assert np.array_equal(release.points(), release.points())
+
+
+def test_runs_without_a_seed_differ_and_with_a_seed_repeat() -> None:
+    releases = []
+    for seed in (None, None, 5, 5, 6):
+        synth = make(epsilon=1.0, seed=seed)
+        synth.update(crowd(500))
+        releases.append(synth.release())
+    assert not same(releases[0], releases[1])
+    assert same(releases[2], releases[3])
+    assert not same(releases[2], releases[4])
+
+
+def test_a_seed_warns_that_it_protects_nobody() -> None:
+    with pytest.warns(hw.SeededRunWarning, match="protects nobody"):
+        make(seed=0)
+    with pytest.warns(hw.SeededRunWarning):
+        hw.pmm([[0.5, 0.5]], hw.unit_cube(2), epsilon=1.0, seed=0)
+
+
+@every_mechanism
+def test_a_tiny_budget_never_splits_and_publishes_uniform_points(mechanism: str) -> None:
+    synth = make(epsilon=1e-6, mechanism=mechanism)
+    synth.update(np.zeros((5000, 2)))
+    points = synth.release().points()
+    assert abs(points.mean(axis=0) - 0.5).max() < 0.05  # 12 standard deviations
+
+
+@every_mechanism
+def test_a_huge_budget_publishes_the_data_nearly_as_it_is(mechanism: str) -> None:
+    """With ε = 10^4 most levels are empty, the noise is gone, and cells are tiny."""
+    synth = make(epsilon=1e4, mechanism=mechanism)
+    x = crowd(64)
+    synth.update(x)
+    points = synth.release().points()
+    moved = np.abs(points[:, None] - x[None]).max(axis=2)
+    assert np.median(moved.min(axis=1)) < 0.02
+
+
+@every_mechanism
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0, 0.3])
+def test_equal_points_on_a_cut_or_not(mechanism: str, value: float) -> None:
+    synth = make(epsilon=5.0, mechanism=mechanism)
+    synth.update(np.full((3000, 2), value))
+    assert synth.release().points().shape == (3000, 2)
+
+
+BAD: dict[str, tuple[object, type[Exception], str]] = {
+    "NaN": ([[0.1, 0.2], [0.5, math.nan]], ValueError, "row 1, axis 1: the value is NaN"),
+    "infinity": ([[math.inf, 0.2]], ValueError, "row 0, axis 0: the value is infinite"),
+    "minus infinity": ([[-math.inf, 0.2]], ValueError, "row 0, axis 0: the value is infinite"),
+    "above": ([[0.1, 1.0000001]], ValueError, "row 0, axis 1: the value is above 1"),
+    "below": ([[-1e-300, 0.1]], ValueError, "row 0, axis 0: the value is below 0"),
+    "too wide": ([[0.1, 0.2, 0.3]], ValueError, r"shape \(n, 2\), not \(1, 3\)"),
+    "too narrow": ([0.1], ValueError, r"shape \(n, 2\), not \(1,\)"),
+    "a number": (0.5, ValueError, r"shape \(n, 2\), not \(\)"),
+    "too deep": (np.zeros((2, 2, 2)), ValueError, r"shape \(n, 2\), not \(2, 2, 2\)"),
+    "ragged": ([[0.1, 0.2], [0.3]], ValueError, "rows have different lengths"),
+    "strings": ([["a", "b"]], TypeError, "not strings"),
+    "number strings": ([["0.1", "0.2"]], TypeError, "not strings"),
+    "objects": ([[None, 0.2]], TypeError, "not Python objects"),
+    "booleans": ([[True, False]], TypeError, "not booleans"),
+    "complex": ([[1j, 0.2]], TypeError, "not complex numbers"),
+    "dates": (np.zeros((1, 2), "M8[s]"), TypeError, "not dates"),
+    "masked": (np.ma.masked_array([[0.1, 0.2]], mask=[[True, False]]), TypeError, "masked"),
+}
+
+
+@every_mechanism
+@pytest.mark.parametrize("case", BAD)
+def test_bad_points_are_refused_and_change_nothing(mechanism: str, case: str) -> None:
+    points, error, message = BAD[case]
+    synth, other = make(mechanism=mechanism), make(mechanism=mechanism)
+    for s in (synth, other):
+        s.update(crowd(100))
+    with pytest.raises(error, match=message):
+        synth.update(points)
+    assert synth.t == 100
+    for s in (synth, other):
+        s.update(crowd(100, seed=1))
+    assert same(synth.release(), other.release())
+
+
+def test_errors_never_show_a_value() -> None:
+    with pytest.raises(ValueError, match="above 1") as caught:
+        make().update([[0.5, 1.23456789]])
+    assert "1.2345" not in str(caught.value)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf])
+def test_budgets_that_are_no_budgets_are_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must be positive and finite"):
+        make(epsilon=epsilon)
+    with pytest.raises(ValueError, match="epsilon must be positive and finite"):
+        hw.pmm([[0.5, 0.5]], hw.unit_cube(2), epsilon=epsilon)
+
+
+@pytest.mark.parametrize("epsilon", ["1", None, [1.0], True])
+def test_budgets_that_are_no_numbers_are_refused(epsilon: object) -> None:
+    with pytest.raises(TypeError, match="epsilon must be a number"):
+        make(epsilon=epsilon)  # type: ignore[arg-type]
+
+
+def test_numpy_numbers_are_budgets() -> None:
+    assert make(epsilon=np.float64(2.0)).epsilon == 2.0
+    assert make(epsilon=np.float32(0.5)).epsilon == 0.5  # type: ignore[arg-type]
+    assert make(epsilon=np.int64(3)).epsilon == 3.0  # type: ignore[arg-type]
+
+
+def test_unknown_names_and_schemas_are_refused() -> None:
+    with pytest.raises(ValueError, match="mechanism must be one of paper"):
+        make(mechanism="magic")
+    with pytest.raises(ValueError, match="consistency must be one of halving, proportional"):
+        hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, consistency="magic")
+    with pytest.raises(TypeError, match="schema must be a schema"):
+        hw.Synthesizer(2, epsilon=1.0)  # type: ignore[arg-type]
+
+
+def test_one_point_is_taken_as_well() -> None:
+    line, square = make(1), make(2)
+    line.update(0.5)
+    line.update([0.1, 0.2, 0.3])
+    line.update(np.array([[0.4]]))
+    assert line.t == 5
+    square.update([0.5, 0.5])
+    square.update(np.empty((0, 2)))
+    square.update([])
+    square.update([[0, 1]])
+    assert square.t == 2
+
+
+@every_mechanism
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 30.0])
+def test_a_run_that_was_saved_and_loaded_goes_on_as_if_it_had_not(
+    mechanism: str, d: int, epsilon: float, tmp_path: Path
+) -> None:
+    x = crowd(400, d)
+    straight, broken = (make(d, epsilon, mechanism, seed=None) for _ in "ab")
+    straight.save(tmp_path / "start")
+    broken = hw.Synthesizer.load(tmp_path / "start")
+    for end in (0, 1, 7, 130, 131, 400):
+        part = x[straight.t : end]
+        straight.update(part)
+        broken.update(part)
+        broken.save(tmp_path / "state")
+        broken = hw.Synthesizer.load(tmp_path / "state")
+        assert same(straight.release(), broken.release())
+
+
+def test_a_state_file_is_for_its_owner_only_and_says_so(tmp_path: Path) -> None:
+    synth = make()
+    synth.save(tmp_path / "state.hw")
+    assert stat.S_IMODE((tmp_path / "state.hw").stat().st_mode) == 0o600
+    assert (tmp_path / "state.hw").read_bytes().startswith(b"headwater state 1: SECRET")
+    assert os.listdir(tmp_path) == ["state.hw"]
+
+
+def damage_truncated(data: bytes) -> bytes:
+    return data[:-1]
+
+
+def damage_half(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def damage_nothing_left(data: bytes) -> bytes:
+    return b""
+
+
+def damage_longer(data: bytes) -> bytes:
+    return data + b"x"
+
+
+def damage_flipped(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+def damage_newer(data: bytes) -> bytes:
+    return data.replace(b"state 1:", b"state 2:").replace(b"release 1:", b"release 2:")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [damage_truncated, damage_half, damage_nothing_left, damage_longer, damage_flipped, damage_newer],
+)
+def test_damaged_files_are_refused(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    synth = make()
+    synth.update(crowd(300))
+    synth.save(tmp_path / "state")
+    synth.release().save(tmp_path / "release")
+    loads = {"state": hw.Synthesizer.load, "release": hw.Release.load}
+    for name, load in loads.items():
+        path = tmp_path / name
+        path.write_bytes(damage(path.read_bytes()))
+        with pytest.raises(hw.FileRefusedError, match=name):
+            load(path)
+
+
+def test_a_release_is_not_a_state(tmp_path: Path) -> None:
+    synth = make()
+    synth.release().save(tmp_path / "file")
+    with pytest.raises(hw.FileRefusedError, match="not a headwater state"):
+        hw.Synthesizer.load(tmp_path / "file")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synth = make()
+    synth.save(tmp_path / "state")
+    before = (tmp_path / "state").read_bytes()
+    synth.update(crowd(10))
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        synth.save(tmp_path / "state")
+    assert (tmp_path / "state").read_bytes() == before
+    assert os.listdir(tmp_path) == ["state"]
+
+
+@every_mechanism
+def test_a_billion_points_on_paper(mechanism: str) -> None:
+    """Nothing is sized by the horizon: a fresh run at a time beyond 10^9 is as small as at time 0."""
+    synth = make(epsilon=1e-9, mechanism=mechanism)  # level 0 lasts from 10^9 on
+    for _ in range(50):
+        synth.update(np.full((100_000, 2), 0.25))
+    assert synth.release().points().shape == (5_000_000, 2)
+    _, arrays = synth._measure.state()
+    assert sum(array.nbytes for array in arrays.values()) < 10_000
