@@ -10,20 +10,24 @@ from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater import files
 from headwater.measure.budget import check_epsilon
+from headwater.measure.cascade import CascadeMechanism, histogram, resolution
 from headwater.measure.noise import Noise
 from headwater.measure.paper import PaperMechanism
+from headwater.measure.plan import Plan
 from headwater.measure.pmm import PmmMechanism
 from headwater.partition import Cells, Partition
 from headwater.publish.consistency import STRATEGIES, Layer
-from headwater.publish.release import Release
-from headwater.table.unit_cube import UnitCube
+from headwater.publish.estimate import estimate, leaves, round_in_order
+from headwater.publish.release import Leaves, Release
+from headwater.table.unit_cube import UnitCube, check_counts
 from headwater.wall import Facts, Report
 
 _BANNER = "headwater state 1: SECRET, protect it like the data it was made from"
-_MECHANISMS = {"paper": PaperMechanism}
+_MECHANISMS = {"cascade": CascadeMechanism, "paper": PaperMechanism}
 
 
 class SeededRunWarning(UserWarning):
@@ -40,9 +44,10 @@ class Synthesizer:
     epsilon
         The privacy budget of the whole run, however long it lasts and however many releases are taken.
     mechanism
+        ``"cascade"``: buckets of time at a few speeds, trees chosen by earlier releases; the most accurate.
         ``"paper"``: Algorithms 1 to 4 of He, Vershynin and Zhu.
     consistency
-        How noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
+        Of the paper's mechanism: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
     seed
         For tests only: makes the run repeatable, and so protects nobody.
 
@@ -66,7 +71,7 @@ class Synthesizer:
         schema: UnitCube,
         *,
         epsilon: float,
-        mechanism: str = "paper",
+        mechanism: str = "cascade",
         consistency: str = "halving",
         seed: int | None = None,
     ) -> None:
@@ -77,7 +82,7 @@ class Synthesizer:
         self.mechanism = _choose("mechanism", mechanism, _MECHANISMS)
         self.consistency = _choose("consistency", consistency, STRATEGIES)
         noise, self._public = _randomness(seed)
-        self._measure = _MECHANISMS[mechanism](schema.dimension, self.epsilon, noise)
+        self._measure: CascadeMechanism | PaperMechanism = _MECHANISMS[mechanism](schema.dimension, self.epsilon, noise)
 
     @property
     def t(self) -> int:
@@ -92,9 +97,47 @@ class Synthesizer:
         """
         self._measure.update(self.schema.encode(points))
 
-    def release(self) -> Release:
-        """The synthetic data set of this moment. Costs no further ε; asking again gives the same one."""
-        return _release(self._measure, self.consistency, self._public)
+    def update_counts(self, cells: object, counts: object) -> None:
+        """Take records that were counted elsewhere with `histogram`. The same as giving the records themselves.
+
+        Cells that are not named are zeros. At most `room` records can be taken at once. Cascade only.
+        """
+        self._cascade("update_counts").update_counts(*check_counts(cells, counts, resolution(self.schema.dimension)))
+
+    def histogram(self, points: object) -> tuple[Cells, NDArray[np.int64]]:
+        """Which cells a batch falls into, and how many records into each; for `update_counts`, here or elsewhere.
+
+        Reads and changes nothing of the run: any process with the same schema gets the same. Not private.
+        """
+        return histogram(self.schema.encode(points), self.schema.dimension)
+
+    @property
+    def room(self) -> int:
+        """How many records `update_counts` can take at this moment. Public."""
+        return self._cascade("room").room
+
+    def plan(self, until: int | None = None) -> Plan:
+        """The schedule of buckets, budgets and noise, up to some time: print it. Cascade only."""
+        return self._cascade("plan").plan(max(2 * self.t, 1) if until is None else until)
+
+    def release(self, *, last: int | None = None, since: int | None = None) -> Release:
+        """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.
+
+        With ``last=n`` it is about the last ``n`` records only, with ``since=t0`` about those after the first ``t0``:
+        made from the same summaries, so no further ε is spent. Windows start where some bucket did, so they may hold a
+        few more records than asked for; ``release.span`` says which. Cascade only.
+        """
+        since = _window(self.t, last, since)
+        if isinstance(self._measure, CascadeMechanism):
+            return _from_summaries(self._measure, since, self._public)
+        if since:
+            raise ValueError(f"the {self.mechanism} mechanism cannot tell windows apart; mechanism='cascade' can")
+        return _from_reports(self._measure, self.consistency, self._public)
+
+    def _cascade(self, what: str) -> CascadeMechanism:
+        if not isinstance(self._measure, CascadeMechanism):
+            raise ValueError(f"{what} needs mechanism='cascade'; this run uses {self.mechanism!r}")
+        return self._measure
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it."""
@@ -138,7 +181,7 @@ def pmm(
     """
     noise, public = _randomness(seed)
     measured = PmmMechanism(schema.encode(points), schema.dimension, check_epsilon(epsilon), noise)
-    return _release(measured, _choose("consistency", consistency, STRATEGIES), public)
+    return _from_reports(measured, _choose("consistency", consistency, STRATEGIES), public)
 
 
 class _Measured(Protocol):
@@ -158,15 +201,47 @@ class _Measured(Protocol):
     def report(self, depth: int, cells: Cells) -> Report: ...
 
 
-def _release(measured: _Measured, consistency: str, public: bytes) -> Release:
+def _from_reports(measured: _Measured, consistency: str, public: bytes) -> Release:
     """Walk down the tree: report on a depth's cells, make it consistent, go on below the cells that hold points."""
-    seed = int.from_bytes(hashlib.sha256(public + measured.t.to_bytes(16, "little")).digest()[:16], "little")
+    seed = _seed(public, measured.t, 0)
     rng = np.random.default_rng([seed, 1])  # apart from the generator that places the points
     layer = Layer.root(measured.t)
     for depth in range(1, measured.depth + 1):
         layer = layer.refine(measured.report(depth, layer.children()), STRATEGIES[consistency], rng)
     facts = Facts(measured.t, measured.epsilon, measured.partition.dimension, measured.name)
-    return Release(facts, layer.depth, layer.cells, layer.counts, seed)
+    return Release(facts, 0, Leaves(layer.cells, np.full(len(layer.cells), layer.depth), layer.counts), None, seed)
+
+
+def _from_summaries(measured: CascadeMechanism, since: int, public: bytes) -> Release:
+    """Pool what the buckets said, estimate a density from it, round it to whole points."""
+    pooled = measured.pooled(since)
+    density = estimate(pooled.pools, pooled.uncovered, measured.partition)
+    seed = _seed(public, measured.t, pooled.start)
+    cells, depths, mass = leaves(density, slice(pooled.before, None))
+    counts = round_in_order(mass, measured.t - pooled.start, np.random.default_rng([seed, 1]).random())
+    spread = density.spread + float(mass @ np.exp2(-(depths // measured.partition.dimension)))
+    facts = Facts(measured.t, measured.epsilon, measured.partition.dimension, measured.name)
+    held = counts > 0
+    return Release(facts, pooled.start, Leaves(cells[held], depths[held], counts[held]), spread, seed)
+
+
+def _seed(public: bytes, t: int, start: int) -> int:
+    """Of a release's own randomness: public, the same whenever the same release is asked for."""
+    text = b"".join(number.to_bytes(16, "little") for number in (t, start))
+    return int.from_bytes(hashlib.sha256(public + text).digest()[:16], "little")
+
+
+def _window(t: int, last: int | None, since: int | None) -> int:
+    """How many of the first records a release leaves out."""
+    if last is not None and since is not None:
+        raise ValueError("give last= or since=, not both")
+    if last is not None:
+        if last < 1:
+            raise ValueError(f"last must be at least 1, not {last}")
+        return max(t - last, 0)
+    if since is not None and not 0 <= since <= t:
+        raise ValueError(f"since must lie between 0 and the number of records so far, {t}, but is {since}")
+    return since or 0
 
 
 def _randomness(seed: int | None) -> tuple[Noise, bytes]:

@@ -15,7 +15,7 @@ from headwater.publish.sampling import sample
 
 
 def a_release(n: int = 500, d: int = 2) -> hw.Release:
-    synth = hw.Synthesizer(hw.unit_cube(d), epsilon=4.0, seed=1)
+    synth = hw.Synthesizer(hw.unit_cube(d), epsilon=4.0, mechanism="paper", seed=1)
     synth.update(np.random.default_rng(0).random((n, d)))
     return synth.release()
 
@@ -23,9 +23,9 @@ def a_release(n: int = 500, d: int = 2) -> hw.Release:
 def test_it_cannot_be_changed() -> None:
     release = a_release()
     with pytest.raises(dataclasses.FrozenInstanceError):
-        release.depth = 3  # type: ignore[misc]
+        release.start = 3  # type: ignore[misc]
     with pytest.raises(ValueError, match="read-only"):
-        release.counts[0] = 7
+        release.leaves.counts[0] = 7
     release.points()[:] = 0
     assert release.points().any()
 
@@ -38,9 +38,10 @@ def test_it_knows_what_it_is() -> None:
 
 def test_its_leaf_counts_are_those_of_its_points() -> None:
     release = a_release()
-    cells, counts = np.unique(Partition(2).cells(release.points(), release.depth), return_counts=True)
-    assert cells.tolist() == sorted(release.cells.tolist())
-    assert counts[np.argsort(np.argsort(release.cells))].tolist() == release.counts.tolist()
+    leaves = release.leaves
+    cells, counts = np.unique(Partition(2).cells(release.points(), int(leaves.depths[0])), return_counts=True)
+    assert cells.tolist() == sorted(leaves.cells.tolist())
+    assert counts[np.argsort(np.argsort(leaves.cells))].tolist() == leaves.counts.tolist()
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
@@ -68,17 +69,22 @@ def test_the_bound_states_its_rate_and_that_the_constant_is_unknown(d: int) -> N
     assert bound.rate == pytest.approx(rate)
 
 
-def test_points_stay_inside_their_cells() -> None:
+@pytest.mark.parametrize("even", [True, False])
+def test_points_stay_inside_their_cells(even: bool) -> None:
     """Even at depths where a cell is a few floats wide."""
     for d, depth in ((1, 52), (2, 20), (3, 60)):
         partition = Partition(d)
         cells = np.array([0, (1 << depth) - 1, (1 << depth) // 3], dtype=np.uint64)
-        points = sample(partition, depth, cells, np.array([50, 50, 50]), np.random.default_rng(0))
+        points = sample(
+            partition, cells, np.full(3, depth), np.array([50, 50, 50]), np.random.default_rng(0), even=even
+        )
         assert partition.cells(points, depth).tolist() == np.repeat(cells, 50).tolist()
 
 
-def test_points_are_uniform_in_their_cells() -> None:
+@pytest.mark.parametrize("even", [True, False])
+def test_points_are_uniform_in_their_cells(even: bool) -> None:
     """Kolmogorov distance of 20,000 points to uniform; exceeds 0.02 with probability below 10^−6."""
-    points = sample(Partition(1), 3, np.array([5], dtype=np.uint64), np.array([20_000]), np.random.default_rng(1))
+    cell, rng = np.array([5], dtype=np.uint64), np.random.default_rng(1)
+    points = sample(Partition(1), cell, np.array([3]), np.array([20_000]), rng, even=even)
     inside = np.sort(points[:, 0] * 8 - 5)
     assert np.abs(inside - (np.arange(20_000) + 0.5) / 20_000).max() < 0.02

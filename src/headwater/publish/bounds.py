@@ -30,6 +30,13 @@ class ErrorBound:
 def error_bound(facts: Facts) -> ErrorBound:
     """The theorem that covers a release."""
     t, epsilon, d = max(facts.t, 1), facts.epsilon, facts.dimension
+    if facts.mechanism == "cascade":
+        rate, formula = (epsilon * t) ** (-1 / d), "(εt)^(-1/d)"
+        if d == 2:
+            rate, formula = math.sqrt(max(math.log(epsilon * t), 1.0)) * rate, "(log(εt)/(εt))^(1/2)"
+        if d == 1:
+            rate, formula = (epsilon * t) ** -0.8, "(εt)^(-4/5)"
+        return ErrorBound(rate, formula, None, 16 / epsilon, "proofs/cascade.md")
     if facts.mechanism == "pmm":
         rate = (epsilon * t) ** (-1 / d) if d >= 2 else max(math.log(epsilon * t), 1.0) ** 2 / (epsilon * t)
         formula = "(εt)^(-1/d)" if d >= 2 else "log²(εt)/(εt)"
@@ -40,3 +47,31 @@ def error_bound(facts: Facts) -> ErrorBound:
     start = math.exp(math.log(1 / epsilon + 1) ** 2) + math.e / epsilon
     rate = max(math.log(t), 1.0) * (epsilon * t) ** (-1 / d)
     return ErrorBound(rate, "log(t)·(εt)^(-1/d)", None, start, "theorem 1.1 of the paper")
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """An honest guess at the W1 between a release and the data, made without the data.
+
+    ``typical`` is what to expect; ``upper`` was exceeded in fewer than one of ten cases when it was calibrated
+    (docs/benchmarks). Neither is a theorem. Both are NaN for a mechanism that knows nothing of its error.
+    """
+
+    typical: float
+    upper: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.typical):
+            return "W1 unknown: this mechanism cannot tell"
+        return f"W1 about {self.typical:.2g}, below {self.upper:.2g} in nine cases of ten"
+
+
+_TYPICAL, _UPPER = 0.25, 0.5  # times the spread; measured
+
+
+def expected_error(spread: float | None, points: int) -> ExpectedError:
+    """The spread of a density, per point, scaled by what it was found to be worth. W1 is never above 1."""
+    if spread is None:
+        return ExpectedError(math.nan, math.nan)
+    each = spread / max(points, 1)
+    return ExpectedError(min(_TYPICAL * each, 1.0), min(_UPPER * each, 1.0))

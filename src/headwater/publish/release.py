@@ -11,11 +11,24 @@ from numpy.typing import NDArray
 
 from headwater import files
 from headwater.partition import Cells, Partition, Points
-from headwater.publish.bounds import ErrorBound, error_bound
+from headwater.publish.bounds import ErrorBound, ExpectedError, error_bound, expected_error
 from headwater.publish.sampling import sample
 from headwater.wall import Facts
 
 _BANNER = "headwater release 1: may be published"
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """Cells of any depths that do not overlap, and how many points each of them holds."""
+
+    cells: Cells
+    depths: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for array in (self.cells, self.depths, self.counts):
+            array.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,26 +44,31 @@ class Release:
     ----------
     facts
         ``t``, ε, the dimension and the mechanism.
-    depth, cells, counts
-        How many points lie in each cell of this depth; cells that hold none are left out.
+    start
+        The release is about the records after the first ``start`` ones: 0 unless a window was asked for.
+    leaves
+        How many points lie in which cells; cells that hold none are left out.
+    spread
+        What the mechanism knows of its own error, from public numbers; ``None`` if it knows nothing.
     seed
         Of the points' places inside their cells. Public.
     """
 
     facts: Facts
-    depth: int
-    cells: Cells
-    counts: NDArray[np.int64]
+    start: int
+    leaves: Leaves
+    spread: float | None
     seed: int
-
-    def __post_init__(self) -> None:
-        for array in (self.cells, self.counts):
-            array.flags.writeable = False
 
     @property
     def t(self) -> int:
-        """How many records had arrived, and how many points this release holds."""
+        """How many records had arrived."""
         return self.facts.t
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Which records this is about: from the first number, which is excluded, to the second, which is included."""
+        return self.start, self.t
 
     @property
     def epsilon(self) -> float:
@@ -67,11 +85,19 @@ class Release:
         """What the theorem behind the mechanism says of this release's expected W1."""
         return error_bound(self.facts)
 
+    def expected_error(self) -> ExpectedError:
+        """How far this release is likely to be from the data, in W1, from public numbers only."""
+        return expected_error(self.spread, self.t - self.start)
+
     def points(self) -> Points:
-        """The synthetic data set, a new array of shape ``(t, d)``; the same numbers every time."""
-        partition = Partition(self.facts.dimension)
+        """The synthetic data set, a new array of shape ``(t, d)``; the same numbers every time.
+
+        Points come cell by cell. A window holds as many points as records arrived in it.
+        """
+        partition, leaves = Partition(self.facts.dimension), self.leaves
         rng = np.random.default_rng(self.seed)
-        return sample(partition, self.depth, self.cells, self.counts, rng)
+        even = self.mechanism == "cascade"
+        return sample(partition, leaves.cells, leaves.depths, leaves.counts, rng, even=even)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file that anyone may see."""
@@ -81,18 +107,22 @@ class Release:
             "epsilon": facts.epsilon,
             "dimension": facts.dimension,
             "mechanism": facts.mechanism,
-            "depth": self.depth,
+            "start": self.start,
+            "spread": self.spread,
             "seed": self.seed,
         }
-        files.write(path, _BANNER, header, {"cells": self.cells, "counts": self.counts}, mode=0o644)
+        leaves = self.leaves
+        arrays = {"cells": leaves.cells, "depths": leaves.depths, "counts": leaves.counts}
+        files.write(path, _BANNER, header, arrays, mode=0o644)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Release:
         """Read a release that `save` wrote."""
         header, arrays = files.read(path, _BANNER)
         facts = Facts(header["t"], header["epsilon"], header["dimension"], header["mechanism"])
-        return Release(facts, header["depth"], arrays["cells"], arrays["counts"], header["seed"])
+        leaves = Leaves(arrays["cells"], arrays["depths"], arrays["counts"])
+        return Release(facts, header["start"], leaves, header["spread"], header["seed"])
 
     def __str__(self) -> str:
         cube = f"[0,1]^{self.facts.dimension}"
-        return f"release of {self.t:,} points in {cube} (ε = {self.epsilon:g}, {self.mechanism})"
+        return f"release of {self.t - self.start:,} points in {cube} (ε = {self.epsilon:g}, {self.mechanism})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.partition import Partition
+from headwater.partition import Cells, Partition
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,21 @@ def check_points(points: object, dimension: int) -> NDArray[np.float64]:
             "nothing of this batch was counted"
         )
     return array
+
+
+def check_counts(cells: object, counts: object, depth: int) -> tuple[Cells, NDArray[np.int64]]:
+    """Counted cells as arrays, or an error that says what is wrong."""
+    names, numbers = np.asarray(cells), np.asarray(counts)
+    for what, array in (("cells", names), ("counts", numbers)):
+        if array.dtype.kind not in "iu" and array.size:
+            raise TypeError(f"{what} must be whole numbers, not {_kind(array)}")
+    if names.ndim != 1 or names.shape != numbers.shape:
+        raise ValueError(f"cells and counts must be two lists of one length, not {names.shape} and {numbers.shape}")
+    if names.size and (names.min() < 0 or int(names.max()) >= 1 << depth):
+        raise ValueError(f"cells must lie between 0 and 2^{depth} − 1, as histogram() gives them")
+    if numbers.size and numbers.min() < 0:
+        raise ValueError("counts must not be negative")
+    return names.astype(np.uint64), numbers.astype(np.int64)
 
 
 def _kind(array: NDArray[np.generic]) -> str:

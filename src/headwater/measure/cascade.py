@@ -1,0 +1,280 @@
+"""Cascade: buckets of time at a few speeds, and in each of them a tree that earlier releases have chosen.
+
+When a slow bucket closes, its points are counted once in the leaves of a tree, each count with noise, and forgotten.
+The tree is a function of numbers that were published before, so it costs nothing: all of a bucket's budget goes into
+the counts. While a slow bucket is open, its closed fast buckets speak for it; with noise that has an address they
+need not be measured until somebody asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.measure.budget import Ledger
+from headwater.measure.noise import Noise
+from headwater.measure.plan import Plan, Speed, Stage, plan, stage_at
+from headwater.partition import DEEPEST, Cells, Partition, Points
+from headwater.publish.estimate import Pool, Pooled, estimate, grow
+from headwater.publish.tree import Summary, Tree, together
+
+WORTH = 10.0  # split a cell when its predicted count is this many standard deviations of the pooled noise
+GRID = 64.0  # and anyway while an even spread would put this many standard deviations in it
+
+
+def resolution(dimension: int) -> int:
+    """The depth to which points are kept: cells far smaller than the error that noise makes.
+
+    In two dimensions they have a side of 2^−16, which matters only when εt exceeds 10^9.
+    """
+    return 40 if dimension == 1 else min(DEEPEST - 1, dimension * (24 // dimension + 4))
+
+
+def histogram(points: Points, dimension: int) -> tuple[Cells, NDArray[np.int64]]:
+    """Which cells of depth `resolution` the points are in, and how many are in each. Pure: run it anywhere."""
+    cells, counts = np.unique(Partition(dimension).cells(points, resolution(dimension)), return_counts=True)
+    return cells, counts.astype(np.int64)
+
+
+class CascadeMechanism:
+    """The second mechanism: same promise as the paper's, smaller error.
+
+    Formal guarantees
+    -----------------
+    All summaries at all times together are ε-differentially private for replacing one point, of any stream, chosen
+    adaptively or not: the point lies in one bucket of each speed, where it moves two leaf counts by one each, and the
+    budgets of the speeds add up to at most ε (`Stage.ledger`, `proofs/cascade.md`).
+    """
+
+    name = "cascade"
+
+    def __init__(self, dimension: int, epsilon: float, noise: Noise) -> None:
+        self.partition, self.epsilon, self.noise, self.t = Partition(dimension), epsilon, noise, 0
+        self.depth = resolution(dimension)
+        self.slow: list[Summary] = []  # of all closed slow buckets, oldest first
+        self.recent: list[Summary] = []  # of the fast buckets in the slow bucket that closed last
+        self._pool = Pool()  # of all closed slow buckets
+        self._open([])
+
+    def _open(self, pools: list[Pool]) -> None:
+        """Start a slow bucket: fix the trees of its fast buckets, from what was published so far."""
+        self.start = self.t
+        self.stage: Stage = stage_at(self.t, self.partition.dimension, self.epsilon)
+        # The first bucket's tree has a handful of leaves, and the bucket may be long: a byte a point is enough.
+        self._kept = min(self.depth, 8) if self.t == 0 else self.depth
+        self._cells = np.empty(0, dtype=_word(self._kept))  # of the points in the open slow bucket, in order of arrival
+        self._trees = self._grow(self.stage.speeds[1:], pools)
+        self._fast: dict[tuple[int, int], Summary] = {}  # (speed, start) of what was measured so far
+
+    def _grow(self, speeds: Sequence[Speed], pools: list[Pool]) -> list[Tree]:
+        """Trees for buckets of these speeds, if the next points are like those of the newest pool."""
+        if not speeds:
+            return []
+        worths = [self._worth(speed) for speed in speeds]
+        newest = slice(max(len(pools) - 1, 0), None)
+        total = sum(pool.points for pool in pools[newest]) + 1
+        least = min(worth * total / speed.size for worth, speed in zip(worths, speeds, strict=True))
+        density = estimate(pools, 1, self.partition, newest=newest, least=least)
+        halvings = math.ceil(math.log2(max(2.0, self.epsilon * self.t)))
+        deepest = min(self.partition.dimension * halvings, self._kept)
+        return [
+            grow(density, newest, speed.size, worth, max(GRID * _deviation(speed), worth), deepest)
+            for speed, worth in zip(speeds, worths, strict=True)
+        ]
+
+    def _worth(self, speed: Speed) -> float:
+        """The predicted count that makes a cell worth splitting."""
+        deviation = _deviation(speed) / math.sqrt(speed.siblings)
+        if self.partition.dimension == 2:
+            # In the plane every depth adds the same error, so what a leaf must be worth grows with the depth.
+            return max(WORTH, 0.75 * math.log2(speed.epsilon * speed.size)) * deviation
+        if self.partition.dimension > 2:
+            return WORTH * deviation
+        # On a line leaf noise adds up: L leaves cost √L deviations, and resolve what L² points could.
+        few = math.pow(2.5 * speed.size / deviation, 0.4)
+        return max(WORTH * deviation, speed.size / max(2.0, few))
+
+    @property
+    def room(self) -> int:
+        """How many points fit into the fastest bucket that is open."""
+        size = self.stage.speeds[-1].size
+        return size - (self.t - self.start) % size
+
+    def update(self, points: Points) -> None:
+        """Take the points in the order of their rows."""
+        self._take(self.partition.cells(points, self.depth))
+
+    def update_counts(self, cells: Cells, counts: NDArray[np.int64]) -> None:
+        """Take points that were counted elsewhere. They must fit into the `room` of the open bucket.
+
+        Their order is lost, and order decides which bucket a point is in: if it were made up from the cells, replacing
+        one point would move others from bucket to bucket, and no longer cost ε.
+        """
+        if (total := int(counts.sum())) > self.room:
+            raise ValueError(
+                f"{total} counted records do not fit: the open bucket has room for {self.room}. "
+                "Count the records up to there by themselves, or give the records in order with update()"
+            )
+        self._take(np.repeat(cells, counts))
+
+    def _take(self, cells: Cells) -> None:
+        while len(cells):
+            held, size = self.t - self.start, self.stage.speeds[0].size
+            take = min(size - held, len(cells))
+            if held + take > len(self._cells):
+                grown = np.empty(min(max(2 * held, held + take, 1 << 20), size), dtype=_word(self._kept))
+                grown[:held] = self._cells[:held]
+                self._cells = grown
+            self._cells[held : held + take] = cells[:take] >> np.uint64(self.depth - self._kept)
+            self.t += take
+            cells = cells[take:]
+            if held + take == size:
+                self._close()
+
+    def _close(self) -> None:
+        """Measure the slow bucket that is full, and open the next."""
+        fast = self._closed_fast()
+        old = [self._pool] if self._pool.points else []
+        (tree,) = self._grow(self.stage.speeds[:1], old + pools_of(fast))
+        summary = self._measure(0, self.start, tree)
+        self.recent = fast
+        self._open([*old, pool([summary])])
+        self.slow.append(summary)
+        self._pool.add(summary)
+
+    def _closed_fast(self) -> list[Summary]:
+        """What the closed fast buckets of the open slow bucket say, measured now if nobody has asked before.
+
+        At each speed these are the closed buckets after the last closed one of the speed before.
+        """
+        found, covered = [], self.start
+        for speed, (spec, tree) in enumerate(zip(self.stage.speeds[1:], self._trees, strict=True), start=1):
+            for start in range(covered, self.t - spec.size + 1, spec.size):
+                if (speed, start) not in self._fast:
+                    self._fast[speed, start] = self._measure(speed, start, tree)
+                found.append(self._fast[speed, start])
+                covered = start + spec.size
+        return found
+
+    def _measure(self, speed: int, start: int, tree: Tree) -> Summary:
+        """The only place that turns data into numbers that may be seen: one noisy count for each leaf."""
+        spec = self.stage.speeds[speed]
+        cells = self._cells[start - self.start : start - self.start + spec.size]
+        true = count_leaves(cells, self._kept, tree)
+        noise = self.noise.laplace_at(spec.scale, start, np.uint64(speed << 44) + np.arange(len(true), dtype=np.uint64))
+        q = math.exp(-1 / spec.scale)
+        variance = max(2 * q / (1 - q) ** 2, 1e-12)  # there is always some
+        return Summary(start, start + spec.size, tree, true + noise, variance)
+
+    def pooled(self, since: int = 0) -> Pooled:
+        """What is published about the points after the first ``since`` ones, or a few more: whole buckets only."""
+        fast = self._closed_fast()
+        covered = max((summary.end for summary in fast), default=self.start)
+        if not since:
+            old = [self._pool] if self._pool.points else []
+            return Pooled([*old, *pools_of(fast)], 0, 0, self.t - covered)
+        slow = list(self.slow)
+        if self.recent and self.recent[0].start <= since:
+            slow, fast = slow[:-1], self.recent + fast  # the last closed slow bucket, in finer steps
+        start = max((s.start for s in slow + fast if s.start <= since), default=0)
+        before, within = pool([s for s in slow if s.start < start]), pool([s for s in slow if s.start >= start])
+        pools = [p for p in (before, within) if p.points] + pools_of([s for s in fast if s.start >= start])
+        return Pooled(pools, int(before.points > 0), start, self.t - covered)
+
+    def ledger(self) -> Ledger:
+        """What one point of this stage can move."""
+        return self.stage.ledger()
+
+    def plan(self, until: int) -> Plan:
+        """The schedule up to some time."""
+        return plan(self.partition.dimension, self.epsilon, until)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything that is needed to go on, but for the key: as secret as the data."""
+        kept = [*self.slow, *self.recent]
+        flags = [flag for summary in kept for flag in summary.tree.splits]
+        arrays: dict[str, NDArray[Any]] = {
+            "cells": self._cells[: self.t - self.start],
+            "splits": np.packbits(np.concatenate([np.empty(0, dtype=bool), *flags])),
+            "counts": np.concatenate([np.empty(0, dtype=np.int64), *(summary.counts for summary in kept)]),
+        }
+        if np.abs(arrays["counts"]).max(initial=0) < 1 << 31:
+            arrays["counts"] = arrays["counts"].astype(np.int32)
+        spans = [[summary.start, summary.end, summary.variance] for summary in kept]
+        return {"t": self.t, "start": self.start, "slow": len(self.slow), "spans": spans}, arrays
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a `state`."""
+        flags, counts = np.unpackbits(arrays["splits"]).astype(bool), arrays["counts"].astype(np.int64)
+        kept: list[Summary] = []
+        trees: dict[bytes, Tree] = {}  # fast buckets share one tree, and are added up because they do
+        for start, end, variance in header["spans"]:
+            splits, nodes = [], 1
+            while nodes:
+                splits.append(flags[:nodes])
+                flags, nodes = flags[nodes:], 2 * int(splits[-1].sum())
+            tree = Tree(tuple(splits))
+            tree = trees.setdefault(b"".join(np.packbits(split).tobytes() + b"|" for split in splits), tree)
+            kept.append(Summary(start, end, tree, counts[: tree.size], variance))
+            counts = counts[tree.size :]
+        self.slow, self.recent = kept[: header["slow"]], kept[header["slow"] :]
+        self.t = header["start"]
+        before, last = pool(self.slow[:-1]), pool(self.slow[-1:])
+        self._open([p for p in (before, last) if p.points])
+        self._pool = before
+        for summary in self.slow[-1:]:
+            self._pool.add(summary)
+        self._cells, self.t = arrays["cells"], header["t"]
+
+
+def _deviation(speed: Speed) -> float:
+    return math.sqrt(2) * speed.scale
+
+
+def pool(summaries: Iterable[Summary]) -> Pool:
+    """The sum of these summaries."""
+    total = Pool()
+    for summary in summaries:
+        total.add(summary)
+    return total
+
+
+def pools_of(fast: list[Summary]) -> list[Pool]:
+    """One pool for each run of buckets with the same tree."""
+    return [pool([summary]) for summary in together(fast)]
+
+
+def _word(depth: int) -> type[np.unsignedinteger[Any]]:
+    """The shortest type that holds a cell of this depth."""
+    return np.uint8 if depth <= 8 else np.uint32 if depth <= 32 else np.uint64
+
+
+def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree) -> NDArray[np.int64]:
+    """How many of the cells of depth ``depth`` lie in each leaf of a tree."""
+    top = min(len(tree.splits) - 1, max(len(cells).bit_length() - 1, 6), 21)
+    rows = (cells >> cells.dtype.type(depth - top)).astype(np.int64)
+    ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=1 << top))])
+    counts: list[NDArray[np.int64]] = []
+    deep: list[tuple[int, Cells]] = []
+    for level, (nodes, split) in enumerate(tree.nodes()):
+        leaf = nodes[~split]
+        if level <= top:
+            first = (leaf << np.uint64(top - level)).view(np.int64)
+            counts.append(ends[first + (1 << (top - level))] - ends[first])
+        else:
+            deep.append((level, leaf))
+    if deep:
+        # Only the points in cells with deeper leaves need sorting.
+        crowded = np.zeros(1 << top, dtype=bool)
+        for level, leaf in deep:
+            crowded[(leaf >> np.uint64(level - top)).view(np.int64)] = True
+        ordered = np.sort(cells[crowded[rows]]).astype(np.uint64)
+        for level, leaf in deep:
+            shift = np.uint64(depth - level)
+            low, high = (np.searchsorted(ordered, edge << shift) for edge in (leaf, leaf + np.uint64(1)))
+            counts.append(high - low)
+    return np.concatenate(counts)

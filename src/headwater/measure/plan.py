@@ -1,0 +1,120 @@
+"""The plan of cascade: which buckets of time there are, and what each may spend. Public, and a pure function.
+
+Time is cut into stages ``[2^q, 2^{q+1})``, a stage into four *slow* buckets, each of those into *fast* ones, and so on.
+Every point lies in exactly one bucket of each speed. Nothing here depends on the data: only on ``t``, ``d`` and ε.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from headwater.measure.budget import Ledger, Spend, scale_for
+
+SLOW = 4  # slow buckets a stage
+FASTER = 16  # at most so many buckets of one speed in a bucket of the speed before
+SHARE = 0.15  # what the first fast speed gets for 1 that the slow one gets; each further speed half as much
+FIRST = 64.0  # the first bucket closes when ε times its size reaches this
+FINE = 4.0  # the fastest buckets hold about this many times t^max(1/2, 1−1/d) points
+
+
+@dataclass(frozen=True)
+class Speed:
+    """All buckets of one speed in one stage: their size, their budget, and how many share one parent."""
+
+    size: int
+    epsilon: float
+    siblings: int
+
+    @cached_property
+    def scale(self) -> float:
+        """Of the noise in a leaf count: replacing a point moves two counts by one."""
+        return scale_for(self.epsilon / 2)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of time with one set of speeds, the slow one first."""
+
+    start: int
+    end: int
+    speeds: tuple[Speed, ...]
+
+    def ledger(self) -> Ledger:
+        """What replacing one point of this stage can move: two leaf counts in one bucket of each speed."""
+        return Ledger(Spend(f"leaf count, buckets of {speed.size:,}", speed.scale, touches=2) for speed in self.speeds)
+
+
+def stage_at(t: int, dimension: int, epsilon: float) -> Stage:
+    """The stage that point number ``t`` (from 0) belongs to.
+
+    >>> stage = stage_at(100_000, 2, 1.0)
+    >>> stage.start, stage.end, [speed.size for speed in stage.speeds]
+    (65536, 131072, [16384, 1024])
+    """
+    first = max(3, math.ceil(math.log2(FIRST / epsilon)))
+    if t < 1 << first:
+        return Stage(0, 1 << first, (Speed(1 << first, epsilon, 1),))
+    q = t.bit_length() - 1
+    slow = (1 << q) // SLOW
+    halvings = _halvings(q, slow, dimension, epsilon)
+    layers = -(-halvings // (FASTER.bit_length() - 1))
+    factors = [1 << (halvings // layers + (i < halvings % layers)) for i in range(layers)]
+    weights = [1.0] + [SHARE / 2**i for i in range(layers)]
+    share = epsilon * (1 - 2.0**-40) / sum(weights)  # rounding must never overdraw
+    # The slow buckets of this stage and of the one before are pooled, so they count as siblings.
+    speeds = [Speed(slow, share, 2 * SLOW)]
+    for factor, weight in zip(factors, weights[1:], strict=True):
+        speeds.append(Speed(speeds[-1].size // factor, share * weight, factor))
+    return Stage(1 << q, 2 << q, tuple(speeds))
+
+
+def _halvings(q: int, slow: int, dimension: int, epsilon: float) -> int:
+    """How often a slow bucket is halved to get the fastest ones.
+
+    The last points, which no bucket covers yet, are published by guess; so few of them should be uncovered that this
+    costs no more than the noise does. In high dimension that needs no fast buckets at all, but a moving stream does.
+    """
+    wanted = FINE * 2.0 ** (q * max(0.5, 1 - 1 / dimension)) * epsilon ** (-1 / dimension)
+    halvings = max(0, math.ceil(math.log2(slow / wanted)))
+    if slow * epsilon >= 512:
+        halvings = max(halvings, 3)
+    return min(halvings, q - 2)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every stage up to some time, to be read or printed."""
+
+    dimension: int
+    epsilon: float
+    stages: tuple[Stage, ...]
+
+    def __str__(self) -> str:
+        lines = [f"cascade, d = {self.dimension}, ε = {self.epsilon:g}: replacing one record costs at most ε, for ever"]
+        lines.append(f"{'points':>27}  {'speed':<6} {'bucket':>10} {'budget':>8} {'noise scale':>12}")
+        for stage in self.stages:
+            for i, speed in enumerate(stage.speeds):
+                span = f"{stage.start:,} to {stage.end:,}" if i == 0 else ""
+                name = "slow" if i == 0 else "fast" if i == 1 else f"fast {i}"
+                lines.append(f"{span:>27}  {name:<6} {speed.size:>10,} {speed.epsilon:>8.4g} {speed.scale:>12.4g}")
+        return "\n".join(lines)
+
+
+def plan(dimension: int, epsilon: float, until: int) -> Plan:
+    """The stages of cascade up to time ``until``.
+
+    >>> print(plan(2, 1.0, until=200))
+    cascade, d = 2, ε = 1: replacing one record costs at most ε, for ever
+                         points  speed      bucket   budget  noise scale
+                        0 to 64  slow           64        1            2
+                      64 to 128  slow           16        1            2
+                     128 to 256  slow           32        1            2
+    """
+    stages: list[Stage] = []
+    t = 0
+    while t < until or not stages:
+        stages.append(stage_at(t, dimension, epsilon))
+        t = stages[-1].end
+    return Plan(dimension, epsilon, tuple(stages))

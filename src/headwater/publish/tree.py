@@ -1,0 +1,123 @@
+"""An adaptive binary tree of cells, and noisy counts of its leaves. Both are public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import Cells
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Which cells are split, depth by depth: the nodes of a depth are the children of the split ones above, in order.
+
+    The last depth splits nothing. A node that is not split is a leaf; leaves are numbered by depth, then by place.
+    """
+
+    splits: tuple[Flags, ...]
+
+    def nodes(self) -> Iterator[tuple[Cells, Flags]]:
+        """The cells of each depth, and which of them are split."""
+        cells = np.zeros(1, dtype=np.uint64)
+        for split in self.splits:
+            yield cells, split
+            cells = children(cells[split])
+
+    @property
+    def size(self) -> int:
+        """The number of leaves."""
+        return 1 + int(sum(split.sum() for split in self.splits))
+
+
+def children(cells: Cells) -> Cells:
+    """The two halves of every cell, in order."""
+    both = np.empty((len(cells), 2), dtype=np.uint64)
+    np.left_shift(cells, np.uint64(1), out=both[:, 0])
+    np.bitwise_or(both[:, 0], np.uint64(1), out=both[:, 1])
+    return both.reshape(-1)
+
+
+def find(known: Cells, cells: Cells) -> tuple[NDArray[np.int64], Flags]:
+    """Where each cell is among the known ones, which are sorted, and whether it is there at all."""
+    place = np.searchsorted(known, cells)
+    np.minimum(place, len(known) - 1, out=place)
+    return place, known[place] == cells
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What was measured of the points ``start … end − 1``: a noisy count for every leaf of a public tree.
+
+    ``variance`` is that of the noise in one count. This is what crosses the wall in cascade.
+    """
+
+    start: int
+    end: int
+    tree: Tree
+    counts: NDArray[np.int64]
+    variance: float
+
+    def __post_init__(self) -> None:
+        self.counts.flags.writeable = False
+
+    @property
+    def points(self) -> int:
+        """How many points it is about."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """For split cells of one depth: noisy counts of both halves, their variances, and how many points were asked."""
+
+    cells: Cells
+    values: Floats  # rows: left, right, variance left, variance right, points
+
+    def merged(self, other: Halves) -> Halves:
+        """The sum of both, over all cells that either knows."""
+        place, known = find(self.cells, other.cells)
+        values = self.values.copy()
+        values[:, place[known]] += other.values[:, known]
+        if known.all():
+            return Halves(self.cells, values)
+        new = np.searchsorted(self.cells, other.cells[~known])
+        cells = np.insert(self.cells, new, other.cells[~known])
+        return Halves(cells, np.insert(values, new, other.values[:, ~known], axis=1))
+
+
+def together(summaries: list[Summary]) -> list[Summary]:
+    """The same, with neighbouring summaries of the same tree added up: noise adds like counts do."""
+    sums: list[Summary] = []
+    for summary in summaries:
+        if sums and sums[-1].tree is summary.tree:
+            last = sums.pop()
+            counts, variance = last.counts + summary.counts, last.variance + summary.variance
+            summary = Summary(last.start, summary.end, summary.tree, counts, variance)
+        sums.append(summary)
+    return sums
+
+
+def halves(summary: Summary) -> list[Halves]:
+    """A summary as sums over both halves of every split cell, depth by depth."""
+    depths = list(summary.tree.nodes())
+    ends = np.cumsum([len(split) - int(split.sum()) for _, split in depths])
+    found: list[Halves] = []
+    value = variance = np.empty(0)
+    for (cells, split), end in zip(reversed(depths), reversed(ends), strict=True):
+        below, spread = value, variance
+        value, variance = np.empty(len(cells)), np.empty(len(cells))
+        leaves = len(split) - int(split.sum())
+        value[~split], variance[~split] = summary.counts[end - leaves : end], summary.variance
+        if len(below):
+            value[split], variance[split] = below[::2] + below[1::2], spread[::2] + spread[1::2]
+            asked = np.full(len(below) // 2, float(summary.points))
+            rows = [below[::2], below[1::2], spread[::2], spread[1::2], asked]
+            found.append(Halves(cells[split], np.stack(rows)))
+    return found[::-1]
