@@ -236,12 +236,18 @@ def _window(t: int, last: int | None, since: int | None) -> int:
     if last is not None and since is not None:
         raise ValueError("give last= or since=, not both")
     if last is not None:
-        if last < 1:
+        if _whole("last", last) < 1:
             raise ValueError(f"last must be at least 1, not {last}")
         return max(t - last, 0)
-    if since is not None and not 0 <= since <= t:
+    if since is not None and not 0 <= _whole("since", since) <= t:
         raise ValueError(f"since must lie between 0 and the number of records so far, {t}, but is {since}")
     return since or 0
+
+
+def _whole(what: str, number: object) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{what} must be a whole number, not {type(number).__name__}")
+    return int(number.__index__())
 
 
 def _randomness(seed: int | None) -> tuple[Noise, bytes]:

@@ -70,6 +70,10 @@ def check_epsilon(epsilon: float) -> float:
         raise TypeError(f"epsilon must be a number, not {type(epsilon).__name__}")
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be positive and finite, not {epsilon!r}")
+    if not 2.0**-64 <= epsilon <= 2.0**40:
+        raise ValueError(
+            f"epsilon must lie between 2^-64 and 2^40, not {epsilon!r}: less says nothing, more hides nothing"
+        )
     return float(epsilon)
 
 

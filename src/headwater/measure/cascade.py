@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.files import FileRefusedError
 from headwater.measure.budget import Ledger
 from headwater.measure.noise import Noise
 from headwater.measure.plan import Plan, Speed, Stage, plan, stage_at
 from headwater.partition import DEEPEST, Cells, Partition, Points
 from headwater.publish.estimate import Pool, Pooled, estimate, grow
-from headwater.publish.tree import Summary, Tree, together
+from headwater.publish.tree import Summary, Tree, together, unpacked
 
 WORTH = 10.0  # split a cell when its predicted count is this many standard deviations of the pooled noise
 GRID = 64.0  # and anyway while an even spread would put this many standard deviations in it
@@ -70,8 +73,8 @@ class CascadeMechanism:
         self._trees = self._grow(self.stage.speeds[1:], pools)
         self._fast: dict[tuple[int, int], Summary] = {}  # (speed, start) of what was measured so far
 
-    def _grow(self, speeds: Sequence[Speed], pools: list[Pool]) -> list[Tree]:
-        """Trees for buckets of these speeds, if the next points are like those of the newest pool."""
+    def _grow(self, speeds: Sequence[Speed], pools: list[Pool]) -> list[tuple[Tree, ...]]:
+        """Trees for buckets of these speeds, finest first, if the next points are like those of the newest pool."""
         if not speeds:
             return []
         worths = [self._worth(speed) for speed in speeds]
@@ -81,22 +84,21 @@ class CascadeMechanism:
         density = estimate(pools, 1, self.partition, newest=newest, least=least)
         halvings = math.ceil(math.log2(max(2.0, self.epsilon * self.t)))
         deepest = min(self.partition.dimension * halvings, self._kept)
-        return [
-            grow(density, newest, speed.size, worth, max(GRID * _deviation(speed), worth), deepest)
-            for speed, worth in zip(speeds, worths, strict=True)
-        ]
+        trees = []
+        for speed, worth in zip(speeds, worths, strict=True):
+            base = GRID * _deviation(speed)
+            # Rungs are evenly spaced between the whole bucket and its finest tree.
+            steps = [worth * (speed.size / worth) ** (i / speed.rungs) for i in range(speed.rungs)]
+            trees.append(tuple(grow(density, newest, speed.size, step, max(base, step), deepest) for step in steps))
+        return trees
 
     def _worth(self, speed: Speed) -> float:
         """The predicted count that makes a cell worth splitting."""
-        deviation = _deviation(speed) / math.sqrt(speed.siblings)
+        deviation, times = _deviation(speed) / math.sqrt(speed.siblings), WORTH
         if self.partition.dimension == 2:
             # In the plane every depth adds the same error, so what a leaf must be worth grows with the depth.
-            return max(WORTH, 0.75 * math.log2(speed.epsilon * speed.size)) * deviation
-        if self.partition.dimension > 2:
-            return WORTH * deviation
-        # On a line leaf noise adds up: L leaves cost √L deviations, and resolve what L² points could.
-        few = math.pow(2.5 * speed.size / deviation, 0.4)
-        return max(WORTH * deviation, speed.size / max(2.0, few))
+            times = max(times, 0.75 * math.log2(speed.epsilon * speed.size))
+        return max(times * deviation, 0.25)  # however large the budget, not many more leaves than points
 
     @property
     def room(self) -> int:
@@ -114,7 +116,7 @@ class CascadeMechanism:
         Their order is lost, and order decides which bucket a point is in: if it were made up from the cells, replacing
         one point would move others from bucket to bucket, and no longer cost ε.
         """
-        if (total := int(counts.sum())) > self.room:
+        if (total := sum(counts.tolist())) > self.room:  # Python's numbers do not wrap around
             raise ValueError(
                 f"{total} counted records do not fit: the open bucket has room for {self.room}. "
                 "Count the records up to there by themselves, or give the records in order with update()"
@@ -139,8 +141,8 @@ class CascadeMechanism:
         """Measure the slow bucket that is full, and open the next."""
         fast = self._closed_fast()
         old = [self._pool] if self._pool.points else []
-        (tree,) = self._grow(self.stage.speeds[:1], old + pools_of(fast))
-        summary = self._measure(0, self.start, tree)
+        (trees,) = self._grow(self.stage.speeds[:1], old + pools_of(fast))
+        summary = self._measure(0, self.start, trees)
         self.recent = fast
         self._open([*old, pool([summary])])
         self.slow.append(summary)
@@ -152,23 +154,26 @@ class CascadeMechanism:
         At each speed these are the closed buckets after the last closed one of the speed before.
         """
         found, covered = [], self.start
-        for speed, (spec, tree) in enumerate(zip(self.stage.speeds[1:], self._trees, strict=True), start=1):
+        for speed, (spec, trees) in enumerate(zip(self.stage.speeds[1:], self._trees, strict=True), start=1):
             for start in range(covered, self.t - spec.size + 1, spec.size):
                 if (speed, start) not in self._fast:
-                    self._fast[speed, start] = self._measure(speed, start, tree)
+                    self._fast[speed, start] = self._measure(speed, start, trees)
                 found.append(self._fast[speed, start])
                 covered = start + spec.size
         return found
 
-    def _measure(self, speed: int, start: int, tree: Tree) -> Summary:
+    def _measure(self, speed: int, start: int, trees: tuple[Tree, ...]) -> Summary:
         """The only place that turns data into numbers that may be seen: one noisy count for each leaf."""
         spec = self.stage.speeds[speed]
         cells = self._cells[start - self.start : start - self.start + spec.size]
-        true = count_leaves(cells, self._kept, tree)
-        noise = self.noise.laplace_at(spec.scale, start, np.uint64(speed << 44) + np.arange(len(true), dtype=np.uint64))
-        q = math.exp(-1 / spec.scale)
-        variance = max(2 * q / (1 - q) ** 2, 1e-12)  # there is always some
-        return Summary(start, start + spec.size, tree, true + noise, variance)
+        variance = max(2 * math.exp(-1 / spec.scale) / math.expm1(-1 / spec.scale) ** 2, 1e-12)  # there is always some
+        parts = []
+        for rung, tree in enumerate(trees):
+            true = count_leaves(cells, self._kept, tree)
+            leaf = np.arange(len(true), dtype=np.uint64)
+            noise = self.noise.laplace_at(spec.scale, start, np.uint64(speed << 44 | rung << 38) + leaf)
+            parts.append(Summary(start, start + spec.size, tree, true + noise, variance))
+        return replace(parts[0], coarse=tuple(parts[1:]))
 
     def pooled(self, since: int = 0) -> Pooled:
         """What is published about the points after the first ``since`` ones, or a few more: whole buckets only."""
@@ -196,38 +201,42 @@ class CascadeMechanism:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything that is needed to go on, but for the key: as secret as the data."""
         kept = [*self.slow, *self.recent]
-        flags = [flag for summary in kept for flag in summary.tree.splits]
+        # The trees of fast buckets are kept, not grown again: measured twice, over trees that differ because a library
+        # rounds differently, the same noise would show what it should hide. So is the plan, which must not change.
+        trees = [part.tree for summary in kept for part in summary.parts]
+        trees += [tree for of_speed in self._trees for tree in of_speed]
+        flags = [flag for tree in trees for flag in tree.splits]
         arrays: dict[str, NDArray[Any]] = {
             "cells": self._cells[: self.t - self.start],
             "splits": np.packbits(np.concatenate([np.empty(0, dtype=bool), *flags])),
-            "counts": np.concatenate([np.empty(0, dtype=np.int64), *(summary.counts for summary in kept)]),
+            "counts": np.concatenate([np.empty(0, dtype=np.int64), *(part.counts for s in kept for part in s.parts)]),
         }
         if np.abs(arrays["counts"]).max(initial=0) < 1 << 31:
             arrays["counts"] = arrays["counts"].astype(np.int32)
-        spans = [[summary.start, summary.end, summary.variance] for summary in kept]
-        return {"t": self.t, "start": self.start, "slow": len(self.slow), "spans": spans}, arrays
+        spans = [[summary.start, summary.end, summary.variance, len(summary.parts)] for summary in kept]
+        header = {"t": self.t, "start": self.start, "slow": len(self.slow), "spans": spans, "speeds": self._speeds()}
+        return header, arrays
+
+    def _speeds(self) -> list[list[float]]:
+        return [[speed.size, speed.epsilon, speed.siblings, speed.rungs] for speed in self.stage.speeds]
 
     def restore(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a `state`."""
-        flags, counts = np.unpackbits(arrays["splits"]).astype(bool), arrays["counts"].astype(np.int64)
-        kept: list[Summary] = []
-        trees: dict[bytes, Tree] = {}  # fast buckets share one tree, and are added up because they do
-        for start, end, variance in header["spans"]:
-            splits, nodes = [], 1
-            while nodes:
-                splits.append(flags[:nodes])
-                flags, nodes = flags[nodes:], 2 * int(splits[-1].sum())
-            tree = Tree(tuple(splits))
-            tree = trees.setdefault(b"".join(np.packbits(split).tobytes() + b"|" for split in splits), tree)
-            kept.append(Summary(start, end, tree, counts[: tree.size], variance))
-            counts = counts[tree.size :]
+        counts, kept = arrays["counts"].astype(np.int64), list[Summary]()
+        trees = unpacked(np.unpackbits(arrays["splits"]).astype(bool))
+        for start, end, variance, rungs in header["spans"]:
+            parts = []
+            for tree in islice(trees, rungs):
+                parts.append(Summary(start, end, tree, counts[: tree.size], variance))
+                counts = counts[tree.size :]
+            kept.append(replace(parts[0], coarse=tuple(parts[1:])))
         self.slow, self.recent = kept[: header["slow"]], kept[header["slow"] :]
         self.t = header["start"]
-        before, last = pool(self.slow[:-1]), pool(self.slow[-1:])
-        self._open([p for p in (before, last) if p.points])
-        self._pool = before
-        for summary in self.slow[-1:]:
-            self._pool.add(summary)
+        self._open([])
+        if self._speeds() != header["speeds"]:
+            raise FileRefusedError("this state was written under another plan of buckets; go on with that version")
+        self._trees = [tuple(islice(trees, speed.rungs)) for speed in self.stage.speeds[1:]]
+        self._pool = pool(self.slow)
         self._cells, self.t = arrays["cells"], header["t"]
 
 

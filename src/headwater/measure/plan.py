@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from headwater.measure.budget import Ledger, Spend, scale_for
@@ -15,22 +16,27 @@ from headwater.measure.budget import Ledger, Spend, scale_for
 SLOW = 4  # slow buckets a stage
 FASTER = 16  # at most so many buckets of one speed in a bucket of the speed before
 SHARE = 0.15  # what the first fast speed gets for 1 that the slow one gets; each further speed half as much
+RUNG = 7.0  # on a line: one more tree for every so many doublings of a bucket's worth
 FIRST = 64.0  # the first bucket closes when ε times its size reaches this
 FINE = 4.0  # the fastest buckets hold about this many times t^max(1/2, 1−1/d) points
 
 
 @dataclass(frozen=True)
 class Speed:
-    """All buckets of one speed in one stage: their size, their budget, and how many share one parent."""
+    """All buckets of one speed in one stage: their size, their budget, and how many share one parent.
+
+    ``rungs`` is how many trees are measured in a bucket, from coarse to fine, with equal shares of its budget.
+    """
 
     size: int
     epsilon: float
     siblings: int
+    rungs: int = 1
 
     @cached_property
     def scale(self) -> float:
-        """Of the noise in a leaf count: replacing a point moves two counts by one."""
-        return scale_for(self.epsilon / 2)
+        """Of the noise in a leaf count: replacing a point moves two counts of each rung by one."""
+        return scale_for(Fraction(self.epsilon) / (2 * self.rungs))
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,11 @@ class Stage:
     speeds: tuple[Speed, ...]
 
     def ledger(self) -> Ledger:
-        """What replacing one point of this stage can move: two leaf counts in one bucket of each speed."""
-        return Ledger(Spend(f"leaf count, buckets of {speed.size:,}", speed.scale, touches=2) for speed in self.speeds)
+        """What replacing one point of this stage can move: two leaf counts of each rung in one bucket of each speed."""
+        return Ledger(
+            Spend(f"leaf count, buckets of {speed.size:,}", speed.scale, touches=2 * speed.rungs)
+            for speed in self.speeds
+        )
 
 
 def stage_at(t: int, dimension: int, epsilon: float) -> Stage:
@@ -53,21 +62,28 @@ def stage_at(t: int, dimension: int, epsilon: float) -> Stage:
     >>> stage.start, stage.end, [speed.size for speed in stage.speeds]
     (65536, 131072, [16384, 1024])
     """
-    first = max(3, math.ceil(math.log2(FIRST / epsilon)))
+    first = max(3, math.ceil(math.log2(FIRST) - math.log2(epsilon)))
     if t < 1 << first:
-        return Stage(0, 1 << first, (Speed(1 << first, epsilon, 1),))
+        return Stage(0, 1 << first, (_speed(1 << first, epsilon, 1, dimension),))
     q = t.bit_length() - 1
     slow = (1 << q) // SLOW
     halvings = _halvings(q, slow, dimension, epsilon)
     layers = -(-halvings // (FASTER.bit_length() - 1))
     factors = [1 << (halvings // layers + (i < halvings % layers)) for i in range(layers)]
-    weights = [1.0] + [SHARE / 2**i for i in range(layers)]
+    faster = SHARE if dimension > 1 else 2 * SHARE  # on a line the noise of many fast buckets weighs more
+    weights = [1.0] + [faster / 2**i for i in range(layers)]
     share = epsilon * (1 - 2.0**-40) / sum(weights)  # rounding must never overdraw
     # The slow buckets of this stage and of the one before are pooled, so they count as siblings.
-    speeds = [Speed(slow, share, 2 * SLOW)]
+    speeds = [_speed(slow, share, 2 * SLOW, dimension)]
     for factor, weight in zip(factors, weights[1:], strict=True):
-        speeds.append(Speed(speeds[-1].size // factor, share * weight, factor))
+        speeds.append(_speed(speeds[-1].size // factor, share * weight, factor, dimension))
     return Stage(1 << q, 2 << q, tuple(speeds))
+
+
+def _speed(size: int, epsilon: float, siblings: int, dimension: int) -> Speed:
+    """On a line leaf noise adds up: ``L`` leaves are off by ``√L``. With rungs they are off by a power of ``log L``."""
+    rungs = 1 if dimension > 1 else max(1, round(math.log2(max(epsilon * size * math.sqrt(siblings), 1)) / RUNG))
+    return Speed(size, epsilon, siblings, rungs)
 
 
 def _halvings(q: int, slow: int, dimension: int, epsilon: float) -> int:

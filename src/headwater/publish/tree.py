@@ -36,6 +36,18 @@ class Tree:
         return 1 + int(sum(split.sum() for split in self.splits))
 
 
+def unpacked(flags: Flags) -> Iterator[Tree]:
+    """The trees whose split flags these are, one after the other. Equal trees come out as one and the same."""
+    known: dict[bytes, Tree] = {}
+    while True:
+        splits, nodes = list[Flags](), 1
+        while nodes:
+            splits.append(flags[:nodes])
+            flags, nodes = flags[nodes:], 2 * int(splits[-1].sum())
+        name = b"".join(np.packbits(split).tobytes() + b"|" for split in splits)
+        yield known.setdefault(name, Tree(tuple(splits)))
+
+
 def children(cells: Cells) -> Cells:
     """The two halves of every cell, in order."""
     both = np.empty((len(cells), 2), dtype=np.uint64)
@@ -55,7 +67,8 @@ def find(known: Cells, cells: Cells) -> tuple[NDArray[np.int64], Flags]:
 class Summary:
     """What was measured of the points ``start … end − 1``: a noisy count for every leaf of a public tree.
 
-    ``variance`` is that of the noise in one count. This is what crosses the wall in cascade.
+    ``variance`` is that of the noise in one count. ``coarse`` may hold further measurements of the same points, over
+    smaller trees whose splits are all splits of this one. This is what crosses the wall in cascade.
     """
 
     start: int
@@ -63,9 +76,21 @@ class Summary:
     tree: Tree
     counts: NDArray[np.int64]
     variance: float
+    coarse: tuple[Summary, ...] = ()
 
     def __post_init__(self) -> None:
         self.counts.flags.writeable = False
+
+    @property
+    def parts(self) -> tuple[Summary, ...]:
+        """All measurements of the points: the finest one, then the coarse ones."""
+        return self, *self.coarse
+
+    def plus(self, other: Summary) -> Summary:
+        """Both together, if they have the same trees: noise adds like counts do."""
+        coarse = tuple(a.plus(b) for a, b in zip(self.coarse, other.coarse, strict=True))
+        counts, variance = self.counts + other.counts, self.variance + other.variance
+        return Summary(self.start, other.end, self.tree, counts, variance, coarse)
 
     @property
     def points(self) -> int:
@@ -91,16 +116,23 @@ class Halves:
         cells = np.insert(self.cells, new, other.cells[~known])
         return Halves(cells, np.insert(values, new, other.values[:, ~known], axis=1))
 
+    def blended(self, coarse: Halves) -> Halves:
+        """A second measurement of the same points taken in: means weighted by precision. It knows no further cells."""
+        place, _ = find(self.cells, coarse.cells)
+        values = self.values.copy()
+        for side in (0, 1):
+            weight = values[2 + side, place] / (values[2 + side, place] + coarse.values[2 + side])
+            values[side, place] += weight * (coarse.values[side] - values[side, place])
+            values[2 + side, place] = weight * coarse.values[2 + side]
+        return Halves(self.cells, values)
+
 
 def together(summaries: list[Summary]) -> list[Summary]:
-    """The same, with neighbouring summaries of the same tree added up: noise adds like counts do."""
+    """The same, with neighbouring summaries over the same tree added up."""
     sums: list[Summary] = []
     for summary in summaries:
-        if sums and sums[-1].tree is summary.tree:
-            last = sums.pop()
-            counts, variance = last.counts + summary.counts, last.variance + summary.variance
-            summary = Summary(last.start, summary.end, summary.tree, counts, variance)
-        sums.append(summary)
+        same = sums and sums[-1].tree is summary.tree
+        sums.append(sums.pop().plus(summary) if same else summary)
     return sums
 
 
@@ -120,4 +152,8 @@ def halves(summary: Summary) -> list[Halves]:
             asked = np.full(len(below) // 2, float(summary.points))
             rows = [below[::2], below[1::2], spread[::2], spread[1::2], asked]
             found.append(Halves(cells[split], np.stack(rows)))
-    return found[::-1]
+    found.reverse()
+    for coarse in summary.coarse:
+        for depth, more in enumerate(halves(coarse)):
+            found[depth] = found[depth].blended(more)
+    return found

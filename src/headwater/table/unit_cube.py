@@ -68,6 +68,8 @@ def check_points(points: object, dimension: int) -> NDArray[np.float64]:
 
 def check_counts(cells: object, counts: object, depth: int) -> tuple[Cells, NDArray[np.int64]]:
     """Counted cells as arrays, or an error that says what is wrong."""
+    if isinstance(cells, np.ma.MaskedArray) or isinstance(counts, np.ma.MaskedArray):
+        raise TypeError("cells and counts must not be masked arrays: leave out the masked ones first")
     names, numbers = np.asarray(cells), np.asarray(counts)
     for what, array in (("cells", names), ("counts", numbers)):
         if array.dtype.kind not in "iu" and array.size:
@@ -78,6 +80,8 @@ def check_counts(cells: object, counts: object, depth: int) -> tuple[Cells, NDAr
         raise ValueError(f"cells must lie between 0 and 2^{depth} − 1, as histogram() gives them")
     if numbers.size and numbers.min() < 0:
         raise ValueError("counts must not be negative")
+    if numbers.size and int(numbers.max()) >= 1 << 40:
+        raise ValueError("counts must be below 2^40: no bucket has room for more")
     return names.astype(np.uint64), numbers.astype(np.int64)
 
 
