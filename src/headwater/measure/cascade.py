@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from headwater.measure.plan import Plan, Speed, Stage, plan, stage_at
 from headwater.partition import DEEPEST, Cells, Partition, Points
 from headwater.publish.estimate import Pool, Pooled, estimate, grow
 from headwater.publish.tree import Summary, Tree, together, unpacked
+
+Trees = list[tuple[Tree, ...]]  # for each speed, the trees of its rungs
 
 WORTH = 10.0  # split a cell when its predicted count is this many standard deviations of the pooled noise
 GRID = 64.0  # and anyway while an even spread would put this many standard deviations in it
@@ -61,19 +63,19 @@ class CascadeMechanism:
         self.slow: list[Summary] = []  # of all closed slow buckets, oldest first
         self.recent: list[Summary] = []  # of the fast buckets in the slow bucket that closed last
         self._pool = Pool()  # of all closed slow buckets
-        self._open([])
+        self._open()
 
-    def _open(self, pools: list[Pool]) -> None:
-        """Start a slow bucket: fix the trees of its fast buckets, from what was published so far."""
+    def _open(self) -> None:
+        """Start a slow bucket."""
         self.start = self.t
         self.stage: Stage = stage_at(self.t, self.partition.dimension, self.epsilon)
         # The first bucket's tree has a handful of leaves, and the bucket may be long: a byte a point is enough.
         self._kept = min(self.depth, 8) if self.t == 0 else self.depth
         self._cells = np.empty(0, dtype=_word(self._kept))  # of the points in the open slow bucket, in order of arrival
-        self._trees = self._grow(self.stage.speeds[1:], pools)
+        self._trees: list[Trees] = []  # of the fast speeds, in the first half of the bucket and in the second
         self._fast: dict[tuple[int, int], Summary] = {}  # (speed, start) of what was measured so far
 
-    def _grow(self, speeds: Sequence[Speed], pools: list[Pool]) -> list[tuple[Tree, ...]]:
+    def _grow(self, speeds: Sequence[Speed], pools: list[Pool]) -> Trees:
         """Trees for buckets of these speeds, finest first, if the next points are like those of the newest pool."""
         if not speeds:
             return []
@@ -125,13 +127,13 @@ class CascadeMechanism:
 
     def _take(self, cells: Cells) -> None:
         while len(cells):
-            held, size = self.t - self.start, self.stage.speeds[0].size
+            held, size, shift = self.t - self.start, self.stage.speeds[0].size, np.uint64(self.depth - self._kept)
             take = min(size - held, len(cells))
             if held + take > len(self._cells):
                 grown = np.empty(min(max(2 * held, held + take, 1 << 20), size), dtype=_word(self._kept))
                 grown[:held] = self._cells[:held]
                 self._cells = grown
-            self._cells[held : held + take] = cells[:take] >> np.uint64(self.depth - self._kept)
+            self._cells[held : held + take] = cells[:take] >> shift if shift else cells[:take]
             self.t += take
             cells = cells[take:]
             if held + take == size:
@@ -140,23 +142,33 @@ class CascadeMechanism:
     def _close(self) -> None:
         """Measure the slow bucket that is full, and open the next."""
         fast = self._closed_fast()
-        old = [self._pool] if self._pool.points else []
-        (trees,) = self._grow(self.stage.speeds[:1], old + pools_of(fast))
-        summary = self._measure(0, self.start, trees)
+        following = stage_at(self.t, self.partition.dimension, self.epsilon).speeds[1:]
+        slow, *trees = self._grow([self.stage.speeds[0], *following], self._published(fast))
+        self.slow.append(self._measure(0, self.start, slow))
+        self._pool.add(Pool.of(self.slow[-1]))
         self.recent = fast
-        self._open([*old, pool([summary])])
-        self.slow.append(summary)
-        self._pool.add(summary)
+        self._open()
+        self._trees.append(trees)
+
+    def _published(self, fast: list[Summary]) -> list[Pool]:
+        """What is known when the open slow bucket has said this much, slowest first."""
+        return ([self._pool] if self._pool.points else []) + pools_of(fast)
 
     def _closed_fast(self) -> list[Summary]:
         """What the closed fast buckets of the open slow bucket say, measured now if nobody has asked before.
 
-        At each speed these are the closed buckets after the last closed one of the speed before.
+        At each speed these are the closed buckets after the last closed one of the speed before. Half-way through the
+        slow bucket their trees are grown anew, from what its first half has said: streams move.
         """
-        found, covered = [], self.start
-        for speed, (spec, trees) in enumerate(zip(self.stage.speeds[1:], self._trees, strict=True), start=1):
+        found, covered = list[Summary](), self.start
+        middle = self.start + self.stage.speeds[0].size // 2
+        for speed, spec in enumerate(self.stage.speeds[1:], start=1):
             for start in range(covered, self.t - spec.size + 1, spec.size):
+                if start >= middle and len(self._trees) == 1:
+                    first = [summary for summary in found if summary.end <= middle]
+                    self._trees.append(self._grow(self.stage.speeds[1:], self._published(first)))
                 if (speed, start) not in self._fast:
+                    trees = self._trees[int(start >= middle)][speed - 1]
                     self._fast[speed, start] = self._measure(speed, start, trees)
                 found.append(self._fast[speed, start])
                 covered = start + spec.size
@@ -180,8 +192,7 @@ class CascadeMechanism:
         fast = self._closed_fast()
         covered = max((summary.end for summary in fast), default=self.start)
         if not since:
-            old = [self._pool] if self._pool.points else []
-            return Pooled([*old, *pools_of(fast)], 0, 0, self.t - covered)
+            return Pooled(self._published(fast), 0, 0, self.t - covered)
         slow = list(self.slow)
         if self.recent and self.recent[0].start <= since:
             slow, fast = slow[:-1], self.recent + fast  # the last closed slow bucket, in finer steps
@@ -204,7 +215,7 @@ class CascadeMechanism:
         # The trees of fast buckets are kept, not grown again: measured twice, over trees that differ because a library
         # rounds differently, the same noise would show what it should hide. So is the plan, which must not change.
         trees = [part.tree for summary in kept for part in summary.parts]
-        trees += [tree for of_speed in self._trees for tree in of_speed]
+        trees += [tree for half in self._trees for of_speed in half for tree in of_speed]
         flags = [flag for tree in trees for flag in tree.splits]
         arrays: dict[str, NDArray[Any]] = {
             "cells": self._cells[: self.t - self.start],
@@ -214,7 +225,8 @@ class CascadeMechanism:
         if np.abs(arrays["counts"]).max(initial=0) < 1 << 31:
             arrays["counts"] = arrays["counts"].astype(np.int32)
         spans = [[summary.start, summary.end, summary.variance, len(summary.parts)] for summary in kept]
-        header = {"t": self.t, "start": self.start, "slow": len(self.slow), "spans": spans, "speeds": self._speeds()}
+        header: dict[str, Any] = {"t": self.t, "start": self.start, "slow": len(self.slow), "spans": spans}
+        header |= {"speeds": self._speeds(), "halves": len(self._trees)}
         return header, arrays
 
     def _speeds(self) -> list[list[float]]:
@@ -232,10 +244,11 @@ class CascadeMechanism:
             kept.append(replace(parts[0], coarse=tuple(parts[1:])))
         self.slow, self.recent = kept[: header["slow"]], kept[header["slow"] :]
         self.t = header["start"]
-        self._open([])
+        self._open()
         if self._speeds() != header["speeds"]:
             raise FileRefusedError("this state was written under another plan of buckets; go on with that version")
-        self._trees = [tuple(islice(trees, speed.rungs)) for speed in self.stage.speeds[1:]]
+        for _ in range(header["halves"]):
+            self._trees.append([tuple(islice(trees, speed.rungs)) for speed in self.stage.speeds[1:]])
         self._pool = pool(self.slow)
         self._cells, self.t = arrays["cells"], header["t"]
 
@@ -248,13 +261,13 @@ def pool(summaries: Iterable[Summary]) -> Pool:
     """The sum of these summaries."""
     total = Pool()
     for summary in summaries:
-        total.add(summary)
+        total.add(Pool.of(summary))
     return total
 
 
 def pools_of(fast: list[Summary]) -> list[Pool]:
-    """One pool for each run of buckets with the same tree."""
-    return [pool([summary]) for summary in together(fast)]
+    """One pool for each speed; buckets of one speed have one size."""
+    return [pool(together(list(run))) for _, run in groupby(fast, lambda summary: summary.points)]
 
 
 def _word(depth: int) -> type[np.unsignedinteger[Any]]:

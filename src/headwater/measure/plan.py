@@ -16,8 +16,8 @@ from headwater.measure.budget import Ledger, Spend, scale_for
 SLOW = 4  # slow buckets a stage
 FASTER = 16  # at most so many buckets of one speed in a bucket of the speed before
 SHARE = 0.15  # what the first fast speed gets for 1 that the slow one gets; each further speed half as much
-RUNG = 7.0  # on a line: one more tree for every so many doublings of a bucket's worth
-FIRST = 64.0  # the first bucket closes when ε times its size reaches this
+RUNG = 6.0  # on a line: one more tree for every so many doublings of a bucket's worth
+FIRST = 64.0  # the first bucket closes before ε times its size exceeds this
 FINE = 4.0  # the fastest buckets hold about this many times t^max(1/2, 1−1/d) points
 
 
@@ -62,15 +62,15 @@ def stage_at(t: int, dimension: int, epsilon: float) -> Stage:
     >>> stage.start, stage.end, [speed.size for speed in stage.speeds]
     (65536, 131072, [16384, 1024])
     """
-    first = max(3, math.ceil(math.log2(FIRST) - math.log2(epsilon)))
+    first = max(3, math.floor(math.log2(FIRST) - math.log2(epsilon)))
     if t < 1 << first:
-        return Stage(0, 1 << first, (_speed(1 << first, epsilon, 1, dimension),))
+        return Stage(0, 1 << first, (_speed(1 << first, epsilon, 4, dimension),))
     q = t.bit_length() - 1
     slow = (1 << q) // SLOW
     halvings = _halvings(q, slow, dimension, epsilon)
     layers = -(-halvings // (FASTER.bit_length() - 1))
     factors = [1 << (halvings // layers + (i < halvings % layers)) for i in range(layers)]
-    faster = SHARE if dimension > 1 else 2 * SHARE  # on a line the noise of many fast buckets weighs more
+    faster = SHARE if dimension > 1 else 0.4  # on a line the noise of many fast buckets weighs more
     weights = [1.0] + [faster / 2**i for i in range(layers)]
     share = epsilon * (1 - 2.0**-40) / sum(weights)  # rounding must never overdraw
     # The slow buckets of this stage and of the one before are pooled, so they count as siblings.

@@ -29,10 +29,15 @@ class Pool:
     points: int = 0
     depths: list[Halves] = field(default_factory=list)
 
-    def add(self, summary: Summary) -> None:
-        """Take in one more bucket."""
-        self.points += summary.points
-        for depth, more in enumerate(halves(summary)):
+    @staticmethod
+    def of(summary: Summary) -> Pool:
+        """A pool of one bucket."""
+        return Pool(summary.points, halves(summary))
+
+    def add(self, other: Pool) -> None:
+        """Take in more buckets."""
+        self.points += other.points
+        for depth, more in enumerate(other.depths):
             if depth == len(self.depths):
                 self.depths.append(more)
             else:
@@ -99,7 +104,8 @@ def estimate(
                     share[heard], error_here = _share(values, pool.points, cells[heard], held[heard], before)
                     error[heard] += error_here
             shares.append(share)
-        spread += partition.diameter(depth) * float(np.sqrt(error).sum())
+        if not least:
+            spread += partition.diameter(depth) * float(np.sqrt(error).sum())
         left = mass * np.array([*shares, share])
         mass = np.stack([left, mass - left], axis=2).reshape(len(mass), -1)
         cells = children(cells)
@@ -125,17 +131,21 @@ def _trust(surprise: Floats, noise: Floats, base: Floats, cells: Cells) -> Float
 
     ``s`` is fitted by weighted moments over the whole depth, then once more among neighbours.
     """
-    excess = (surprise**2 - noise) / base
+    doubt = noise / base
+    excess = surprise * surprise / base - doubt
     s = 1.0
     for _ in range(3):
-        weight = (base / (noise + s * base)) ** 2
-        s = max(0.0, float((excess * weight).sum() / weight.sum()))
-    weight = (base / (noise + s * base)) ** 2
-    group = np.cumsum(np.diff(cells >> np.uint64(NEAR), prepend=cells[:1] >> np.uint64(NEAR)) > 0)
-    moments, weights = np.bincount(group, weight * excess), np.bincount(group, weight)
+        weight = 1 / np.square(doubt + s)
+        s = max(0.0, float((weight * excess).sum() / weight.sum()))
+    weight = 1 / np.square(doubt + s)
+    near = cells >> np.uint64(NEAR)
+    group = np.empty(len(cells), dtype=np.int64)
+    group[0] = 0
+    np.cumsum(near[1:] != near[:-1], out=group[1:])
+    weights = np.bincount(group, weight)
     prior = PRIOR * weights / np.bincount(group)
-    local = np.maximum((moments + prior * s) / (weights + prior), 0)[group]
-    return local * base / (local * base + noise)
+    local = np.maximum((np.bincount(group, weight * excess) + prior * s) / (weights + prior), 0)[group]
+    return local / (local + doubt)
 
 
 def grow(density: Density, pools: slice, points: int, worth: float, base: float, deepest: int) -> Tree:

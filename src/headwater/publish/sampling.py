@@ -36,36 +36,33 @@ def sample(
     a random start, so that any run of points fills its cell evenly.
     """
     low, side = corners(partition, cells, depths)
-    top = np.nextafter(low + side, low)  # rounding may reach the upper face, which belongs to the next cell
-    points = np.empty((int(counts.sum()), partition.dimension))
-    ends = np.cumsum(counts)
-    shift, step = rng.random(partition.dimension), _irrational(partition.dimension)
-    for start in range(0, len(points), _CHUNK):
-        part = points[start : start + _CHUNK]
-        first, last = np.searchsorted(ends, [start, start + len(part) - 1], side="right")
+    d, total = partition.dimension, int(counts.sum())
+    points, ends = np.empty((total, d)), np.cumsum(counts)
+    # Places within a cell are whole multiples of 2^−32 of its side, so that low + place is exact and never reaches
+    # the upper face, unless cells are so small that floats run out; then the minimum below sees to it.
+    unit = side * 2.0**-32
+    top = np.nextafter(low + side, low) if depths.max(initial=0) > 20 * d else None
+    shift, step = rng.integers(0, 1 << 32, size=d, dtype=np.uint32), _irrational(d)
+    for start in range(0, total, _CHUNK):
+        size = min(_CHUNK, total - start)
+        first, last = np.searchsorted(ends, [start, start + size - 1], side="right")
         here = slice(first, last + 1)
-        inside = np.diff(np.minimum(ends[here], start + len(part)), prepend=start)
-        if even:
-            np.multiply.outer(np.arange(start, start + len(part), dtype=np.float64), step, out=part)
-            part += shift
-            part -= np.floor(part)
-        else:
-            rng.random(out=part)
-        if len(inside) == 1:
-            part *= side[first]
-            part += low[first]
-            np.minimum(part, top[first], out=part)
-        else:
-            leaf = np.repeat(np.arange(first, last + 1), inside)
-            part *= side[leaf]
-            part += low[leaf]
-            np.minimum(part, top[leaf], out=part)
+        inside = np.diff(np.minimum(ends[here], start + size), prepend=start)
+        turn = np.arange(start, start + size, dtype=np.uint64).astype(np.uint32)
+        for axis in range(d):
+            place = turn * step[axis] + shift[axis] if even else rng.integers(0, 1 << 32, size=size, dtype=np.uint32)
+            column = place * np.repeat(unit[here, axis], inside)
+            column += np.repeat(low[here, axis], inside)
+            if top is not None:
+                np.minimum(column, np.repeat(top[here, axis], inside), out=column)
+            points[start : start + size, axis] = column
     return points
 
 
-def _irrational(d: int) -> NDArray[np.float64]:
-    """Steps ``1/φ, 1/φ², …`` with ``φ^{d+1} = φ + 1``: the golden ratio and its like in more dimensions."""
+def _irrational(d: int) -> NDArray[np.uint32]:
+    """Steps ``1/φ, 1/φ², …`` with ``φ^{d+1} = φ + 1``, in units of 2^−32: the golden ratio and its like."""
     root = 2.0
     for _ in range(64):
         root = (1 + root) ** (1 / (d + 1))
-    return root ** -np.arange(1, d + 1, dtype=np.float64)
+    steps = root ** -np.arange(1, d + 1, dtype=np.float64) * 2.0**32
+    return steps.astype(np.uint64).astype(np.uint32) | np.uint32(1)

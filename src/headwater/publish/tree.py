@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +24,23 @@ class Tree:
 
     splits: tuple[Flags, ...]
 
-    def nodes(self) -> Iterator[tuple[Cells, Flags]]:
+    def nodes(self) -> list[tuple[Cells, Flags]]:
         """The cells of each depth, and which of them are split."""
-        cells = np.zeros(1, dtype=np.uint64)
-        for split in self.splits:
-            yield cells, split
-            cells = children(cells[split])
+        return _nodes(self)
 
     @property
     def size(self) -> int:
         """The number of leaves."""
         return 1 + int(sum(split.sum() for split in self.splits))
+
+
+@lru_cache(maxsize=16)  # fast buckets ask for the same few trees again and again
+def _nodes(tree: Tree) -> list[tuple[Cells, Flags]]:
+    depths, cells = [], np.zeros(1, dtype=np.uint64)
+    for split in tree.splits:
+        depths.append((cells, split))
+        cells = children(cells[split])
+    return depths
 
 
 def unpacked(flags: Flags) -> Iterator[Tree]:
@@ -138,7 +145,7 @@ def together(summaries: list[Summary]) -> list[Summary]:
 
 def halves(summary: Summary) -> list[Halves]:
     """A summary as sums over both halves of every split cell, depth by depth."""
-    depths = list(summary.tree.nodes())
+    depths = summary.tree.nodes()
     ends = np.cumsum([len(split) - int(split.sum()) for _, split in depths])
     found: list[Halves] = []
     value = variance = np.empty(0)
