@@ -27,7 +27,7 @@ from headwater.publish.tree import Summary, Tree, together, unpacked
 
 Trees = list[tuple[Tree, ...]]  # for each speed, the trees of its rungs
 
-WORTH = 10.0  # split a cell when its predicted count is this many standard deviations of the pooled noise
+WORTH = 12.0  # split a cell when its predicted count is this many standard deviations of the pooled noise
 GRID = 64.0  # and anyway while an even spread would put this many standard deviations in it
 
 

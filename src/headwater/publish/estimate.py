@@ -116,25 +116,28 @@ def _share(values: Floats, points: int, cells: Cells, held: Floats, before: Floa
     """A pool's shares of the left halves, and the variance of the mass that they put on the wrong side."""
     left, right, var_left, var_right, asked = values
     # The mass, in this cell, of the buckets that were asked about it: what they say, as far as it can be true.
-    base = np.maximum(np.clip(left + right, held * (asked / points), held), 1.0)
-    # Least squares for the left half when the sum of both is `base`; the imbalance that follows, and its variance.
+    both = left + right
+    base = np.maximum(np.minimum(np.maximum(both, held * (asked / points)), held), 1.0)
+    # Least squares for the left half when the sum of both is `base`, and its variance.
     weight = var_left / (var_left + var_right)
-    noise = 4 * weight * var_right
-    surprise = 2 * (left + (base - left - right) * weight - base * before)
+    noise = weight * var_right
+    surprise = left + (base - both) * weight - base * before
     trust = _trust(surprise, noise, base, cells)
-    share = np.clip(before + trust * surprise / (2 * base), 0, 1)
-    return share, trust * noise / 4 * (held / base) ** 2
+    share = np.minimum(np.maximum(before + trust * surprise / base, 0), 1)
+    return share, trust * noise * np.square(held / base)
 
 
 def _trust(surprise: Floats, noise: Floats, base: Floats, cells: Cells) -> Floats:
     """How much of a surprise to believe, by empirical Bayes: its variance is modelled as ``s·base + noise``.
 
+    A surprise is by how much the left half differs from what was believed; twice that is the imbalance.
+
     ``s`` is fitted by weighted moments over the whole depth, then once more among neighbours.
     """
     doubt = noise / base
     excess = surprise * surprise / base - doubt
-    s = 1.0
-    for _ in range(3):
+    s = 0.25
+    for _ in range(2):
         weight = 1 / np.square(doubt + s)
         s = max(0.0, float((weight * excess).sum() / weight.sum()))
     weight = 1 / np.square(doubt + s)
