@@ -27,7 +27,7 @@ from headwater.publish.tree import Summary, Tree, together, unpacked
 
 Trees = list[tuple[Tree, ...]]  # for each speed, the trees of its rungs
 
-WORTH = 12.0  # split a cell when its predicted count is this many standard deviations of the pooled noise
+WORTH = 10.0  # split a cell when its predicted count is this many standard deviations of the pooled noise
 GRID = 64.0  # and anyway while an even spread would put this many standard deviations in it
 
 
@@ -84,7 +84,8 @@ class CascadeMechanism:
         total = sum(pool.points for pool in pools[newest]) + 1
         least = min(worth * total / speed.size for worth, speed in zip(worths, speeds, strict=True))
         density = estimate(pools, 1, self.partition, newest=newest, least=least)
-        halvings = math.ceil(math.log2(max(2.0, self.epsilon * self.t)))
+        # Of the stage, not of this moment: when somebody asks must not matter.
+        halvings = math.ceil(math.log2(max(2.0, self.epsilon * self.stage.end)))
         deepest = min(self.partition.dimension * halvings, self._kept)
         trees = []
         for speed, worth in zip(speeds, worths, strict=True):
@@ -99,7 +100,7 @@ class CascadeMechanism:
         deviation, times = _deviation(speed) / math.sqrt(speed.siblings), WORTH
         if self.partition.dimension == 2:
             # In the plane every depth adds the same error, so what a leaf must be worth grows with the depth.
-            times = max(times, 0.75 * math.log2(speed.epsilon * speed.size))
+            times = max(1.2 * times, 0.75 * math.log2(speed.epsilon * speed.size))
         return max(times * deviation, 0.25)  # however large the budget, not many more leaves than points
 
     @property
@@ -144,9 +145,11 @@ class CascadeMechanism:
         fast = self._closed_fast()
         following = stage_at(self.t, self.partition.dimension, self.epsilon).speeds[1:]
         slow, *trees = self._grow([self.stage.speeds[0], *following], self._published(fast))
-        self.slow.append(self._measure(0, self.start, slow))
-        self._pool.add(Pool.of(self.slow[-1]))
-        self.recent = fast
+        summary = self._measure(0, self.start, slow)
+        pooled = self._pool.plus(Pool.of(summary))
+        # From here on nothing can fail half-way.
+        self.slow.append(summary)
+        self._pool, self.recent = pooled, fast
         self._open()
         self._trees.append(trees)
 
@@ -261,7 +264,7 @@ def pool(summaries: Iterable[Summary]) -> Pool:
     """The sum of these summaries."""
     total = Pool()
     for summary in summaries:
-        total.add(Pool.of(summary))
+        total = total.plus(Pool.of(summary))
     return total
 
 

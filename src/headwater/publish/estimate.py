@@ -22,7 +22,7 @@ NEAR = 2  # cells that agree in all but their last two halvings share their esti
 PRIOR = 4.0  # against which the whole depth's unevenness counts as this many cells
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Pool:
     """Sums of the summaries of some buckets, depth by depth."""
 
@@ -34,14 +34,11 @@ class Pool:
         """A pool of one bucket."""
         return Pool(summary.points, halves(summary))
 
-    def add(self, other: Pool) -> None:
-        """Take in more buckets."""
-        self.points += other.points
-        for depth, more in enumerate(other.depths):
-            if depth == len(self.depths):
-                self.depths.append(more)
-            else:
-                self.depths[depth] = self.depths[depth].merged(more)
+    def plus(self, other: Pool) -> Pool:
+        """Both together."""
+        depths = [one.merged(more) for one, more in zip(self.depths, other.depths, strict=False)]
+        rest = max(self.depths, other.depths, key=len)[len(depths) :]
+        return Pool(self.points + other.points, depths + rest)
 
 
 @dataclass(frozen=True, eq=False)

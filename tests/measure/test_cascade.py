@@ -1,0 +1,703 @@
+"""Cascade: what is counted, with what noise, and that nothing else depends on the data.
+
+Many tests choose beforehand what is published and let the mechanism count as it does (`Forced`). Two streams then see
+the very same published numbers, so whatever still differs between them was decided by raw data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
+
+import headwater as hw
+from headwater.measure import cascade as cascade_module
+from headwater.measure.budget import scale_for
+from headwater.measure.cascade import CascadeMechanism, count_leaves, histogram, resolution
+from headwater.measure.noise import Noise
+from headwater.measure.plan import Speed, Stage, stage_at
+from headwater.partition import Partition
+from headwater.publish.estimate import Pool
+from headwater.publish.tree import Summary, Tree
+from tests.support.exact import log_pmf
+
+Integers = NDArray[np.int64]
+Trees = tuple[Tree, ...]
+Fault = Callable[[pytest.MonkeyPatch], None]
+Publisher = Callable[["Draw", Tree], Integers]
+
+RUNGS = 38  # where the number of a tree starts in an address, and that of the speed
+SPEEDS = 44
+
+
+def crowd(n: int, d: int, seed: int = 0) -> NDArray[np.float64]:
+    """Three of four points in a small corner, the others anywhere, two at the ends of the cube."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, d))
+    x[np.arange(n) % 4 > 0] *= 0.05
+    x[:1], x[1:2] = 0.0, 1.0
+    return x
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One call for noise."""
+
+    scale: float
+    start: int
+    speed: int
+    rung: int
+    leaves: tuple[int, ...]
+
+    @staticmethod
+    def of(scale: float, hi: ArrayLike, lo: ArrayLike) -> Draw:
+        los = np.asarray(lo, np.uint64)
+        (speed,), (rung,) = np.unique(los >> SPEEDS), np.unique(los >> RUNGS & 63)
+        leaves = tuple((los & ((1 << RUNGS) - 1)).tolist())
+        return Draw(scale, int(np.asarray(hi)), int(speed), int(rung), leaves)
+
+
+class Listening(Noise):
+    """Writes down every draw."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.heard: list[Draw] = []
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        self.heard.append(Draw.of(scale, hi, lo))
+        return super().laplace_at(scale, hi, lo)
+
+
+def shape(tree: Tree) -> bytes:
+    return b"|".join(np.packbits(split).tobytes() + bytes([len(split) % 256]) for split in tree.splits)
+
+
+# --- the ledger is what is drawn -------------------------------------------------------------------------
+
+
+def draws(d: int, epsilon: float, n: int) -> list[Draw]:
+    """All draws of a run in which somebody asks all the time."""
+    noise = Listening(3)
+    mechanism = CascadeMechanism(d, epsilon, noise)
+    for part in np.array_split(crowd(n, d), 30):
+        mechanism.update(part)
+        mechanism.pooled()
+        mechanism.pooled(mechanism.t // 2)
+    return noise.heard
+
+
+def check_draws(heard: Sequence[Draw], d: int, epsilon: float) -> None:
+    """Every draw is one that the ledger of its stage lists, of a bucket of the plan; no address is drawn twice."""
+    for draw in heard:
+        stage = stage_at(draw.start, d, epsilon)
+        speed = stage.speeds[draw.speed]
+        assert (draw.start - stage.start) % speed.size == 0
+        assert draw.rung < speed.rungs
+        assert draw.scale == stage.ledger()[draw.speed].scale
+        assert draw.scale * speed.epsilon >= 2 * speed.rungs * (1 - 1e-12)
+        assert draw.leaves == tuple(range(len(draw.leaves)))
+    addresses = [(draw.start, draw.speed, draw.rung) for draw in heard]
+    assert len(set(addresses)) == len(addresses)
+
+
+RUNS = [(1, 1.0, 3000), (1, 30.0, 1500), (2, 1.0, 5000), (2, 20.0, 5000), (3, 200.0, 800), (9, 5.0, 500)]
+
+
+@pytest.mark.parametrize(("d", "epsilon", "n"), RUNS)
+def test_every_draw_is_in_the_ledger_and_no_address_is_drawn_twice(d: int, epsilon: float, n: int) -> None:
+    heard = draws(d, epsilon, n)
+    check_draws(heard, d, epsilon)
+    assert len(heard) > 4
+
+
+def shared_address(patch: pytest.MonkeyPatch) -> None:
+    """Fast buckets use the noise of the slow bucket that holds them."""
+    measure = CascadeMechanism._measure
+
+    def sharing(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> Summary:
+        noise = self.noise
+        self.noise = _Moved(noise, self.start)
+        summary = measure(self, speed, start, trees)
+        self.noise = noise
+        return summary
+
+    patch.setattr(CascadeMechanism, "_measure", sharing)
+
+
+class _Moved(Noise):
+    def __init__(self, noise: Noise, hi: int) -> None:
+        super().__init__(key=noise.key)
+        self._noise, self._hi = noise, hi
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        return self._noise.laplace_at(scale, self._hi, lo)
+
+
+def half_the_noise(patch: pytest.MonkeyPatch) -> None:
+    """A replaced point moves two counts; this pays for one."""
+    patch.setattr(Speed, "scale", property(lambda speed: scale_for(speed.epsilon / speed.rungs)))
+
+
+def measured_again(patch: pytest.MonkeyPatch) -> None:
+    """Fast buckets are measured at every question."""
+    closed = CascadeMechanism._closed_fast
+
+    def forgetful(self: CascadeMechanism) -> list[Summary]:
+        self._fast.clear()
+        return closed(self)
+
+    patch.setattr(CascadeMechanism, "_closed_fast", forgetful)
+
+
+@pytest.mark.parametrize("fault", [shared_address, half_the_noise, measured_again])
+def test_planted_faults_of_the_draws_are_seen(fault: Fault) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        fault(patch)
+        heard = draws(2, 20.0, 1500)
+    with pytest.raises(AssertionError):
+        check_draws(heard, 2, 20.0)
+
+
+def test_unseen_cells_are_zeros_with_noise() -> None:
+    """All points in one place: the other leaves are counted like it, and hardly any of their counts is zero.
+
+    A count is zero with probability 0.034 at scale 15.3; that a third of 200 are has probability below 10^−30.
+    """
+    mechanism = CascadeMechanism(2, 1.0, Noise(seed=8))
+    mechanism.update(np.full((6144, 2), 0.3))
+    for summary in mechanism.slow[-2:] + mechanism.recent:
+        assert len(summary.counts) == summary.tree.size
+    empty = np.concatenate([np.sort(summary.counts)[:-1] for summary in mechanism.recent])
+    assert len(empty) >= 50
+    assert (empty == 0).mean() < 1 / 3
+
+
+# --- neighbouring streams --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A tree of one bucket: the true counts of its leaves, and what was published instead."""
+
+    draw: Draw
+    tree: Tree
+    true: Integers
+    published: Integers
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return self.draw.start, self.draw.speed, self.draw.rung
+
+
+class Forced(Noise):
+    """Noise that makes the published counts come out as chosen beforehand, whatever was counted; or no noise at all."""
+
+    def __init__(self, publish: Publisher | None) -> None:
+        super().__init__(0)
+        self.publish, self.counted, self.seen = publish, list[tuple[Tree, Integers]](), list[Seen]()
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        draw = Draw.of(scale, hi, lo)
+        tree, true = self.counted.pop()
+        published = self.publish(draw, tree) if self.publish else true
+        self.seen.append(Seen(draw, tree, true, published))
+        return published - true
+
+
+@contextmanager
+def watching(noise: Forced) -> Iterator[pytest.MonkeyPatch]:
+    """Shows what is counted to the noise."""
+
+    def counting(cells: NDArray[Any], depth: int, tree: Tree) -> Integers:
+        true = count_leaves(cells, depth, tree)
+        noise.counted.append((tree, true))
+        return true
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cascade_module, "count_leaves", counting)
+        yield patch
+
+
+def chosen(seed: int) -> Publisher:
+    """Published counts that look like a skewed stream, chosen by address."""
+
+    def publish(draw: Draw, tree: Tree) -> Integers:
+        rng = np.random.default_rng([seed, draw.start, draw.speed, draw.rung])
+        return rng.geometric(0.01, tree.size) * rng.integers(-1, 8, tree.size)
+
+    return publish
+
+
+def run(
+    x: NDArray[np.float64], epsilon: float, publish: Publisher | None, asks: int, fault: Fault | None = None
+) -> list[Seen]:
+    """Everything that is measured when releases are asked for at ``asks`` evenly spaced times."""
+    noise = Forced(publish)
+    with watching(noise) as patch:
+        if fault:
+            fault(patch)
+        mechanism = CascadeMechanism(x.shape[1], epsilon, noise)
+        for part in np.array_split(x, asks):
+            mechanism.update(part)
+            mechanism.pooled()
+    return noise.seen
+
+
+def check_neighbours(one: list[Seen], other: list[Seen], position: int, d: int, epsilon: float) -> int:
+    """Same trees; counts differ by one, in two leaves, in buckets that hold the position. Returns how many differ."""
+    stage = stage_at(position, d, epsilon)
+    moved: list[int] = []
+    assert [seen.place for seen in one] == [seen.place for seen in other]
+    for a, b in zip(one, other, strict=True):
+        assert shape(a.tree) == shape(b.tree)
+        difference = a.true - b.true
+        assert abs(difference).max() <= 1
+        assert abs(difference).sum() in (0, 2)
+        assert difference.sum() == 0
+        if difference.any():
+            size = stage.speeds[a.draw.speed].size
+            assert stage.start <= a.draw.start <= position < a.draw.start + size
+            moved.append(a.draw.speed)
+    assert all(moved.count(speed) <= stage.speeds[speed].rungs for speed in moved)
+    return len(moved)
+
+
+@given(
+    d=st.integers(1, 4),
+    epsilon=st.sampled_from([0.5, 2.0, 20.0, 500.0]),
+    n=st.integers(1, 1100),
+    position=st.integers(0, 1099),
+    asks=st.integers(1, 12),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=50, deadline=None)
+def test_replacing_a_point_moves_two_counts_of_one_bucket_of_each_speed(
+    d: int, epsilon: float, n: int, position: int, asks: int, seed: int
+) -> None:
+    """And no tree: both streams publish the same numbers, so all trees are equal, wherever the raw data differ."""
+    position %= n
+    x = crowd(n, d, seed)
+    y = x.copy()
+    y[position] = np.random.default_rng(seed + 1).choice([0.0, 0.25, 0.7, 1.0], d)
+    one, other = (run(points, epsilon, chosen(seed), asks) for points in (x, y))
+    check_neighbours(one, other, position, d, epsilon)
+
+
+@pytest.mark.parametrize(("d", "epsilon", "speeds"), [(2, 20.0, 3), (1, 20.0, 3), (3, 3000.0, 2)])
+def test_a_replaced_point_is_found_at_every_speed(d: int, epsilon: float, speeds: int) -> None:
+    """From one corner of the cube to the other, late in a stream that is asked all the time: every tree sees it."""
+    x = crowd(6000, d)
+    x[5000] = 0.0
+    y = x.copy()
+    y[5000] = 1.0
+    one, other = (run(points, epsilon, chosen(1), 6000 // 16) for points in (x, y))
+    stage = stage_at(5000, d, epsilon)
+    assert len(stage.speeds) == speeds
+    assert check_neighbours(one, other, 5000, d, epsilon) >= speeds
+
+
+def test_trees_do_not_depend_on_the_data() -> None:
+    """Two streams with nothing in common choose the same trees when the published numbers agree."""
+    x, y = crowd(5000, 2, seed=1), 1 - crowd(5000, 2, seed=2) / 3
+    one, other = (run(points, 20.0, chosen(5), 40) for points in (x, y))
+    assert [shape(seen.tree) for seen in one] == [shape(seen.tree) for seen in other]
+    assert len({shape(seen.tree) for seen in one}) > 20, "the trees are not all alike"
+    assert any(not np.array_equal(a.true, b.true) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize(("epsilon", "end"), [(1.3605, 6143), (10.88, 3071), (20.0, 5000)])
+def test_when_somebody_asks_changes_no_tree(epsilon: float, end: int) -> None:
+    """With all points in one place, so that trees go as deep as they may, and εt passing a power of two on the way.
+
+    A run that is resumed and asked at another time must not use the same noise over another tree.
+    """
+    x = np.full((end, 2), 0.3)
+    runs = [run(x, epsilon, None, asks) for asks in (1, 2, 7, 80)]
+    trees = [{seen.place: shape(seen.tree) for seen in seens} for seens in runs]
+    for some in trees[:-1]:
+        assert {place: tree for place, tree in trees[-1].items() if place in some} == some
+
+
+def test_trees_depend_on_what_was_published() -> None:
+    x = crowd(2000, 2)
+    one, other = (run(x, 20.0, chosen(seed), 10) for seed in (5, 6))
+    assert {shape(seen.tree) for seen in one} != {shape(seen.tree) for seen in other}
+
+
+def tree_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
+    """Half of the trees are left unsplit where the first point of the bucket is low."""
+    grow = CascadeMechanism._grow
+
+    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], pools: list[Pool]) -> list[Trees]:
+        found = grow(self, speeds, pools)
+        low = self.t > self.start and self._cells[0] < 1 << (self._kept - 1)
+        bare = Tree((np.zeros(1, dtype=bool),))
+        return [tuple(bare for _ in trees) for trees in found] if low else found
+
+    patch.setattr(CascadeMechanism, "_grow", peeking)
+
+
+def overlapping(patch: pytest.MonkeyPatch) -> None:
+    """Fast buckets reach one point too far."""
+    patch.setattr(cascade_module, "count_leaves", _one_too_many(cascade_module.count_leaves))
+
+
+def _one_too_many(count: Callable[..., Integers]) -> Callable[..., Integers]:
+    def counting(cells: NDArray[Any], depth: int, tree: Tree) -> Integers:
+        whole = cells.base if cells.base is not None and len(cells.base) > len(cells) else cells
+        return count(whole[: len(cells) + 1] if len(cells) > 1 else cells, depth, tree)
+
+    return counting
+
+
+@pytest.mark.parametrize(("fault", "position"), [(tree_of_raw_counts, 512), (overlapping, 513)])
+def test_planted_faults_break_the_neighbours(fault: Fault, position: int) -> None:
+    x = crowd(1024, 2)
+    x[position] = 0.0
+    y = x.copy()
+    y[position] = 1.0
+    one, other = (run(points, 20.0, chosen(1), 64, fault) for points in (x, y))
+    with pytest.raises(AssertionError):
+        check_neighbours(one, other, position, 2, 20.0)
+
+
+# --- exact output probabilities of tiny runs -------------------------------------------------------------
+
+EPSILON = 4.0
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """A plan of tiny buckets; all streams of ``points`` points over some quarters of a line are tried.
+
+    As in the real plan, the first bucket has one speed; here it holds one point. The speeds begin with the second.
+    """
+
+    points: int
+    speeds: tuple[Speed, ...]
+    places: tuple[int, ...] = (0, 3)
+
+
+FIRST = Speed(1, EPSILON, 1)
+TINY = {
+    "one speed": Tiny(3, (Speed(1, EPSILON, 1),), (0, 1, 3)),
+    "two trees a bucket": Tiny(3, (Speed(1, EPSILON, 1, rungs=2),)),
+    "two speeds": Tiny(4, (Speed(2, 0.8 * EPSILON, 2), Speed(1, 0.2 * EPSILON, 2))),
+    "two speeds, long": Tiny(5, (Speed(4, 0.7 * EPSILON, 2), Speed(2, 0.3 * EPSILON, 2))),
+    "three speeds": Tiny(4, (Speed(4, 0.5 * EPSILON, 2), Speed(2, 0.3 * EPSILON, 2), Speed(1, 0.2 * EPSILON, 2))),
+}
+
+
+def one_sided(tree: Tree, right: int) -> Integers:
+    """Counts above all true ones in one half of the line and below them in the other: there log ratios are extreme."""
+    halves = [nodes[~split] >> np.uint64(max(level - 1, 0)) for level, (nodes, split) in enumerate(tree.nodes())]
+    return np.where(np.concatenate(halves) == right, 5, -3)
+
+
+def recorded(patch: pytest.MonkeyPatch, published: list[Any]) -> None:
+    """Writes down whatever leaves `_measure`, which is all that is ever published: trees and counts."""
+    measure = CascadeMechanism._measure
+
+    def recording(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> Summary:
+        summary = measure(self, speed, start, trees)
+        published.extend((speed, start, shape(part.tree), *part.counts.tolist()) for part in summary.parts)
+        return summary
+
+    patch.setattr(CascadeMechanism, "_measure", recording)
+
+
+def log_chances(tiny: Tiny, stream: Sequence[int], fault: Fault | None) -> dict[tuple[Any, ...], float]:
+    """The exact log probabilities of a box of outputs: those that are `one_sided` in every tree.
+
+    Trees are a function of what was published before, so the probability of an output is that of its noise.
+    """
+    x = (np.array(stream)[:, None] + 0.5) / 4
+    chances: dict[tuple[Any, ...], float] = {}
+    stages = [Stage(0, 1, (FIRST,)), Stage(1, 1 << 10, tiny.speeds)]
+    paths: list[tuple[int, ...]] = [()]
+    while paths:
+        path = paths.pop()
+        step = itertools.count()
+
+        def publish(_: Draw, tree: Tree, path: tuple[int, ...] = path, step: Iterator[int] = step) -> Integers:
+            at = next(step)
+            return one_sided(tree, path[at] if at < len(path) else 0)
+
+        noise, published = Forced(publish), list[Any]()
+        with watching(noise) as patch:
+            patch.setattr(cascade_module, "stage_at", lambda t, *_: stages[t > 0])
+            patch.setattr(cascade_module, "WORTH", 0.1)  # trees are split although the buckets hold so little
+            if fault:
+                fault(patch)
+            recorded(patch, published)
+            mechanism = CascadeMechanism(1, EPSILON, noise)
+            for point in x:
+                mechanism.update(point[None])
+                mechanism.pooled()
+        seen = noise.seen
+        chances[tuple(published)] = sum(float(log_pmf(s.published - s.true, s.draw.scale).sum()) for s in seen)
+        # Next come the paths that turn to the other side where this one went beyond what it was told.
+        paths += [(*path, *[0] * (i - len(path)), 1) for i in range(len(path), len(seen))]
+    return chances
+
+
+def loss(tiny: Tiny, fault: Fault | None = None) -> float:
+    """The largest log ratio of the probabilities of one output, over the box and all pairs of neighbouring streams."""
+    streams = list(itertools.product(tiny.places, repeat=tiny.points))
+    chances = {stream: log_chances(tiny, stream, fault) for stream in streams}
+    worst = 0.0
+    for one, other in itertools.combinations(streams, 2):
+        if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
+            here, there = chances[one], chances[other]
+            if here.keys() != there.keys():
+                return math.inf  # an output that is possible on one stream only
+            worst = max(worst, max(abs(here[key] - there[key]) for key in here))
+    return worst
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_no_output_of_a_tiny_run_is_more_than_epsilon_likelier_on_a_neighbour(name: str) -> None:
+    """Exact: no sampling, every pair of neighbouring streams, and the bound is reached."""
+    worst = loss(TINY[name])
+    assert worst <= EPSILON * (1 + 1e-12)
+    assert worst > 0.99 * EPSILON
+
+
+def test_outputs_of_a_tiny_run_have_many_trees() -> None:
+    """Otherwise the trees of the test above would hide nothing."""
+    outputs = log_chances(TINY["two speeds"], (0, 1, 3, 0), None)
+    assert len(outputs) == 2**5, "two slow buckets and three fast ones"
+    assert len({tuple(part[2] for part in output) for output in outputs}) > 3
+
+
+def a_leaf_without_noise(patch: pytest.MonkeyPatch) -> None:
+    """The last leaf of every tree is published as it is."""
+    measure = CascadeMechanism._measure
+
+    def leaking(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> Summary:
+        summary = measure(self, speed, start, trees)
+        cells = self._cells[start - self.start : start - self.start + self.stage.speeds[speed].size]
+        counts = summary.counts.copy()
+        counts[-1] = count_leaves(cells, self._kept, summary.tree)[-1]
+        return replace(summary, counts=counts)
+
+    patch.setattr(CascadeMechanism, "_measure", leaking)
+
+
+def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
+    """Slow buckets spend all of ε, fast ones theirs on top."""
+    find = vars(cascade_module)["stage_at"]
+
+    def generous(*args: int) -> Stage:
+        stage: Stage = find(*args)
+        return replace(stage, speeds=(replace(stage.speeds[0], epsilon=EPSILON), *stage.speeds[1:]))
+
+    patch.setattr(cascade_module, "stage_at", generous)
+
+
+@pytest.mark.parametrize("fault", [half_the_noise, a_speed_for_free, tree_of_raw_counts, a_leaf_without_noise])
+def test_planted_faults_show_in_the_exact_probabilities(fault: Fault) -> None:
+    assert loss(TINY["two speeds"], fault) > 1.1 * EPSILON
+
+
+# --- counting leaves -------------------------------------------------------------------------------------
+
+
+def random_tree(rng: np.random.Generator, deepest: int, width: int = 40) -> Tree:
+    """Some nodes of every depth are split, at most ``width`` of them; single paths go down to the end."""
+    splits, nodes = [], 1
+    for depth in range(deepest + 1):
+        split = rng.random(nodes) < rng.choice([0.3, 0.7, 1.0])
+        split[np.flatnonzero(split)[width:]] = False
+        if depth == deepest:
+            split[:] = False
+        splits.append(split)
+        nodes = 2 * int(split.sum())
+        if not nodes:
+            break
+    return Tree(tuple(splits))
+
+
+def leaves_one_by_one(cells: NDArray[Any], depth: int, tree: Tree) -> list[int]:
+    """The oracle: every leaf asks every cell."""
+    return [
+        sum(int(cell) >> (depth - level) == int(leaf) for cell in cells)
+        for level, (nodes, split) in enumerate(tree.nodes())
+        for leaf in nodes[~split]
+    ]
+
+
+@given(
+    depth=st.sampled_from([1, 3, 8, 9, 20, 32, 33, 40, 59]),
+    n=st.integers(0, 300),
+    kind=st.sampled_from(["spread", "equal", "ends", "crowded"]),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=150, deadline=None)
+def test_leaves_are_counted_as_one_by_one(depth: int, n: int, kind: str, seed: int) -> None:
+    """Also at depths beyond the table of `count_leaves`, for no points, and for the first and the last cell."""
+    rng = np.random.default_rng(seed)
+    tree = random_tree(rng, int(rng.integers(0, depth + 1)))
+    last = (1 << depth) - 1
+    cells = rng.integers(0, last, n, dtype=np.uint64, endpoint=True)
+    if kind == "equal":
+        cells[:] = rng.integers(0, last, dtype=np.uint64, endpoint=True)
+    elif kind == "ends":
+        cells = rng.choice(np.array([0, last], dtype=np.uint64), n)
+    elif kind == "crowded":
+        deepest = [nodes for nodes, _ in tree.nodes()][-1]
+        shift = np.uint64(depth - len(tree.splits) + 1)
+        cells = (rng.choice(deepest, n) << shift) + (cells & ((np.uint64(1) << shift) - np.uint64(1)))
+    stored = cells.astype(cascade_module._word(depth))
+    counts = count_leaves(stored, depth, tree)
+    assert counts.dtype == np.int64
+    assert counts.tolist() == leaves_one_by_one(cells, depth, tree)
+    assert counts.sum() == n
+
+
+def test_cells_are_stored_in_the_shortest_word() -> None:
+    words = [cascade_module._word(depth) for depth in (1, 8, 9, 32, 33, 59)]
+    assert words == [np.uint8, np.uint8, np.uint32, np.uint32, np.uint64, np.uint64]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 7, 50])
+def test_without_noise_summaries_are_the_counts_of_their_points(d: int) -> None:
+    """Points at 0 and at 1 included; every summary is about the points of its span and no others."""
+    x = crowd(700, d)
+    noise = Forced(chosen(2))
+    with watching(noise):
+        mechanism = CascadeMechanism(d, 20.0, noise)
+        for part in np.array_split(x, 50):
+            mechanism.update(part)
+            mechanism.pooled()
+    depth = resolution(d)
+    for seen in noise.seen:
+        stage = stage_at(seen.draw.start, d, 20.0)
+        part = x[seen.draw.start : seen.draw.start + stage.speeds[seen.draw.speed].size]
+        cells = Partition(d).cells(part, depth)
+        assert seen.true.tolist() == leaves_one_by_one(cells, depth, seen.tree)
+
+
+def test_slow_buckets_cover_the_past_and_the_last_one_also_in_fast_steps() -> None:
+    mechanism = CascadeMechanism(2, 20.0, Noise(seed=1))
+    mechanism.update(crowd(20_000, 2))
+    assert [s.start for s in mechanism.slow] == [0, *(s.end for s in mechanism.slow[:-1])]
+    assert mechanism.slow[-1].end == mechanism.start == 16384
+    assert mechanism.recent[0].start == mechanism.slow[-1].start
+    assert mechanism.recent[-1].end == mechanism.slow[-1].end
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 30.0])
+def test_on_a_line_coarse_trees_are_parts_of_the_finest(epsilon: float) -> None:
+    """What `Halves.blended` relies on."""
+    mechanism = CascadeMechanism(1, epsilon, Noise(seed=1))
+    mechanism.update(crowd(20_000, 1))
+    rungs = 0
+    for summary in mechanism.slow + mechanism.recent:
+        fine = [set(nodes[split].tolist()) for nodes, split in summary.tree.nodes()]
+        for part in summary.coarse:
+            rungs += 1
+            for (nodes, split), known in zip(part.tree.nodes(), fine, strict=False):
+                assert set(nodes[split].tolist()) <= known
+    assert rungs > 5
+
+
+# --- counted elsewhere -----------------------------------------------------------------------------------
+
+
+def make(d: int = 2, epsilon: float = 20.0, mechanism: str = "cascade", seed: int = 1) -> hw.Synthesizer:
+    return hw.Synthesizer(hw.unit_cube(d), epsilon=epsilon, mechanism=mechanism, seed=seed)
+
+
+def same(one: hw.Release, other: hw.Release) -> bool:
+    return (one.facts, one.span, one.spread) == (other.facts, other.span, other.spread) and np.array_equal(
+        one.points(), other.points()
+    )
+
+
+@given(
+    d=st.integers(1, 3),
+    epsilon=st.sampled_from([0.5, 20.0, 200.0]),
+    takes=st.lists(st.integers(0, 120), min_size=1, max_size=8),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=25, deadline=None)
+def test_counted_records_give_what_the_records_give(d: int, epsilon: float, takes: list[int], seed: int) -> None:
+    """In turns with records in order, split over two machines, each count within the room of the moment."""
+    x = crowd(1000, d, seed)
+    plain, counted = make(d, epsilon), make(d, epsilon)
+    for i, take in enumerate(takes):
+        part = x[plain.t : plain.t + take]
+        plain.update(part)
+        while len(part):
+            fits, part = part[: counted.room], part[counted.room :]
+            if i % 3 == 2:
+                counted.update(fits)
+                continue
+            for half in (fits[::2], fits[1::2]):
+                counted.update_counts(*counted.histogram(half))
+        assert plain.t == counted.t
+    assert same(plain.release(), counted.release())
+
+
+def test_a_histogram_reads_nothing_of_the_run() -> None:
+    x = crowd(500, 3)
+    early, late = make(3), make(3, seed=9)
+    late.update(x)
+    (cells, counts), (again, numbers) = early.histogram(x), late.histogram(x)
+    assert (cells.tolist(), counts.tolist()) == (again.tolist(), numbers.tolist())
+    assert counts.sum() == 500
+    assert np.array_equal(histogram(x, 3)[0], histogram(x[::-1], 3)[0])
+    assert [array.size for array in early.histogram(np.empty((0, 3)))] == [0, 0]
+
+
+def test_room_is_what_the_fastest_open_bucket_has_left() -> None:
+    synth = make()
+    synth.update(crowd(4100, 2))  # buckets of 1,024, 128 and 32 points since 4,096
+    assert synth.room == 28
+    synth.update_counts(*synth.histogram(crowd(28, 2)))
+    assert (synth.t, synth.room) == (4128, 32)
+
+
+COUNTED: dict[str, tuple[object, object, type[Exception], str]] = {
+    "too many": ([0, 5], [20, 9], ValueError, "do not fit"),
+    "far too many": ([0], [2**39], ValueError, "do not fit"),
+    "more than a word holds": ([1, 2, 3], [2**63 - 1, 2**63 - 1, 4], ValueError, "counts must be below"),
+    "more than a signed word holds": ([1], np.array([2**64 - 1], dtype=np.uint64), ValueError, "counts must be below"),
+    "negative count": ([0, 1], [2, -1], ValueError, "counts must not be negative"),
+    "negative cell": ([0, -1], [2, 1], ValueError, "cells must lie between 0 and"),
+    "cell beyond": ([2**32], [1], ValueError, "cells must lie between 0 and"),
+    "cell far beyond": (np.array([2**64 - 1], dtype=np.uint64), [1], ValueError, "cells must lie between 0 and"),
+    "different lengths": ([0, 1], [1], ValueError, "two lists of one length"),
+    "tables": ([[0, 1]], [[1, 1]], ValueError, "two lists of one length"),
+    "numbers": (3, 1, ValueError, "two lists of one length"),
+    "fractions": ([0.0, 1.0], [1, 1], TypeError, "cells must be whole numbers"),
+    "fractional counts": ([0, 1], [1.0, 1.0], TypeError, "counts must be whole numbers"),
+    "strings": (["a"], [1], TypeError, "cells must be whole numbers, not strings"),
+    "booleans": ([0], [True], TypeError, "counts must be whole numbers, not booleans"),
+    "masked": (np.ma.masked_array([1, 2], mask=[False, True]), [1, 1], TypeError, "masked"),
+}
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_bad_counts_are_refused_and_change_nothing(case: str) -> None:
+    cells, counts, error, message = COUNTED[case]
+    synth, other = make(epsilon=1.0), make(epsilon=1.0)
+    for s in (synth, other):
+        s.update(crowd(612, 2))
+    with pytest.raises(error, match=message):
+        synth.update_counts(cells, counts)
+    assert (synth.t, synth.room) == (612, 28)
+    for s in (synth, other):
+        s.update(crowd(100, 2, seed=1))
+    assert same(synth.release(), other.release())

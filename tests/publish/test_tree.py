@@ -1,0 +1,225 @@
+"""Trees, summaries and their sums: against oracles made of dictionaries, one cell at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.publish.estimate import Pool
+from headwater.publish.tree import Summary, Tree, children, find, halves, together
+
+Cell = tuple[int, int]  # depth, name
+Values = dict[Cell, list[float]]
+
+seeds = st.integers(0, 10**6)
+
+
+def random_tree(rng: np.random.Generator, deepest: int, width: int = 12) -> Tree:
+    """Some nodes of every depth are split, at most ``width`` of them."""
+    splits, nodes = [], 1
+    for depth in range(deepest + 1):
+        split = (rng.random(nodes) < rng.choice([0.3, 0.7, 1.0])) & (depth < deepest)
+        split[np.flatnonzero(split)[width:]] = False
+        splits.append(split)
+        nodes = 2 * int(split.sum())
+        if not nodes:
+            break
+    return Tree(tuple(splits))
+
+
+def pruned(tree: Tree, depths: int) -> Tree:
+    """The upper part of a tree."""
+    splits = list(tree.splits[: depths + 1])
+    splits[-1] = np.zeros(len(splits[-1]), dtype=bool)
+    return Tree(tuple(splits))
+
+
+def random_summary(rng: np.random.Generator, deepest: int = 6, tree: Tree | None = None, start: int = 0) -> Summary:
+    tree = random_tree(rng, deepest) if tree is None else tree
+    points, variance = int(rng.integers(1, 1000)), float(rng.choice([1e-12, 0.5, 8.0, 1e6]))
+    counts = rng.integers(-20, 60, tree.size)
+    return Summary(start, start + points, tree, counts, variance)
+
+
+def leaf_cells(tree: Tree) -> list[Cell]:
+    return [(depth, int(leaf)) for depth, (nodes, split) in enumerate(tree.nodes()) for leaf in nodes[~split]]
+
+
+def split_cells(tree: Tree) -> list[Cell]:
+    return [(depth, int(node)) for depth, (nodes, split) in enumerate(tree.nodes()) for node in nodes[split]]
+
+
+def below(leaf: Cell, cell: Cell) -> bool:
+    return leaf[0] >= cell[0] and leaf[1] >> (leaf[0] - cell[0]) == cell[1]
+
+
+def oracle(summary: Summary) -> Values:
+    """For every split cell: sums over the leaves in its left and in its right half."""
+    leaves = list(zip(leaf_cells(summary.tree), summary.counts.tolist(), strict=True))
+    values: Values = {}
+    for depth, cell in split_cells(summary.tree):
+        sides = [[count for leaf, count in leaves if below(leaf, (depth + 1, 2 * cell + side))] for side in (0, 1)]
+        sums, variances = [float(sum(side)) for side in sides], [len(side) * summary.variance for side in sides]
+        values[depth, cell] = [*sums, *variances, float(summary.points)]
+    for part in summary.coarse:
+        for name, (left, right, var_left, var_right, _) in oracle(part).items():
+            mine = values[name]
+            for side, (value, variance) in enumerate(((left, var_left), (right, var_right))):
+                precision = 1 / mine[2 + side] + 1 / variance
+                mine[side] = (mine[side] / mine[2 + side] + value / variance) / precision
+                mine[2 + side] = 1 / precision
+    return values
+
+
+def added(*values: Values) -> Values:
+    total: Values = {}
+    for more in values:
+        for name, row in more.items():
+            total[name] = [a + b for a, b in zip(total.get(name, [0.0] * 5), row, strict=True)]
+    return total
+
+
+def as_dict(pool: Pool) -> Values:
+    return {
+        (depth, int(cell)): half.values[:, i].tolist()
+        for depth, half in enumerate(pool.depths)
+        for i, cell in enumerate(half.cells)
+    }
+
+
+def agree(one: Values, other: Values) -> bool:
+    return one.keys() == other.keys() and all(np.allclose(one[name], other[name], rtol=1e-9) for name in one)
+
+
+@given(seeds, st.integers(0, 20))
+def test_leaves_cover_the_line_once(seed: int, deepest: int) -> None:
+    """Their sizes add up to one, none lies in another, and there are as many as the tree says."""
+    tree = random_tree(np.random.default_rng(seed), deepest)
+    leaves = leaf_cells(tree)
+    assert len(leaves) == tree.size
+    edges = sorted((cell << (20 - depth), 1 << (20 - depth)) for depth, cell in leaves)
+    assert [start for start, _ in edges] == [0, *np.cumsum([size for _, size in edges]).tolist()[:-1]]
+    assert sum(size for _, size in edges) == 1 << 20
+
+
+def test_nodes_of_every_depth_are_in_order() -> None:
+    for seed in range(20):
+        for nodes, split in random_tree(np.random.default_rng(seed), 12).nodes():
+            assert len(nodes) == len(split)
+            assert (np.diff(nodes.astype(np.int64)) > 0).all()
+
+
+def test_children_are_the_two_halves() -> None:
+    assert children(np.array([0, 3, 5], dtype=np.uint64)).tolist() == [0, 1, 6, 7, 10, 11]
+    assert children(np.empty(0, dtype=np.uint64)).tolist() == []
+
+
+@given(st.sets(st.integers(0, 60), min_size=1), st.lists(st.integers(0, 70)))
+def test_find_tells_where_a_cell_is_and_whether(known: set[int], asked: list[int]) -> None:
+    ordered = sorted(known)
+    place, there = find(np.array(ordered, dtype=np.uint64), np.array(asked, dtype=np.uint64))
+    assert there.tolist() == [cell in known for cell in asked]
+    assert [ordered[i] for i, ok in zip(place, there, strict=True) if ok] == [cell for cell in asked if cell in known]
+
+
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_halves_are_sums_over_leaves(seed: int) -> None:
+    summary = random_summary(np.random.default_rng(seed))
+    pool = Pool()
+    pool = pool.plus(Pool.of(summary))
+    assert pool.points == summary.points
+    assert agree(as_dict(pool), oracle(summary))
+
+
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_coarse_measurements_are_weighted_by_their_precision(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tree = random_tree(rng, 6)
+    fine = random_summary(rng, tree=tree)
+    coarse = []
+    for depths in (3, 1, 0):
+        part = pruned(tree, depths)
+        coarse.append(Summary(fine.start, fine.end, part, rng.integers(-20, 60, part.size), 2.0))
+    summary = Summary(fine.start, fine.end, tree, fine.counts.copy(), 3.0, tuple(coarse))
+    pool = Pool()
+    pool = pool.plus(Pool.of(summary))
+    assert agree(as_dict(pool), oracle(summary))
+
+
+@given(seeds, st.integers(2, 6))
+@settings(max_examples=60, deadline=None)
+def test_a_pool_is_the_sum_of_its_summaries(seed: int, n: int) -> None:
+    """Over all cells that any of them knows, in any order; rows stay sorted by cell."""
+    rng = np.random.default_rng(seed)
+    summaries = [random_summary(rng, int(rng.integers(0, 7))) for _ in range(n)]
+    forth, back = Pool(), Pool()
+    for one, other in zip(summaries, summaries[::-1], strict=True):
+        forth = forth.plus(Pool.of(one))
+        back = back.plus(Pool.of(other))
+    expected = added(*(oracle(summary) for summary in summaries))
+    assert forth.points == back.points == sum(summary.points for summary in summaries)
+    assert agree(as_dict(forth), expected)
+    assert agree(as_dict(back), expected)
+    for half in forth.depths:
+        assert (np.diff(half.cells.astype(np.int64)) > 0).all()
+
+
+def test_merging_changes_neither_side() -> None:
+    rng = np.random.default_rng(3)
+    sides = [np.array([True]), np.array([True, False]), np.zeros(2, dtype=bool)]
+    trees = [Tree(tuple(sides)), Tree((sides[0], ~sides[1], sides[2]))]
+    for one, other in zip(*(halves(random_summary(rng, tree=tree)) for tree in trees), strict=True):
+        before = [(half.cells.tolist(), half.values.tolist()) for half in (one, other)]
+        one.merged(other)
+        assert [(half.cells.tolist(), half.values.tolist()) for half in (one, other)] == before
+
+
+@given(seeds, st.lists(st.integers(0, 2), max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_neighbours_over_one_tree_are_added_up_and_others_are_not(seed: int, which: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, 5) for _ in range(2)]
+    trees.append(Tree(trees[0].splits))  # looks like the first, but was chosen by itself
+    summaries: list[Summary] = []
+    for i in which:
+        summaries.append(random_summary(rng, tree=trees[i], start=summaries[-1].end if summaries else 0))
+    sums = together(summaries)
+    runs = [i for k, i in enumerate(which) if k == 0 or which[k - 1] != i]
+    assert [trees.index(s.tree) for s in sums] == runs
+    whole, parts = Pool(), Pool()
+    for s in sums:
+        whole = whole.plus(Pool.of(s))
+    for s in summaries:
+        parts = parts.plus(Pool.of(s))
+    assert whole.points == parts.points
+    if len(sums) == len(runs) == 1:
+        assert sums[0].variance == pytest.approx(sum(s.variance for s in summaries))
+        assert (sums[0].start, sums[0].end) == (summaries[0].start, summaries[-1].end)
+    one, other = as_dict(whole), as_dict(parts)
+    assert one.keys() == other.keys()
+    assert all(np.allclose(one[name], other[name]) for name in one)
+
+
+def test_coarse_measurements_are_added_up_as_well() -> None:
+    rng = np.random.default_rng(1)
+    tree = random_tree(rng, 4)
+    upper = pruned(tree, 1)
+    summaries = []
+    for start in (0, 10, 20):
+        coarse = Summary(start, start + 10, upper, rng.integers(0, 9, upper.size), 2.0)
+        summaries.append(Summary(start, start + 10, tree, rng.integers(0, 9, tree.size), 3.0, (coarse,)))
+    (total,) = together(summaries)
+    assert total.points == 30
+    assert (total.variance, total.coarse[0].variance) == (9.0, 6.0)
+    assert total.coarse[0].counts.tolist() == sum(s.coarse[0].counts for s in summaries).tolist()  # type: ignore[union-attr]
+    assert total.counts.tolist() == sum(s.counts for s in summaries).tolist()  # type: ignore[union-attr]
+
+
+def test_a_summary_cannot_be_changed() -> None:
+    summary = random_summary(np.random.default_rng(0))
+    with pytest.raises(ValueError, match="read-only"):
+        summary.counts[0] = 1
