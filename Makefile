@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test setup lint types imports check test-newest bench lock clean help
+.PHONY: bench-speed demo test setup lint types imports check test-newest bench bench-accuracy lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
@@ -32,16 +32,23 @@ check: test lint types imports  ## all that CI asks
 test-newest: ## the tests once more, on the newest Python that can be found
 	$(MAKE) test VENV=.venv-newest PYTHON="$$(sh tools/newest-python)"
 
+bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes hours
+	OMP_NUM_THREADS=1 nice $(BIN)/python benchmarks/accuracy.py --size $(or $(SIZE),quick)
+
 bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/cost.py
 	$(BIN)/python benchmarks/theorem.py
+	$(MAKE) bench-speed bench-accuracy
+
+bench-speed: $(VENV)/.dev  ## cascade's speed against bare NumPy
+	$(BIN)/python benchmarks/speed.py
 
 lock: $(VENV)/.dev   ## pin what is installed now as what everybody installs
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
 
 clean:  ## forget every environment and cache
-	rm -rf .venv .venv-newest .hypothesis .ruff_cache .mypy_cache .import_linter_cache
+	rm -rf .venv .venv-newest out .cache .hypothesis .ruff_cache .mypy_cache .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Headwater needs Python 3.11 or newer; this is $$($(PYTHON) --version). Say which with: make PYTHON=python3.12 ..."; exit 1; }

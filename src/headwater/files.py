@@ -31,6 +31,8 @@ def write(
     ``mode`` is the file's permission from the moment it exists.
     """
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist")
     plain = {name: np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")) for name, a in arrays.items()}
     layout = [[name, a.dtype.str, list(a.shape)] for name, a in plain.items()]
     lines = f"{banner}\n{json.dumps({**header, 'arrays': layout})}\n".encode()

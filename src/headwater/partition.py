@@ -42,8 +42,9 @@ class Partition:
     dimension: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.dimension, bool) or not isinstance(self.dimension, int):
+        if isinstance(self.dimension, bool) or not hasattr(self.dimension, "__index__"):
             raise TypeError(f"the dimension must be a whole number, not {type(self.dimension).__name__}")
+        object.__setattr__(self, "dimension", self.dimension.__index__())  # NumPy's numbers too
         if self.dimension < 1:
             raise ValueError(f"the dimension must be at least 1, not {self.dimension}")
 

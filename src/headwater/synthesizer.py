@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import secrets
-import warnings
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headwater import files
 from headwater.measure.budget import check_epsilon
 from headwater.measure.cascade import CascadeMechanism, histogram, resolution
-from headwater.measure.noise import Noise
+from headwater.measure.noise import Noise, warn_of_seed
 from headwater.measure.paper import PaperMechanism
 from headwater.measure.plan import Plan
 from headwater.measure.pmm import PmmMechanism
@@ -28,10 +28,6 @@ from headwater.wall import Facts, Report
 
 _BANNER = "headwater state 1: SECRET, protect it like the data it was made from"
 _MECHANISMS = {"cascade": CascadeMechanism, "paper": PaperMechanism}
-
-
-class SeededRunWarning(UserWarning):
-    """A run with a seed can be repeated by anyone who guesses the seed: it protects nobody."""
 
 
 class Synthesizer:
@@ -118,14 +114,15 @@ class Synthesizer:
 
     def plan(self, until: int | None = None) -> Plan:
         """The schedule of buckets, budgets and noise, up to some time: print it. Cascade only."""
-        return self._cascade("plan").plan(max(2 * self.t, 1) if until is None else until)
+        mechanism = self._cascade("plan")
+        return mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.
 
         With ``last=n`` it is about the last ``n`` records only, with ``since=t0`` about those after the first ``t0``:
-        made from the same summaries, so no further ε is spent. Windows start where some bucket did, so they may hold a
-        few more records than asked for; ``release.span`` says which. Cascade only.
+        made from the same summaries, so no further ε is spent. A window starts where some bucket did, so it may hold up
+        to a bucket more than was asked for; ``release.span`` says what it covers. Cascade only.
         """
         since = _window(self.t, last, since)
         if isinstance(self._measure, CascadeMechanism):
@@ -179,6 +176,8 @@ def pmm(
     >>> pmm([[0.1, 0.2], [0.3, 0.9]], UnitCube(2), epsilon=2.0).points().shape
     (2, 2)
     """
+    if not isinstance(schema, UnitCube):
+        raise TypeError(f"schema must be a schema such as unit_cube(2), not {type(schema).__name__}")
     noise, public = _randomness(seed)
     measured = PmmMechanism(schema.encode(points), schema.dimension, check_epsilon(epsilon), noise)
     return _from_reports(measured, _choose("consistency", consistency, STRATEGIES), public)
@@ -215,11 +214,13 @@ def _from_reports(measured: _Measured, consistency: str, public: bytes) -> Relea
 def _from_summaries(measured: CascadeMechanism, since: int, public: bytes) -> Release:
     """Pool what the buckets said, estimate a density from it, round it to whole points."""
     pooled = measured.pooled(since)
-    density = estimate(pooled.pools, pooled.uncovered, measured.partition)
+    density = estimate(pooled.pools, pooled.uncovered, measured.partition, before=pooled.before)
     seed = _seed(public, measured.t, pooled.start)
     cells, depths, mass = leaves(density, slice(pooled.before, None))
     counts = round_in_order(mass, measured.t - pooled.start, np.random.default_rng([seed, 1]).random())
-    spread = density.spread + float(mass @ np.exp2(-(depths // measured.partition.dimension)))
+    # Noise, the size of the leaves, and a third of the cube for every point that was placed by guess.
+    within = float(mass @ np.exp2(-(depths // measured.partition.dimension)))
+    spread = density.spread + 1.5 * within + pooled.uncovered / 3 if pooled.pools else math.inf
     facts = Facts(measured.t, measured.epsilon, measured.partition.dimension, measured.name)
     held = counts > 0
     return Release(facts, pooled.start, Leaves(cells[held], depths[held], counts[held]), spread, seed)
@@ -254,11 +255,12 @@ def _randomness(seed: int | None) -> tuple[Noise, bytes]:
     """The protecting noise, and a key for public randomness that owes nothing to it."""
     if seed is None:
         return Noise(), secrets.token_bytes(32)
-    warnings.warn("seed= is for tests: a seeded run protects nobody", SeededRunWarning, stacklevel=3)
+    seed = _whole("seed", seed)
+    warn_of_seed(4)
     return Noise(seed), hashlib.sha256(b"headwater public seed %d" % seed).digest()
 
 
-def _choose(what: str, name: str, known: Mapping[str, object]) -> str:
-    if name not in known:
+def _choose(what: str, name: object, known: Mapping[str, object]) -> str:
+    if not isinstance(name, str) or name not in known:
         raise ValueError(f"{what} must be one of {', '.join(known)}, not {name!r}")
     return name

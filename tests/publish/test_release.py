@@ -88,3 +88,13 @@ def test_points_are_uniform_in_their_cells(even: bool) -> None:
     points = sample(Partition(1), cell, np.array([3]), np.array([20_000]), rng, even=even)
     inside = np.sort(points[:, 0] * 8 - 5)
     assert np.abs(inside - (np.arange(20_000) + 0.5) / 20_000).max() < 0.02
+
+
+def test_windows_have_no_theorem_and_a_silent_start_no_promise() -> None:
+    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, seed=0)
+    synth.update(np.full((20, 2), 0.25))
+    assert synth.release().expected_error().upper == 1.0, "nothing was measured yet"
+    synth.update(np.full((5000, 2), 0.25))
+    window = synth.release(last=300)
+    assert window.error_bound.constant == window.error_bound.rate == 1.0
+    assert synth.release().error_bound.rate < 0.5

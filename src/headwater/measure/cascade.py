@@ -34,7 +34,7 @@ GRID = 64.0  # and anyway while an even spread would put this many standard devi
 def resolution(dimension: int) -> int:
     """The depth to which points are kept: cells far smaller than the error that noise makes.
 
-    In two dimensions they have a side of 2^−16, which matters only when εt exceeds 10^9.
+    In two dimensions they have a side of 2^−16, which matters only when εt comes near 10^10.
     """
     return 40 if dimension == 1 else min(DEEPEST - 1, dimension * (24 // dimension + 4))
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+import warnings
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -147,6 +148,15 @@ class Noise:
             if word != digit:
                 return word < digit
             index += 1
+
+
+class SeededRunWarning(UserWarning):
+    """A run with a seed can be repeated by anyone who guesses the seed: it protects nobody."""
+
+
+def warn_of_seed(stacklevel: int) -> None:
+    """Say so to whoever called, this many frames up."""
+    warnings.warn("seed= is for tests: a seeded run protects nobody", SeededRunWarning, stacklevel=stacklevel)
 
 
 class NoiseStream:

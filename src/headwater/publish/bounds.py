@@ -23,20 +23,24 @@ class ErrorBound:
     source: str
 
     def __str__(self) -> str:
-        constant = "C, unknown" if self.constant is None else f"{self.constant:g}"
-        return f"E W1 ≤ {constant} × {self.rate:.3g}  [{self.formula}, {self.source}]"
+        if self.constant is None:
+            return f"E W1 ≤ C·{self.rate:.3g} with a constant C that is unknown [{self.formula}; {self.source}]"
+        return f"E W1 ≤ {self.constant * self.rate:.3g} [{self.formula}; {self.source}]"
 
 
-def error_bound(facts: Facts) -> ErrorBound:
-    """The theorem that covers a release."""
+def error_bound(facts: Facts, start: int) -> ErrorBound:
+    """The theorem that covers a release. None covers windows, of which only the size of the cube is known."""
+    if start:
+        return ErrorBound(1.0, "W1 in the unit cube", 1.0, 0, "no theorem covers windows")
     t, epsilon, d = max(facts.t, 1), facts.epsilon, facts.dimension
     if facts.mechanism == "cascade":
-        rate, formula = (epsilon * t) ** (-1 / d), "(εt)^(-1/d)"
+        log = max(math.log(t), 1.0)
+        rate, formula = math.sqrt(log) * (epsilon * t) ** (-1 / d), "√log(t)·(εt)^(-1/d)"
         if d == 2:
-            rate, formula = math.sqrt(max(math.log(epsilon * t), 1.0)) * rate, "(log(εt)/(εt))^(1/2)"
+            rate, formula = log * (epsilon * t) ** -0.5, "log(t)·(εt)^(-1/2)"
         if d == 1:
-            rate, formula = (epsilon * t) ** -0.8, "(εt)^(-4/5)"
-        return ErrorBound(rate, formula, None, 16 / epsilon, "proofs/cascade.md")
+            rate, formula = 1 / (math.sqrt(t) * epsilon), "t^(-1/2)/ε"
+        return ErrorBound(rate, formula, None, 64 / epsilon, "proofs/cascade.md, for sums without shrinkage")
     if facts.mechanism == "pmm":
         rate = (epsilon * t) ** (-1 / d) if d >= 2 else max(math.log(epsilon * t), 1.0) ** 2 / (epsilon * t)
         formula = "(εt)^(-1/d)" if d >= 2 else "log²(εt)/(εt)"
@@ -44,9 +48,9 @@ def error_bound(facts: Facts) -> ErrorBound:
     if d == 1:
         rate = max(math.log(epsilon * t), 1.0) ** 3 * max(math.log(t), 1.0) ** 1.5 / (epsilon * t)
         return ErrorBound(rate, "log³(εt)·log^1.5(t)/(εt)", None, math.e / epsilon, "theorem 1.1 of the paper")
-    start = math.exp(math.log(1 / epsilon + 1) ** 2) + math.e / epsilon
+    enough = math.exp(math.log(1 / epsilon + 1) ** 2) + math.e / epsilon
     rate = max(math.log(t), 1.0) * (epsilon * t) ** (-1 / d)
-    return ErrorBound(rate, "log(t)·(εt)^(-1/d)", None, start, "theorem 1.1 of the paper")
+    return ErrorBound(rate, "log(t)·(εt)^(-1/d)", None, enough, "theorem 1.1 of the paper")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Everything here reads published numbers only. Buckets of one speed are pooled. Walking down from the root, the mass of
 each pool in a cell is split by a share that is estimated from the pool's own counts and drawn towards the share of
-the slower pool before it, as far as noise demands (`proofs/cascade.md` has the formulas).
+the slower pool before it, as far as noise demands. `_share` and `_trust` are the formulas.
 """
 
 from __future__ import annotations
@@ -68,11 +68,18 @@ class Density:
 
 
 def estimate(
-    pools: Sequence[Pool], uncovered: int, partition: Partition, *, newest: slice = ALL, least: float = 0.0
+    pools: Sequence[Pool],
+    uncovered: int,
+    partition: Partition,
+    *,
+    before: int = 0,
+    newest: slice = ALL,
+    least: float = 0.0,
 ) -> Density:
     """The density that these pools, slowest first, and the points that none of them covers are thought to have.
 
-    Cells in which the ``newest`` pools together have less than ``least`` are not looked into.
+    The first ``before`` pools are about other points; their errors do not count. Cells in which the ``newest`` pools
+    together have less than ``least`` are not looked into.
     """
     cells = np.zeros(1, dtype=np.uint64)
     mass = np.array([[float(pool.points)] for pool in pools] + [[float(uncovered)]])
@@ -91,15 +98,16 @@ def estimate(
             break
         cells, mass = cells[split], mass[:, split]
         share, error, shares = np.full(len(cells), 0.5), np.zeros(len(cells)), []
-        for pool, hit, held in zip(pools, found, mass, strict=False):
+        for index, (pool, hit, held) in enumerate(zip(pools, found, mass, strict=False)):
             if hit is not None:
                 place, heard = hit[0][split], hit[1][split] & (held > 0)
                 if heard.any():
                     values = pool.depths[depth].values[:, place[heard]]
-                    before = share[heard]
+                    believed = share[heard]
                     share = share.copy()
-                    share[heard], error_here = _share(values, pool.points, cells[heard], held[heard], before)
-                    error[heard] += error_here
+                    share[heard], error_here = _share(values, pool.points, cells[heard], held[heard], believed)
+                    if index >= before:
+                        error[heard] += error_here
             shares.append(share)
         if not least:
             spread += partition.diameter(depth) * float(np.sqrt(error).sum())

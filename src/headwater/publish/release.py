@@ -31,7 +31,7 @@ class Leaves:
             array.flags.writeable = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Release:
     """A synthetic data set of ``t`` points. Private from here on: share it, keep it, ask it as often as you like.
 
@@ -83,7 +83,7 @@ class Release:
     @cached_property
     def error_bound(self) -> ErrorBound:
         """What the theorem behind the mechanism says of this release's expected W1."""
-        return error_bound(self.facts)
+        return error_bound(self.facts, self.start)
 
     def expected_error(self) -> ExpectedError:
         """How far this release is likely to be from the data, in W1, from public numbers only."""
@@ -124,5 +124,8 @@ class Release:
         return Release(facts, header["start"], leaves, header["spread"], header["seed"])
 
     def __str__(self) -> str:
-        cube = f"[0,1]^{self.facts.dimension}"
-        return f"release of {self.t - self.start:,} points in {cube} (ε = {self.epsilon:g}, {self.mechanism})"
+        what = f"{self.t - self.start:,} points in [0,1]^{self.facts.dimension}"
+        window = f", records {self.start:,} to {self.t:,}" if self.start else ""
+        return f"release of {what} (ε = {self.epsilon:g}, {self.mechanism}{window})"
+
+    __repr__ = __str__

@@ -138,7 +138,10 @@ def together(summaries: list[Summary]) -> list[Summary]:
     """The same, with neighbouring summaries over the same tree added up."""
     sums: list[Summary] = []
     for summary in summaries:
-        same = sums and sums[-1].tree is summary.tree
+        last = sums[-1].parts if sums else ()
+        same = len(last) == len(summary.parts) and all(
+            a.tree is b.tree for a, b in zip(last, summary.parts, strict=True)
+        )
         sums.append(sums.pop().plus(summary) if same else summary)
     return sums
 

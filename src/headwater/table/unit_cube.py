@@ -17,7 +17,7 @@ class UnitCube:
     dimension: int
 
     def __post_init__(self) -> None:
-        Partition(self.dimension)  # which refuses what is no dimension
+        object.__setattr__(self, "dimension", Partition(self.dimension).dimension)  # or refused
 
     def encode(self, points: object) -> NDArray[np.float64]:
         """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong."""

@@ -12,7 +12,7 @@ import pytest
 from headwater.measure.budget import level_start
 from headwater.measure.counters import BinaryCounter, Counter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.measure.counters.protocol import laplace_sum_bound
-from headwater.measure.noise import Noise
+from headwater.measure.noise import Noise, SeededRunWarning
 
 Make = Callable[[float, int], Counter]
 
@@ -183,3 +183,24 @@ def test_laplace_sum_bound_holds_for_one_draw() -> None:
     assert laplace_sum_bound([], 0.01) == 0.0
     with pytest.raises(ValueError, match="beta"):
         laplace_sum_bound([1.0], 1.5)
+
+
+def test_a_seeded_counter_warns() -> None:
+    with pytest.warns(SeededRunWarning, match="protects nobody"):
+        HybridCounter(epsilon=1.0, seed=3)
+
+
+@pytest.mark.parametrize("counter", [BinaryCounter, SparseCounter])
+@pytest.mark.parametrize("horizon", [2.5, "3", None, True])
+def test_horizons_that_are_no_numbers_are_refused(counter: type[BinaryCounter], horizon: object) -> None:
+    with pytest.raises(TypeError, match="the horizon must be a whole number"):
+        counter(horizon, epsilon=1.0)  # type: ignore[arg-type]
+
+
+@every_counter
+@pytest.mark.parametrize("beta", [0.0, 1.0, 2.0, -1.0, float("nan")])
+def test_a_probability_that_is_none_is_refused_as_given(make: Make, beta: float) -> None:
+    counter = make(1.0, 0)
+    counter.add(1)
+    with pytest.raises(ValueError, match=f"strictly between 0 and 1, not {beta}"):
+        counter.error_bound(beta)

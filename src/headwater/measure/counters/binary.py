@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from headwater.measure.budget import Ledger, Spend, check_epsilon, scale_for
-from headwater.measure.counters.protocol import check_increment, laplace_sum_bound, stream_of
+from headwater.measure.counters.protocol import check_horizon, check_increment, laplace_sum_bound, stream_of
 from headwater.measure.noise import NoiseStream
 
 
@@ -33,10 +33,8 @@ class BinaryCounter:
     def __init__(
         self, horizon: int, *, epsilon: float, seed: int | None = None, noise: NoiseStream | None = None
     ) -> None:
-        if horizon < 0:
-            raise ValueError(f"the horizon must not be negative, but is {horizon}")
-        self.horizon, self.epsilon, self.time = horizon, check_epsilon(epsilon), 0
-        self._lengths = horizon.bit_length()
+        self.horizon, self.epsilon, self.time = check_horizon(horizon), check_epsilon(epsilon), 0
+        self._lengths = self.horizon.bit_length()
         self._scale = scale_for(Fraction(self.epsilon) / max(self._lengths, 1))
         self._sums = [0] * self._lengths  # the latest block of each length
         self._noisy = [0] * self._lengths

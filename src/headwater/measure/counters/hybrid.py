@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.measure.budget import Ledger, Spend, check_epsilon, scale_for
 from headwater.measure.counters.binary import BinaryCounter
-from headwater.measure.counters.protocol import check_increment, laplace_sum_bound, stream_of
+from headwater.measure.counters.protocol import check_beta, check_increment, laplace_sum_bound, stream_of
 from headwater.measure.noise import NoiseStream
 
 
@@ -58,6 +58,7 @@ class HybridCounter:
 
     def error_bound(self, beta: float = 0.05) -> float:
         """Holds with probability ``1 − beta`` at this step."""
+        check_beta(beta)
         epochs = self._inner.horizon.bit_length() - 1
         past = laplace_sum_bound([self._scale] * epochs, beta / 2)
         return past + self._inner.error_bound(beta / 2)

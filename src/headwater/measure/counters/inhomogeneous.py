@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from headwater.measure.budget import Ledger, Spend, check_epsilon, level_at, level_start, scale_for
 from headwater.measure.counters.hybrid import HybridCounter
-from headwater.measure.counters.protocol import check_increment, laplace_sum_bound, stream_of
+from headwater.measure.counters.protocol import check_beta, check_increment, laplace_sum_bound, stream_of
 from headwater.measure.counters.sparse import THRESHOLD, SparseCounter, SubCounter
 from headwater.measure.noise import NoiseStream
 
@@ -107,6 +107,7 @@ class InhomogeneousCounter:
 
     def error_bound(self, beta: float = 0.05) -> float:
         """Holds with probability ``1 − beta`` for the count since the first counted level."""
+        check_beta(beta)
         if self._counter is None:
             return 0.0
         return laplace_sum_bound(self._scales, beta / 2) + self._counter.error_bound(beta / 2)

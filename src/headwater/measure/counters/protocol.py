@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headwater.measure.budget import Ledger
-from headwater.measure.noise import Noise, NoiseStream
+from headwater.measure.noise import Noise, NoiseStream, warn_of_seed
 
 
 class Counter(Protocol):
@@ -44,7 +44,27 @@ def check_increment(increment: int) -> int:
 
 def stream_of(noise: NoiseStream | None, seed: int | None) -> NoiseStream:
     """The stream that a counter draws from: the one it was given, or one of its own."""
-    return Noise(seed).stream() if noise is None else noise
+    if noise is not None:
+        return noise
+    if seed is not None:
+        warn_of_seed(4)
+    return Noise(seed).stream()
+
+
+def check_horizon(horizon: int) -> int:
+    """A horizon as an int, refused unless it is a non-negative whole number."""
+    if isinstance(horizon, bool) or not hasattr(horizon, "__index__"):
+        raise TypeError(f"the horizon must be a whole number, not {type(horizon).__name__}")
+    if (value := horizon.__index__()) < 0:
+        raise ValueError(f"the horizon must not be negative, but is {value}")
+    return value
+
+
+def check_beta(beta: float) -> float:
+    """A probability of failure, refused unless it lies strictly between 0 and 1."""
+    if not 0 < beta < 1:
+        raise ValueError(f"beta must lie strictly between 0 and 1, not {beta!r}")
+    return beta
 
 
 def laplace_sum_bound(scales: Sequence[float], beta: float) -> float:
@@ -53,8 +73,7 @@ def laplace_sum_bound(scales: Sequence[float], beta: float) -> float:
     Chernoff: ``E exp(sZ) ≤ 1/(1 − s²σ²)`` for ``|s| < 1/σ`` (an integer Laplace draw is dominated by a real one of
     the same scale), minimised over a grid of ``s``.
     """
-    if not 0 < beta < 1:
-        raise ValueError(f"beta must lie strictly between 0 and 1, not {beta!r}")
+    check_beta(beta)
     if not scales:
         return 0.0
     widest = max(scales)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from headwater.measure.budget import Ledger, Spend, check_epsilon, scale_for
 from headwater.measure.counters.hybrid import HybridCounter
-from headwater.measure.counters.protocol import Counter, check_increment, stream_of
+from headwater.measure.counters.protocol import Counter, check_beta, check_horizon, check_increment, stream_of
 from headwater.measure.noise import NoiseStream
 
 THRESHOLD = 9.0
@@ -64,12 +64,10 @@ class SparseCounter:
         seed: int | None = None,
         noise: NoiseStream | None = None,
     ) -> None:
-        if horizon < 0:
-            raise ValueError(f"the horizon must not be negative, but is {horizon}")
-        self.horizon, self.epsilon, self.time = horizon, check_epsilon(epsilon), 0
+        self.horizon, self.epsilon, self.time = check_horizon(horizon), check_epsilon(epsilon), 0
         self._noise = stream_of(noise, seed)
         self._scale = scale_for(self.epsilon / 2)
-        self._base = segment_threshold(horizon, self.epsilon, constant)
+        self._base = segment_threshold(self.horizon, self.epsilon, constant)
         self._sub = sub(epsilon=self.epsilon / 2, noise=self._noise)
         self._open_segment()
 
@@ -99,6 +97,7 @@ class SparseCounter:
 
     def error_bound(self, beta: float = 0.05) -> float:
         """Holds with probability ``1 − beta``: all draws so far are bounded at once, so the open segment is too."""
+        check_beta(beta)
         draws = 2 * self.time + 1
         widest = self._scale * math.log(2 * draws / beta)
         unsealed = max(self._base + 2 * widest, 0.0) if self.time else 0.0

@@ -1,0 +1,117 @@
+"""How accurate is cascade? Against the paper's mechanism, offline PMM, PMM rerun, and points drawn without any data.
+
+    python benchmarks/accuracy.py [--size quick | full] [--keep] [--redraw]
+
+Writes the numbers (accuracy.json), pictures (accuracy-*.png) and a page made from the numbers (accuracy.md) into
+docs/benchmarks. Every finished case is remembered in .cache, so an interrupted run goes on where it was, and after a
+change of one mechanism only that one is measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+import headwater as hw
+
+if TYPE_CHECKING:
+    from benchmarks.accuracy_cases import FULL, QUICK, Setting, Size, key, run, seeds, settings
+    from benchmarks.accuracy_numbers import Measured, Numbers
+    from benchmarks.accuracy_page import page
+    from benchmarks.accuracy_pictures import draw
+    from benchmarks.accuracy_verdicts import requirements
+else:
+    from accuracy_cases import FULL, QUICK, Setting, Size, key, run, seeds, settings
+    from accuracy_numbers import Measured, Numbers
+    from accuracy_page import page
+    from accuracy_pictures import draw
+    from accuracy_verdicts import requirements
+
+SIZES = {size.name: size for size in (QUICK, FULL)}
+ROOT = Path(__file__).parents[1]
+RESULTS, MEMORY = ROOT / "docs" / "benchmarks", ROOT / ".cache" / "accuracy.jsonl"
+
+
+def remembered(code: bool) -> dict[str, dict[str, Any]]:
+    """What earlier runs found; without regard to the code, the newest."""
+    if not MEMORY.exists():
+        return {}
+    entries = [json.loads(line) for line in MEMORY.read_text().splitlines() if line.endswith("}")]
+    return {entry["key"] if code else entry["key"].rpartition("/")[0]: entry for entry in entries}
+
+
+def measure(size: Size, keep: bool) -> Numbers:
+    plan = [(setting, seed) for setting in settings(size) for seed in range(seeds(size, setting))]
+    known = remembered(code=not keep)
+    wanted = [key(setting, seed, code=not keep) for setting, seed in plan]
+    columns = (
+        TextColumn("{task.description:52}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    MEMORY.parent.mkdir(exist_ok=True)
+    with Progress(*columns, console=Console(stderr=True)) as progress, MEMORY.open("a") as memory:
+        todo = {k: setting for k, (setting, _) in zip(wanted, plan, strict=True) if k not in known}
+        bar = progress.add_task("", total=sum(setting.weight for setting in todo.values()))
+        for name, (setting, seed) in zip(wanted, plan, strict=True):
+            if name in known:
+                continue
+            what = f"d = {setting.d}, ε = {setting.epsilon:g}, t = {setting.times[-1]:,}, {setting.stream}"
+            progress.update(bar, description=f"{what}: {setting.mechanism}")
+            start = process_time()
+            result = run(setting, seed)
+            entry = {
+                "key": key(setting, seed, code=True),
+                **asdict(result),
+                "seconds": round(process_time() - start, 3),
+            }
+            memory.write(json.dumps(entry) + "\n")
+            memory.flush()
+            known[name] = entry
+            progress.advance(bar, setting.weight)
+    found: dict[Setting, list[dict[str, Any]]] = {}
+    for name, (setting, _) in zip(wanted, plan, strict=True):
+        found.setdefault(setting, []).append(known[name])
+    measured = [
+        Measured(s, [entry["w1"] for entry in entries], [entry["spread"] for entry in entries])
+        for s, entries in found.items()
+    ]
+    return Numbers(size.name, sum(known[name]["seconds"] for name in set(wanted)), measured)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="quick", help="quick: some ten minutes; full: some hours")
+    parser.add_argument("--keep", action="store_true", help="use remembered results even if the code has changed since")
+    parser.add_argument(
+        "--redraw", action="store_true", help="measure nothing: make page and pictures from the numbers"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", hw.SeededRunWarning)
+    path = arguments.out / "accuracy.json"
+    if arguments.redraw:
+        numbers = Numbers.read(path)
+    else:
+        numbers = measure(SIZES[arguments.size], arguments.keep)
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        numbers.write(path)
+    asked = requirements(numbers)
+    (arguments.out / "accuracy.md").write_text(page(numbers, asked, SIZES[numbers.size]))
+    draw(numbers, arguments.out)
+    for requirement in asked:
+        print(f"{requirement.verdict:6} {requirement.what}: {requirement.measured} ({requirement.limit})")
+
+
+if __name__ == "__main__":
+    main()

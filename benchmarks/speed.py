@@ -1,0 +1,135 @@
+"""How fast cascade is: ratios against bare NumPy doing the least that could be done, in the same run.
+
+python benchmarks/speed.py            # writes docs/benchmarks/speed.md and speed.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from rich.progress import track
+
+import headwater as hw
+from headwater.partition import Partition
+
+OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
+BATCH = 100_000
+BINS = 20  # the baseline counts cells of this depth
+
+
+def clustered(n: int) -> np.ndarray:
+    """Half a crowd in twenty places, half anywhere: neither the best nor the worst case."""
+    rng = np.random.default_rng(0)
+    points = rng.random((n, 2))
+    places = rng.random((20, 2))
+    points[::2] = places[rng.integers(0, 20, (n + 1) // 2)] + 0.03 * rng.normal(size=((n + 1) // 2, 2))
+    return points.clip(0, 1)
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def ingest(points: np.ndarray) -> hw.Synthesizer:
+    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0)
+    for start in range(0, len(points), BATCH):
+        synth.update(points[start : start + BATCH])
+    return synth
+
+
+def bincount(points: np.ndarray) -> np.ndarray:
+    """The least that could be done: find the cells, count them."""
+    total = np.zeros(1 << BINS, dtype=np.int64)
+    partition = Partition(2)
+    for start in range(0, len(points), BATCH):
+        cells = partition.cells(points[start : start + BATCH], BINS).view(np.int64)
+        total += np.bincount(cells, minlength=1 << BINS)
+    return total
+
+
+def singles(synth: hw.Synthesizer, points: np.ndarray) -> float:
+    """Microseconds for one update of one point, the work at bucket ends counted in."""
+
+    def work() -> None:
+        for point in points:
+            synth.update(point)
+
+    return timed(work) / len(points) * 1e6
+
+
+def state_bytes(synth: hw.Synthesizer) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        synth.save(Path(folder) / "state")
+        return (Path(folder) / "state").stat().st_size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--points", type=int, default=10_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    n = options.points
+    rows: list[tuple[str, float, float | None, str]] = []
+    for name, points in (("uniform", np.random.default_rng(1).random((n, 2))), ("clustered", clustered(n))):
+        ours, bare = [], []
+        for _ in track(range(options.repeats), f"ingest, {name}"):
+            bare.append(timed(lambda: bincount(points)))  # noqa: B023 - called at once
+            ours.append(timed(lambda: ingest(points)))  # noqa: B023
+        rows.append((f"ingest {n:,} {name} points / find and bincount their cells", ratio(ours, bare), 3.0, "×"))
+        synth = ingest(points)
+        release = synth.release()
+        drawn, bare = [], []
+        for _ in track(range(options.repeats), f"draw, {name}"):
+            rng = np.random.default_rng()
+            bare.append(timed(lambda: rng.random((n, 2))))  # noqa: B023
+            drawn.append(timed(release.points))
+        rows.append((f"draw a release of {n:,} {name} points / Generator.random", ratio(drawn, bare), 3.0, "×"))
+        rows.append((f"state at {n:,} {name} points", state_bytes(synth) / n, 2.0, "bytes a point"))
+        rows.append((f"release at {n:,} {name} points, before drawing", timed(synth.release), None, "s"))
+    points = clustered(max(n // 10, 200_000))
+    for t in track((1_000, 10_000, 100_000, len(points) - 20_000), "single points"):
+        synth = ingest(points[:t])
+        rows.append((f"one point by itself, from t = {t:,} on", singles(synth, points[t : t + 20_000]), 50.0, "µs"))
+    write(rows, n)
+
+
+def ratio(ours: list[float], bare: list[float]) -> float:
+    return statistics.median(ours) / statistics.median(bare)
+
+
+def write(rows: list[tuple[str, float, float | None, str]], n: int) -> None:
+    lines = [
+        "# How fast cascade is",
+        "",
+        f"Made by `benchmarks/speed.py`: {n:,} points in the square, ε = 1, batches of {BATCH:,}. Ratios of medians of",
+        f"runs that took turns. The baseline of ingestion finds the cells of depth {BINS} and counts them with",
+        "`numpy.bincount`, batch by batch; ours also checks the points, keeps, measures and summarises every bucket.",
+        "",
+        "| what | measured | required |  |",
+        "| --- | ---: | --- | --- |",
+    ]
+    for what, value, bound, unit in rows:
+        wanted, verdict = (
+            ("", "") if bound is None else (f"at most {bound:g}", "pass" if value <= bound else "**miss**")
+        )
+        lines.append(f"| {what} | {value:.2f} {unit} | {wanted} | {verdict} |")
+    text = "\n".join(lines) + "\n"
+    print(text)
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / "speed.md").write_text(text)
+    (OUT / "speed.json").write_text(
+        json.dumps([dict(zip(("what", "value", "bound", "unit"), r, strict=True)) for r in rows], indent=1)
+    )
+
+
+if __name__ == "__main__":
+    main()
