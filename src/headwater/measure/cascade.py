@@ -280,26 +280,18 @@ def _word(depth: int) -> type[np.unsignedinteger[Any]]:
 
 def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree) -> NDArray[np.int64]:
     """How many of the cells of depth ``depth`` lie in each leaf of a tree."""
+    starts, stops = tree.edges(depth)
     top = min(len(tree.splits) - 1, max(len(cells).bit_length() - 1, 6), 21)
-    rows = (cells >> cells.dtype.type(depth - top)).astype(np.int64)
-    ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=1 << top))])
-    counts: list[NDArray[np.int64]] = []
-    deep: list[tuple[int, Cells]] = []
-    for level, (nodes, split) in enumerate(tree.nodes()):
-        leaf = nodes[~split]
-        if level <= top:
-            first = (leaf << np.uint64(top - level)).view(np.int64)
-            counts.append(ends[first + (1 << (top - level))] - ends[first])
-        else:
-            deep.append((level, leaf))
-    if deep:
-        # Only the points in cells with deeper leaves need sorting.
+    shift = depth - top
+    rows = (cells >> cells.dtype.type(shift)).astype(np.int64)
+    ends = np.zeros((1 << top) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=1 << top), out=ends[1:])
+    counts: NDArray[np.int64] = ends[stops >> shift] - ends[starts >> shift]
+    if len(tree.splits) - 1 > top:
+        # Leaves narrower than a row are counted by search. Only the points in their rows need sorting.
+        deep = np.flatnonzero(stops - starts < 1 << shift)
         crowded = np.zeros(1 << top, dtype=bool)
-        for level, leaf in deep:
-            crowded[(leaf >> np.uint64(level - top)).view(np.int64)] = True
-        ordered = np.sort(cells[crowded[rows]]).astype(np.uint64)
-        for level, leaf in deep:
-            shift = np.uint64(depth - level)
-            low, high = (np.searchsorted(ordered, edge << shift) for edge in (leaf, leaf + np.uint64(1)))
-            counts.append(high - low)
-    return np.concatenate(counts)
+        crowded[starts[deep] >> shift] = True
+        ordered = np.sort(cells[crowded[rows]]).astype(np.int64)
+        counts[deep] = np.searchsorted(ordered, stops[deep]) - np.searchsorted(ordered, starts[deep])
+    return counts

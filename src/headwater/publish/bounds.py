@@ -28,7 +28,7 @@ class ErrorBound:
         return f"E W1 ≤ {self.constant * self.rate:.3g} [{self.formula}; {self.source}]"
 
 
-def error_bound(facts: Facts, start: int) -> ErrorBound:
+def error_bound(facts: Facts, start: int = 0) -> ErrorBound:
     """The theorem that covers a release. None covers windows, of which only the size of the cube is known."""
     if start:
         return ErrorBound(1.0, "W1 in the unit cube", 1.0, 0, "no theorem covers windows")

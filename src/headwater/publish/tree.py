@@ -28,6 +28,10 @@ class Tree:
         """The cells of each depth, and which of them are split."""
         return _nodes(self)
 
+    def edges(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where each leaf begins and ends, in cells of this depth, which no leaf is deeper than."""
+        return _edges(self, depth)
+
     @property
     def size(self) -> int:
         """The number of leaves."""
@@ -41,6 +45,16 @@ def _nodes(tree: Tree) -> list[tuple[Cells, Flags]]:
         depths.append((cells, split))
         cells = children(cells[split])
     return depths
+
+
+@lru_cache(maxsize=16)
+def _edges(tree: Tree, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    starts, widths = [], []
+    for level, (cells, split) in enumerate(tree.nodes()):
+        starts.append((cells[~split] << np.uint64(depth - level)).astype(np.int64))
+        widths.append(np.full(len(starts[-1]), 1 << (depth - level)))
+    first = np.concatenate(starts)
+    return first, first + np.concatenate(widths)
 
 
 def unpacked(flags: Flags) -> Iterator[Tree]:
