@@ -14,21 +14,10 @@ from numpy.typing import NDArray
 from headwater.partition import DEEPEST, Partition
 from headwater.publish.estimate import Density, Pool, estimate, grow, leaves, round_in_order
 from headwater.publish.tree import Summary, Tree, children, find
+from tests.support.trees import random_tree
 
 seeds = st.integers(0, 10**6)
 ALL = slice(None)
-
-
-def random_tree(rng: np.random.Generator, deepest: int, width: int = 30) -> Tree:
-    splits, nodes = [], 1
-    for depth in range(deepest + 1):
-        split = (rng.random(nodes) < rng.choice([0.4, 0.8, 1.0])) & (depth < deepest)
-        split[np.flatnonzero(split)[width:]] = False
-        splits.append(split)
-        nodes = 2 * int(split.sum())
-        if not nodes:
-            break
-    return Tree(tuple(splits))
 
 
 def full_tree(depth: int) -> Tree:

@@ -9,24 +9,12 @@ from hypothesis import strategies as st
 
 from headwater.publish.estimate import Pool
 from headwater.publish.tree import Summary, Tree, children, find, halves, together
+from tests.support.trees import random_tree
 
 Cell = tuple[int, int]  # depth, name
 Values = dict[Cell, list[float]]
 
 seeds = st.integers(0, 10**6)
-
-
-def random_tree(rng: np.random.Generator, deepest: int, width: int = 12) -> Tree:
-    """Some nodes of every depth are split, at most ``width`` of them."""
-    splits, nodes = [], 1
-    for depth in range(deepest + 1):
-        split = (rng.random(nodes) < rng.choice([0.3, 0.7, 1.0])) & (depth < deepest)
-        split[np.flatnonzero(split)[width:]] = False
-        splits.append(split)
-        nodes = 2 * int(split.sum())
-        if not nodes:
-            break
-    return Tree(tuple(splits))
 
 
 def pruned(tree: Tree, depths: int) -> Tree:

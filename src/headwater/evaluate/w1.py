@@ -5,6 +5,11 @@ or test data; publishing a distance to private data is a leak.
 
 Each set is an empirical measure of mass 1, so the two sets may differ in size. There are three methods.
 
+Formal guarantees
+-----------------
+The distance differs from what is returned by at most the stated error, up to floating point; a subsample is an
+estimate, and says so.
+
 ``sort``
     d = 1 only: the integral of ``|F − G|``. No error.
 ``exact``

@@ -2,6 +2,11 @@
 
 Every live cell owns an `InhomogeneousCounter`, and every counter takes a step, with fresh noise, at every time. That
 is ``O(εt)`` draws a point. Read it beside the paper; run `headwater.measure.paper` instead.
+
+Formal guarantees
+-----------------
+All reports at all times together are ε-differentially private for replacing one point of the stream: the point moves
+two counters of each depth, by one, and what they may spend adds up to at most ε (`proofs/paper.md`).
 """
 
 from __future__ import annotations

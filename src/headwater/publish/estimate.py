@@ -3,6 +3,11 @@
 Everything here reads published numbers only. Buckets of one speed are pooled. Walking down from the root, the mass of
 each pool in a cell is split by a share that is estimated from the pool's own counts and drawn towards the share of
 the slower pool before it, as far as noise demands. `_share` and `_trust` are the formulas.
+
+Formal guarantees
+-----------------
+Post-processing: it costs no privacy, whatever it does. Children sum to their parents, no mass is negative, and every
+pool keeps as much mass as it has points.
 """
 
 from __future__ import annotations

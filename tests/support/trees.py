@@ -1,0 +1,20 @@
+"""Random trees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.publish.tree import Tree
+
+
+def random_tree(rng: np.random.Generator, deepest: int, width: int = 20) -> Tree:
+    """Some nodes of every depth are split, at most ``width`` of them."""
+    splits, nodes = [], 1
+    for depth in range(deepest + 1):
+        split = (rng.random(nodes) < rng.choice([0.3, 0.7, 1.0])) & (depth < deepest)
+        split[np.flatnonzero(split)[width:]] = False
+        splits.append(split)
+        nodes = 2 * int(split.sum())
+        if not nodes:
+            break
+    return Tree(tuple(splits))
