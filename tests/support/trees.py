@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.publish.tree import Tree
 
@@ -18,3 +21,12 @@ def random_tree(rng: np.random.Generator, deepest: int, width: int = 20) -> Tree
         if not nodes:
             break
     return Tree(tuple(splits))
+
+
+def leaves_one_by_one(cells: NDArray[Any], depth: int, tree: Tree) -> list[int]:
+    """The oracle: every leaf asks every cell."""
+    return [
+        sum(int(cell) >> (depth - level) == int(leaf) for cell in cells)
+        for level, (nodes, split) in enumerate(tree.nodes())
+        for leaf in nodes[~split]
+    ]
