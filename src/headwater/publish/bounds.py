@@ -70,7 +70,7 @@ class ExpectedError:
         return f"W1 about {self.typical:.2g}, below {self.upper:.2g} in nine cases of ten"
 
 
-_TYPICAL, _UPPER = 0.1, 0.3  # times the spread: its median and what nine of ten cases stay below, measured
+_TYPICAL, _UPPER = 0.1, 0.21  # times the spread: its median and what nine of ten cases stay below, measured
 
 
 def expected_error(spread: float | None, points: int) -> ExpectedError:
