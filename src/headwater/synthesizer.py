@@ -255,9 +255,9 @@ def _randomness(seed: int | None) -> tuple[Noise, bytes]:
     """The protecting noise, and a key for public randomness that owes nothing to it."""
     if seed is None:
         return Noise(), secrets.token_bytes(32)
-    seed = _whole("seed", seed)
+    noise = Noise(seed)
     warn_of_seed(4)
-    return Noise(seed), hashlib.sha256(b"headwater public seed %d" % seed).digest()
+    return noise, hashlib.sha256(b"headwater public seed %d" % seed).digest()
 
 
 def _choose(what: str, name: object, known: Mapping[str, object]) -> str:

@@ -28,7 +28,7 @@ from headwater.partition import Partition
 from headwater.publish.estimate import Pool
 from headwater.publish.tree import Summary, Tree
 from tests.support.exact import log_pmf
-from tests.support.trees import leaves_one_by_one
+from tests.support.trees import crowd, leaves_one_by_one
 
 Integers = NDArray[np.int64]
 Trees = tuple[Tree, ...]
@@ -37,15 +37,6 @@ Publisher = Callable[["Draw", Tree], Integers]
 
 RUNGS = 38  # where the number of a tree starts in an address, and that of the speed
 SPEEDS = 44
-
-
-def crowd(n: int, d: int, seed: int = 0) -> NDArray[np.float64]:
-    """Three of four points in a small corner, the others anywhere, two at the ends of the cube."""
-    rng = np.random.default_rng(seed)
-    x = rng.random((n, d))
-    x[np.arange(n) % 4 > 0] *= 0.05
-    x[:1], x[1:2] = 0.0, 1.0
-    return x
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,23 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import headwater as hw
 from headwater.measure import cascade as cascade_module
 from headwater.measure.cascade import CascadeMechanism, count_leaves, histogram
 from headwater.measure.noise import Noise
-from tests.support.trees import leaves_one_by_one, random_tree
-
-
-def crowd(n: int, d: int, seed: int = 0) -> NDArray[np.float64]:
-    """Three of four points in a small corner, the others anywhere, two at the ends of the cube."""
-    rng = np.random.default_rng(seed)
-    x = rng.random((n, d))
-    x[np.arange(n) % 4 > 0] *= 0.05
-    x[:1], x[1:2] = 0.0, 1.0
-    return x
-
+from tests.support.trees import crowd, leaves_one_by_one, random_tree
 
 # --- counting leaves -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Random trees."""
+"""Points, random trees over them, and the slow way to count."""
 
 from __future__ import annotations
 
@@ -30,3 +30,12 @@ def leaves_one_by_one(cells: NDArray[Any], depth: int, tree: Tree) -> list[int]:
         for level, (nodes, split) in enumerate(tree.nodes())
         for leaf in nodes[~split]
     ]
+
+
+def crowd(n: int, d: int, seed: int = 0) -> NDArray[np.float64]:
+    """Three of four points in a small corner, the others anywhere, two at the ends of the cube."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, d))
+    x[np.arange(n) % 4 > 0] *= 0.05
+    x[:1], x[1:2] = 0.0, 1.0
+    return x

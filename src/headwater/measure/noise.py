@@ -249,6 +249,8 @@ def _addresses(hi: ArrayLike, lo: ArrayLike) -> tuple[Words, Words]:
 
 
 def _key_of(seed: int) -> bytes:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise TypeError(f"seed must be a whole number, not {type(seed).__name__}")
     return hashlib.sha256(b"headwater test seed %d" % seed).digest()
 
 

@@ -204,3 +204,18 @@ def test_a_probability_that_is_none_is_refused_as_given(make: Make, beta: float)
     counter.add(1)
     with pytest.raises(ValueError, match=f"strictly between 0 and 1, not {beta}"):
         counter.error_bound(beta)
+
+
+@every_counter
+@pytest.mark.parametrize("seed", ["a", 1.5, True])
+def test_seeds_that_are_no_numbers_are_refused(make: Make, seed: object) -> None:
+    with pytest.raises(TypeError, match="seed must be a whole number"):
+        make(1.0, seed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("counter", [BinaryCounter(9, epsilon=2.0**-60), HybridCounter(epsilon=2.0**-60)])
+def test_a_step_whose_noise_cannot_be_drawn_changes_nothing(counter: BinaryCounter | HybridCounter) -> None:
+    for _ in range(2):
+        with pytest.raises(ValueError, match="scale of noise must be at most"):
+            counter.add(1)
+    assert counter.time == counter.count == 0

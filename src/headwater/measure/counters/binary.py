@@ -45,10 +45,11 @@ class BinaryCounter:
         increment = check_increment(increment)
         if self.time == self.horizon:
             raise ValueError(f"this counter's horizon of {self.horizon} steps is over; HybridCounter has none")
+        noise = self._noise.draw(self._scale)  # before anything changes: a scale may be too large to draw
         self.time += 1
         closed = (self.time & -self.time).bit_length() - 1  # the block that ends here has length 2^closed
         self._sums[closed] = sum(self._sums[:closed]) + increment
-        self._noisy[closed] = self._sums[closed] + self._noise.draw(self._scale)
+        self._noisy[closed] = self._sums[closed] + noise
         self._sums[:closed] = self._noisy[:closed] = [0] * closed
 
     @property

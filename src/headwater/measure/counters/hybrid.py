@@ -43,9 +43,9 @@ class HybridCounter:
             self._past += self._total + self._noise.draw(self._scale)
             self._total = 0
             self._inner = BinaryCounter(2 * self._inner.horizon, epsilon=self.epsilon / 2, noise=self._noise)
+        self._inner.add(increment)
         self.time += 1
         self._total += increment
-        self._inner.add(increment)
 
     @property
     def count(self) -> int:
