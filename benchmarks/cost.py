@@ -30,6 +30,7 @@ import headwater as hw
 from headwater.measure.budget import level_at
 from headwater.measure.literal import LiteralPaper
 from headwater.measure.noise import Noise
+from headwater.partition import Partition
 
 if TYPE_CHECKING:
     from benchmarks.streams import Points, uniform
@@ -166,7 +167,7 @@ class Literal:
 
 def literal(points: Points, limit: float, tell: Callable[[float], None]) -> Literal:
     """Run the literal algorithm until ``limit`` seconds are used, and tell how many are."""
-    mechanism = LiteralPaper(DIMENSION, EPSILON, Noise(seed=0))
+    mechanism = LiteralPaper(Partition(DIMENSION), EPSILON, Noise(seed=0))
     work: list[tuple[int, int]] = []
     times: list[float] = []
     while sum(times) < limit and mechanism.t + PIECE <= FIRST:

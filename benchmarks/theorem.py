@@ -29,6 +29,7 @@ from headwater.evaluate import W1, w1
 from headwater.measure.budget import cell_budget, level_start
 from headwater.measure.counters.sparse import segment_threshold
 from headwater.publish.bounds import error_bound
+from headwater.table.unit_cube import UnitCube
 from headwater.wall import Facts
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Curve:
     def rate(self) -> list[float]:
         """What the theorem behind this curve says, without its unknown constant."""
         mechanism = "pmm" if self.name == PMM else "paper"
-        return [error_bound(Facts(t, EPSILON, self.d, mechanism)).rate for t in self.t]
+        return [error_bound(Facts(t, EPSILON, UnitCube(self.d), mechanism)).rate for t in self.t]
 
 
 def distance(a: Points, b: Points, side: int | None) -> W1:
@@ -164,7 +165,7 @@ def draw(curves: list[Curve], path: Path) -> None:
             panel.plot(
                 curve.t, scaled, "k--", lw=1, label=f"the theorem's rate, through the red point at t = {curve.t[at]:,}"
             )
-            formula = error_bound(Facts(curve.t[-1], EPSILON, curve.d, "paper")).formula
+            formula = error_bound(Facts(curve.t[-1], EPSILON, UnitCube(curve.d), "paper")).formula
             panel.set_title(f"d = {curve.d}, {curve.stream}; rate {formula}", fontsize=10)
         panel.set(xscale="log", yscale="log", xlabel="t", ylabel="W1")
         panel.grid(alpha=0.3)

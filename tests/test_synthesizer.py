@@ -192,9 +192,9 @@ def test_unknown_names_and_schemas_are_refused() -> None:
         make(mechanism="magic")
     with pytest.raises(ValueError, match="consistency must be one of halving, proportional"):
         hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, consistency="magic")
-    with pytest.raises(TypeError, match="schema must be a schema"):
+    with pytest.raises(TypeError, match="schema must be a Schema"):
         hw.Synthesizer(2, epsilon=1.0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="schema must be a schema"):
+    with pytest.raises(TypeError, match="schema must be a Schema"):
         hw.pmm([[0.5, 0.5]], 2, epsilon=1.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="mechanism must be one of"):
         hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism=["paper"])  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ def test_a_state_file_is_for_its_owner_only_and_says_so(tmp_path: Path) -> None:
     synth = make()
     synth.save(tmp_path / "state.hw")
     assert stat.S_IMODE((tmp_path / "state.hw").stat().st_mode) == 0o600
-    assert (tmp_path / "state.hw").read_bytes().startswith(b"headwater state 1: SECRET")
+    assert (tmp_path / "state.hw").read_bytes().startswith(b"headwater state 2: SECRET")
     assert os.listdir(tmp_path) == ["state.hw"]
 
 
@@ -267,7 +267,7 @@ def damage_flipped(data: bytes) -> bytes:
 
 
 def damage_newer(data: bytes) -> bytes:
-    return data.replace(b"state 1:", b"state 2:").replace(b"release 1:", b"release 2:")
+    return data.replace(b"state 2:", b"state 3:").replace(b"release 2:", b"release 3:")
 
 
 @pytest.mark.parametrize(

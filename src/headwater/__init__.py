@@ -5,18 +5,33 @@ from headwater.measure.counters import BinaryCounter, HybridCounter, Inhomogeneo
 from headwater.measure.noise import SeededRunWarning
 from headwater.publish.release import Release
 from headwater.synthesizer import Synthesizer, pmm
+from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
+from headwater.table.errors import SchemaError, TableError
+from headwater.table.readers import read
+from headwater.table.schema import Schema
 from headwater.table.unit_cube import unit_cube
+from headwater.version import __version__
 
-__version__ = "0.1.0"
 __all__ = [
     "BinaryCounter",
+    "Boolean",
+    "Category",
+    "Datetime",
     "FileRefusedError",
     "HybridCounter",
     "InhomogeneousCounter",
+    "Integer",
+    "Number",
     "Release",
+    "Schema",
+    "SchemaError",
     "SeededRunWarning",
     "SparseCounter",
     "Synthesizer",
+    "TableError",
+    "TimeOfDay",
+    "__version__",
     "pmm",
+    "read",
     "unit_cube",
 ]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +33,14 @@ def write(
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist")
-    plain = {name: np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")) for name, a in arrays.items()}
-    layout = [[name, a.dtype.str, list(a.shape)] for name, a in plain.items()]
-    lines = f"{banner}\n{json.dumps({**header, 'arrays': layout})}\n".encode()
-    digest = hashlib.sha256(lines)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with open(handle, "wb") as file:
             os.fchmod(file.fileno(), mode)
-            file.write(lines)
-            for array in plain.values():
-                file.write(array.data.cast("B") if array.size else b"")
-                digest.update(array.data.cast("B") if array.size else b"")
+            digest = hashlib.sha256()
+            for piece in _pieces(banner, header, arrays):
+                file.write(piece)
+                digest.update(piece)
             file.write(digest.digest())
             file.flush()
             os.fsync(file.fileno())
@@ -52,12 +48,31 @@ def write(
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    sync_folder(path.parent)
+
+
+def pack(banner: str, header: Mapping[str, object], arrays: Arrays) -> bytes:
+    """What `write` would write."""
+    body = b"".join(_pieces(banner, header, arrays))
+    return body + hashlib.sha256(body).digest()
+
+
+def _pieces(banner: str, header: Mapping[str, object], arrays: Arrays) -> Iterator[bytes | memoryview]:
+    plain = {name: np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")) for name, a in arrays.items()}
+    layout = [[name, a.dtype.str, list(a.shape)] for name, a in plain.items()]
+    yield f"{banner}\n{json.dumps({**header, 'arrays': layout})}\n".encode()
+    for array in plain.values():
+        if array.size:
+            yield array.data.cast("B")
 
 
 def read(path: str | os.PathLike[str], banner: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The header and the arrays of a file that `write` wrote under this banner."""
-    data = Path(path).read_bytes()
+    return unpack(Path(path).read_bytes(), banner, str(path))
+
+
+def unpack(data: bytes, banner: str, path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The header and the arrays that `pack` packed; ``path`` is what errors call it."""
     start = banner.encode() + b"\n"
     if not data.startswith(start):
         kind = banner.split(":")[0]
@@ -82,7 +97,7 @@ def read(path: str | os.PathLike[str], banner: str) -> tuple[dict[str, Any], dic
     return header, arrays
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename durable: the folder itself must reach the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:

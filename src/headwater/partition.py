@@ -1,18 +1,21 @@
 """The binary partition of ``[0,1]^d``: which axis is cut at which depth, and which cell a point is in.
 
-Depth ``j`` halves every cell of depth ``j − 1`` across axis ``(j − 1) mod d``. A cell of depth ``j`` is named by a
-number of ``j`` bits, the choices on the way down; its children are ``2c`` and ``2c + 1``. This module is public
-knowledge: it holds no counts and sees no stream, and both sides of the wall use it.
+Every depth halves the cells of the depth before across one axis, the same for all of them: the axis that has been cut
+least for its weight and still has something to cut. A cell of depth ``j`` is named by a number of ``j`` bits, the
+choices on the way down; its children are ``2c`` and ``2c + 1``. This module is public knowledge: it holds no counts
+and sees no stream, and both sides of the wall use it.
 
 Formal guarantees
 -----------------
 At each depth every point of ``[0,1]^d`` belongs to exactly one cell: a cut belongs to the upper half, and the face
-``x = 1`` to the last cell. All comparisons are exact: a coordinate is scaled by a power of two and truncated.
+``x = 1`` to the last cell. All comparisons are exact: a coordinate is scaled by a power of two and truncated. A value
+of a finite axis is one point, so no cut divides it; a half that holds no possible value has the share 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -20,14 +23,94 @@ from numpy.typing import NDArray
 
 Points = NDArray[np.float64]
 Cells = NDArray[np.uint64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 DEEPEST = 60
 """Cells are never cut beyond this depth: their names, with a bit to spare for the depth, fit in a machine word."""
 
+MOST_VALUES = 1 << 53
+"""Of a finite axis: beyond this, whole numbers are no longer exact in floating point."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One coordinate of the cube: a continuum or ``values`` many values, perhaps with a place for missing ones.
+
+    Value ``v`` of a finite axis lies at ``v·2^−b``, where ``2^b ≥ values``; what is left of the axis is empty. With
+    ``missing`` all of this has the lower half of the axis, and a missing value is the point ½: the first cut parts it
+    from the rest. ``weight`` is how many cuts the axis gets for one cut of an axis of weight 1.
+
+    Examples
+    --------
+    >>> three = Axis(values=3, missing=True)
+    >>> three.place(np.array([0, 1, 2, 0]), np.array([False, False, False, True])).tolist()
+    [0.0, 0.125, 0.25, 0.5]
+    >>> three.cuts
+    3
+    """
+
+    values: int | None = None
+    missing: bool = False
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.values is not None and not 1 <= self.values <= MOST_VALUES:
+            raise ValueError(f"an axis must have between 1 and 2^53 values, not {self.values}")
+        if not 0 < self.weight < float("inf"):
+            raise ValueError(f"a weight must be a positive number, not {self.weight}")
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is a continuum without gaps."""
+        return self.values is None and not self.missing
+
+    @property
+    def cuts(self) -> int:
+        """How often the axis can be cut."""
+        return DEEPEST if self.values is None else (self.values - 1).bit_length() + self.missing
+
+    @property
+    def unit(self) -> float:
+        """The distance between neighbouring values of a finite axis; of a continuum, the length of all of it."""
+        return 2.0**-self.cuts if self.values is not None else 0.5 if self.missing else 1.0
+
+    def place(self, values: NDArray[np.generic], missing: Flags | None = None) -> Points:
+        """Coordinates of values: numbers below `values` of a finite axis, numbers of ``[0, 1]`` of a continuum."""
+        places: Points = values * self.unit
+        if self.missing:
+            if self.values is None:
+                np.minimum(places, np.nextafter(0.5, 0), out=places)
+            if missing is not None:
+                places[missing] = 0.5
+        return places
+
+    def value(self, places: Points) -> tuple[NDArray[np.generic], Flags | None]:
+        """The values at coordinates, and which of them are missing: `place` backwards."""
+        gone = places >= 0.5 if self.missing else None
+        values: NDArray[np.generic] = places / self.unit
+        if self.values is not None:
+            values = np.minimum(values.astype(np.int64), self.values - 1)
+        elif self.missing:
+            np.minimum(values, 1.0, out=values)
+        return values, gone
+
+    def count(self, prefixes: Integers, cuts: int) -> tuple[Integers, Integers]:
+        """For each part of a finite axis that ``cuts`` cuts make: its first value, and how many it holds.
+
+        Missing counts as value number ``2^(cuts − 1)``, all by itself: where `place` puts it.
+        """
+        values, rest = self.values or 1, self.cuts - cuts
+        first = prefixes << rest
+        held = np.minimum(np.maximum(values - first, 0), 1 << rest)  # np.clip is slow on short arrays
+        if self.missing:
+            held += (first <= 1 << (self.cuts - 1)) & (first + (1 << rest) > 1 << (self.cuts - 1))
+        return first, held
+
 
 @dataclass(frozen=True)
 class Partition:
-    """The partition of the unit cube of a given dimension.
+    """The partition of a cube with these axes; a number stands for as many plain ones.
 
     Examples
     --------
@@ -37,48 +120,123 @@ class Partition:
     >>> low, high = square.boxes(np.array([4], dtype=np.uint64), depth=3)
     >>> low.tolist(), high.tolist()
     ([[0.5, 0.0]], [[0.75, 0.5]])
+    >>> Partition([Axis(), Axis(values=3)]).order[:6]
+    (0, 1, 0, 1, 0, 0)
     """
 
-    dimension: int
+    axes: tuple[Axis, ...]
+    order: tuple[int, ...] = field(compare=False)
+    """Which axis is cut at each depth."""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.dimension, bool) or not hasattr(self.dimension, "__index__"):
-            raise TypeError(f"the dimension must be a whole number, not {type(self.dimension).__name__}")
-        object.__setattr__(self, "dimension", self.dimension.__index__())  # NumPy's numbers too
-        if self.dimension < 1:
-            raise ValueError(f"the dimension must be at least 1, not {self.dimension}")
+    def __init__(self, axes: int | Sequence[Axis]) -> None:
+        if not isinstance(axes, (tuple, list)):
+            if isinstance(axes, bool) or not hasattr(axes, "__index__"):
+                raise TypeError(f"the dimension must be a whole number, not {type(axes).__name__}")
+            if (dimension := axes.__index__()) < 1:  # NumPy's numbers too
+                raise ValueError(f"the dimension must be at least 1, not {dimension}")
+            axes = (Axis(),) * dimension
+        object.__setattr__(self, "axes", tuple(axes))
+        object.__setattr__(self, "order", _order(self.axes))
+
+    @property
+    def dimension(self) -> int:
+        """How many axes there are."""
+        return len(self.axes)
+
+    @property
+    def deepest(self) -> int:
+        """The depth at which nothing is left to cut, or `DEEPEST`."""
+        return len(self.order)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every axis is a continuum without gaps, so that every cell has two equal halves."""
+        return all(axis.plain for axis in self.axes)
 
     def cells(self, points: Points, depth: int) -> Cells:
         """The cell of depth ``depth`` that holds each point."""
-        d = self.dimension
         cells = np.zeros(len(points), dtype=np.uint64)
-        for axis in range(min(d, depth)):
-            cuts = -(-(depth - axis) // d)  # of this axis; its last one is bit `lowest` of the cell
-            lowest = depth - 1 - axis - (cuts - 1) * d
-            ticks = (points[:, axis] * 2.0**cuts).astype(np.uint64)
-            np.minimum(ticks, np.uint64((1 << cuts) - 1), out=ticks)
-            for byte in range(0, cuts, 8):
-                spread = _spread(d)[(ticks >> np.uint64(byte)) & np.uint64(255)]
-                cells |= spread << np.uint64(lowest + byte * d)
+        for axis, (cuts, tables) in enumerate(_tables(self.order[:depth], self.dimension)):
+            if cuts:
+                ticks = (points[:, axis] * 2.0**cuts).astype(np.uint64)
+                np.minimum(ticks, np.uint64((1 << cuts) - 1), out=ticks)
+                for byte, table in enumerate(tables):
+                    cells |= table[ticks >> np.uint64(8 * byte) & np.uint64(255)]
         return cells
+
+    def prefixes(self, cells: Cells, depth: int, axis: int) -> tuple[Integers, int]:
+        """Which part of one axis each cell of this depth lies in, among those that the cuts of the axis make."""
+        found, cuts = np.zeros(len(cells), dtype=np.int64), 0
+        for level, cut in enumerate(self.order[:depth]):
+            if cut == axis:
+                found = found << 1 | (cells >> np.uint64(depth - 1 - level) & np.uint64(1)).astype(np.int64)
+                cuts += 1
+        return found, cuts
 
     def boxes(self, cells: Cells, depth: int) -> tuple[Points, Points]:
         """The lower and upper corners of cells of one depth, each of shape ``(n, d)``."""
-        d = self.dimension
-        low, side = np.zeros((len(cells), d)), np.ones(d)
-        for level in range(depth):
-            axis = level % d
+        low, side = np.zeros((len(cells), self.dimension)), np.ones(self.dimension)
+        for level, axis in enumerate(self.order[:depth]):
             side[axis] /= 2
             low[:, axis] += side[axis] * (cells >> np.uint64(depth - 1 - level) & np.uint64(1))
         return low, low + side
 
+    def shares(self, cells: Cells, depth: int) -> Points:
+        """The part of each cell that its lower half makes up: ½, or by number of values; 0 or 1 if a half is empty."""
+        axis = self.axes[self.order[depth]]
+        if axis.plain:
+            return np.full(len(cells), 0.5)
+        prefixes, cuts = self.prefixes(cells, depth, self.order[depth])
+        if axis.values is None:  # a missing value stays in the lowest part of its half
+            return np.where(prefixes >> max(cuts - 1, 0) > 0, 1.0, 0.5)
+        (_, lower), (_, upper) = (axis.count(2 * prefixes + half, cuts + 1) for half in (0, 1))
+        return lower / np.maximum(lower + upper, 1)
+
+    def possible(self, cells: Cells, depth: int) -> Flags:
+        """Whether cells hold any value at all."""
+        found = np.ones(len(cells), dtype=bool)
+        for number, axis in enumerate(self.axes):
+            if not axis.plain:
+                prefixes, cuts = self.prefixes(cells, depth, number)
+                if axis.values is not None:
+                    found &= axis.count(prefixes, cuts)[1] > 0
+                elif cuts:  # beside the continuum there is only the point ½
+                    found &= prefixes <= 1 << (cuts - 1)
+        return found
+
     def diameter(self, depth: int) -> float:
-        """The ℓ∞ diameter of a cell of this depth: ``2^−⌊depth/d⌋``."""
-        return 2.0 ** -(depth // self.dimension)
+        """The ℓ∞ diameter of a cell of this depth: ``2^−⌊depth/d⌋`` if no axis ends or weighs more."""
+        return _diameters(self)[depth]
 
 
 @lru_cache
-def _spread(d: int) -> Cells:
-    """For every byte, the word whose bit ``i·d`` is the byte's bit ``i``."""
-    table = [sum(1 << i * d for i in range(8) if byte >> i & 1 and i * d < 64) for byte in range(256)]
-    return np.array(table, dtype=np.uint64)
+def _order(axes: tuple[Axis, ...]) -> tuple[int, ...]:
+    """Cut the axis that would have the fewest cuts for its weight, the first one of several."""
+    order, cuts = list[int](), [0] * len(axes)
+    while len(order) < DEEPEST and any(done < axis.cuts for done, axis in zip(cuts, axes, strict=True)):
+        due = [(cuts[i] + 1) / axis.weight if cuts[i] < axis.cuts else float("inf") for i, axis in enumerate(axes)]
+        order.append(due.index(min(due)))
+        cuts[order[-1]] += 1
+    return tuple(order)
+
+
+@lru_cache
+def _tables(order: tuple[int, ...], dimension: int) -> list[tuple[int, list[Cells]]]:
+    """For each axis its number of cuts, and for each byte of a tick, lowest first, where the byte's bits go."""
+    tables = []
+    for axis in range(dimension):
+        bits = [1 << level for level, cut in enumerate(reversed(order)) if cut == axis]
+        groups = [bits[start : start + 8] for start in range(0, len(bits), 8)]
+        words = [[sum(bit for i, bit in enumerate(group) if byte >> i & 1) for byte in range(256)] for group in groups]
+        tables.append((len(bits), [np.array(table, dtype=np.uint64) for table in words]))
+    return tables
+
+
+@lru_cache
+def _diameters(partition: Partition) -> list[float]:
+    found = []
+    for depth in range(partition.deepest + 1):
+        done = [partition.order[:depth].count(axis) for axis in range(partition.dimension)]
+        open_ = [2.0**-cuts for cuts, axis in zip(done, partition.axes, strict=True) if cuts < axis.cuts]
+        found.append(max(open_, default=0.0))
+    return found

@@ -7,26 +7,30 @@ import math
 import os
 import secrets
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater import files
 from headwater.measure.budget import check_epsilon
-from headwater.measure.cascade import CascadeMechanism, histogram, resolution
+from headwater.measure.cascade import CascadeMechanism, histogram
 from headwater.measure.noise import Noise, warn_of_seed
 from headwater.measure.paper import PaperMechanism
 from headwater.measure.plan import Plan
 from headwater.measure.pmm import PmmMechanism
-from headwater.partition import Cells, Partition
+from headwater.partition import Cells
 from headwater.publish.consistency import STRATEGIES, Layer
 from headwater.publish.estimate import estimate, leaves, round_in_order
 from headwater.publish.release import Leaves, Release
-from headwater.table.unit_cube import UnitCube, check_counts
-from headwater.wall import Facts, Report
+from headwater.table.frames import kind_of
+from headwater.table.located import check_cells, check_counts
+from headwater.table.schema import Schema, schema_from_dict
+from headwater.table.unit_cube import UnitCube
+from headwater.wall import AnySchema, Facts, Report
 
-_BANNER = "headwater state 1: SECRET, protect it like the data it was made from"
+_BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
 _MECHANISMS = {"cascade": CascadeMechanism, "paper": PaperMechanism}
 
 
@@ -36,7 +40,7 @@ class Synthesizer:
     Parameters
     ----------
     schema
-        What a record is. `headwater.unit_cube` is the schema of arrays in ``[0,1]^d``.
+        What a record is: `headwater.Schema` for tables, `headwater.unit_cube` for arrays in ``[0,1]^d``.
     epsilon
         The privacy budget of the whole run, however long it lasts and however many releases are taken.
     mechanism
@@ -64,48 +68,63 @@ class Synthesizer:
 
     def __init__(
         self,
-        schema: UnitCube,
+        schema: AnySchema,
         *,
         epsilon: float,
         mechanism: str = "cascade",
         consistency: str = "halving",
         seed: int | None = None,
     ) -> None:
-        if not isinstance(schema, UnitCube):
-            raise TypeError(f"schema must be a schema such as unit_cube(2), not {type(schema).__name__}")
-        self.schema = schema
+        self.schema = _checked(schema)
         self.epsilon = check_epsilon(epsilon)
         self.mechanism = _choose("mechanism", mechanism, _MECHANISMS)
         self.consistency = _choose("consistency", consistency, STRATEGIES)
         noise, self._public = _randomness(seed)
-        self._measure: CascadeMechanism | PaperMechanism = _MECHANISMS[mechanism](schema.dimension, self.epsilon, noise)
+        self._measure: CascadeMechanism | PaperMechanism = _MECHANISMS[mechanism](schema.partition, self.epsilon, noise)
+        self._kind: str | None = None
 
     @property
     def t(self) -> int:
         """How many records have arrived. Public."""
         return self._measure.t
 
-    def update(self, points: object) -> None:
-        """Take one record or a batch of them, in order of arrival.
+    def update(self, table: object) -> None:
+        """Take one record or a batch of them, in order of arrival: any kind of table that the schema reads.
 
         A batch gives exactly what its records one by one would give. A batch with anything wrong in it is refused
         whole, and nothing of it is counted.
         """
-        self._measure.update(self.schema.encode(points))
+        self._measure.take(self.locate(table))
+        self._kind = _kind(self.schema, table)
+
+    def locate(self, table: object) -> Cells:
+        """What `update` keeps of a batch: the cell of every record. Not private.
+
+        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
+        """
+        return self._measure.locate(self.schema.encode(table))
+
+    def take(self, cells: object) -> None:
+        """Take records as `locate` gave them, here or elsewhere. The same as `update` with the records themselves.
+
+        A cell that holds no value of the schema counts as a record that is nowhere.
+        """
+        self._measure.take(check_cells(cells, self._measure.finest))
 
     def update_counts(self, cells: object, counts: object) -> None:
         """Take records that were counted elsewhere with `histogram`. The same as giving the records themselves.
 
         Cells that are not named are zeros. At most `room` records can be taken at once. Cascade only.
         """
-        self._cascade("update_counts").update_counts(*check_counts(cells, counts, resolution(self.schema.dimension)))
+        cascade = self._cascade("update_counts")
+        cascade.update_counts(*check_counts(cells, counts, cascade.partition, cascade.finest))
 
-    def histogram(self, points: object) -> tuple[Cells, NDArray[np.int64]]:
+    def histogram(self, table: object) -> tuple[Cells, NDArray[np.int64]]:
         """Which cells a batch falls into, and how many records into each; for `update_counts`, here or elsewhere.
 
         Reads and changes nothing of the run: any process with the same schema gets the same. Not private.
         """
-        return histogram(self.schema.encode(points), self.schema.dimension)
+        return histogram(self.schema.encode(table), self.schema.partition)
 
     @property
     def room(self) -> int:
@@ -117,6 +136,15 @@ class Synthesizer:
         mechanism = self._cascade("plan")
         return mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
 
+    @property
+    def level(self) -> str:
+        """How finely the mechanism looks at this time, in words. Public."""
+        if isinstance(self._measure, CascadeMechanism):
+            stage = self._measure.stage
+            sizes = " and ".join(f"{speed.size:,}" for speed in stage.speeds)
+            return f"records {stage.start:,} to {stage.end:,}, in buckets of {sizes}"
+        return f"depth {self._measure.depth} of the partition"
+
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.
 
@@ -126,10 +154,10 @@ class Synthesizer:
         """
         since = _window(self.t, last, since)
         if isinstance(self._measure, CascadeMechanism):
-            return _from_summaries(self._measure, since, self._public)
+            return replace(_from_summaries(self._measure, since, self.schema, self._public), kind=self._kind)
         if since:
             raise ValueError(f"the {self.mechanism} mechanism cannot tell windows apart; mechanism='cascade' can")
-        return _from_reports(self._measure, self.consistency, self._public)
+        return replace(_from_reports(self._measure, self.consistency, self.schema, self._public), kind=self._kind)
 
     def _cascade(self, what: str) -> CascadeMechanism:
         if not isinstance(self._measure, CascadeMechanism):
@@ -138,16 +166,25 @@ class Synthesizer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it."""
+        header, arrays = self._state()
+        files.write(path, _BANNER, header, arrays, mode=0o600)
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes, as bytes: as secret as the data."""
+        return files.pack(_BANNER, *self._state())
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         header, arrays = self._measure.state()
         header |= {
-            "dimension": self.schema.dimension,
+            "schema": self.schema.to_dict(),
             "epsilon": self.epsilon,
             "mechanism": self.mechanism,
             "consistency": self.consistency,
             "key": self._measure.noise.key.hex(),
             "public": self._public.hex(),
+            "kind": self._kind,
         }
-        files.write(path, _BANNER, header, arrays, mode=0o600)
+        return header, arrays
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Synthesizer:
@@ -155,32 +192,40 @@ class Synthesizer:
 
         Go on **once**: two runs from one file publish the same noise on different data.
         """
-        header, arrays = files.read(path, _BANNER)
+        return cls._restored(*files.read(path, _BANNER))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Synthesizer:
+        """Go on from where `to_bytes` was called, **once**, like `load`."""
+        return cls._restored(*files.unpack(data, _BANNER, "these bytes"))
+
+    @classmethod
+    def _restored(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Synthesizer:
         synth = cls(
-            UnitCube(header["dimension"]),
+            schema_from_dict(header["schema"]),
             epsilon=header["epsilon"],
             mechanism=header["mechanism"],
             consistency=header["consistency"],
         )
         synth._measure.noise = Noise(key=bytes.fromhex(header["key"]))
         synth._public = bytes.fromhex(header["public"])
+        synth._kind = header["kind"]
         synth._measure.restore(header, arrays)
         return synth
 
 
 def pmm(
-    points: object, schema: UnitCube, *, epsilon: float, consistency: str = "halving", seed: int | None = None
+    table: object, schema: AnySchema, *, epsilon: float, consistency: str = "halving", seed: int | None = None
 ) -> Release:
     """One ε-private release of a data set that is already complete.
 
     >>> pmm([[0.1, 0.2], [0.3, 0.9]], UnitCube(2), epsilon=2.0).points().shape
     (2, 2)
     """
-    if not isinstance(schema, UnitCube):
-        raise TypeError(f"schema must be a schema such as unit_cube(2), not {type(schema).__name__}")
     noise, public = _randomness(seed)
-    measured = PmmMechanism(schema.encode(points), schema.dimension, check_epsilon(epsilon), noise)
-    return _from_reports(measured, _choose("consistency", consistency, STRATEGIES), public)
+    measured = PmmMechanism(_checked(schema).encode(table), schema.partition, check_epsilon(epsilon), noise)
+    release = _from_reports(measured, _choose("consistency", consistency, STRATEGIES), schema, public)
+    return replace(release, kind=_kind(schema, table))
 
 
 class _Measured(Protocol):
@@ -194,34 +239,35 @@ class _Measured(Protocol):
     def epsilon(self) -> float: ...
     @property
     def depth(self) -> int: ...
-    @property
-    def partition(self) -> Partition: ...
 
     def report(self, depth: int, cells: Cells) -> Report: ...
 
 
-def _from_reports(measured: _Measured, consistency: str, public: bytes) -> Release:
+def _from_reports(measured: _Measured, consistency: str, schema: AnySchema, public: bytes) -> Release:
     """Walk down the tree: report on a depth's cells, make it consistent, go on below the cells that hold points."""
     seed = _seed(public, measured.t, 0)
     rng = np.random.default_rng([seed, 1])  # apart from the generator that places the points
     layer = Layer.root(measured.t)
     for depth in range(1, measured.depth + 1):
-        layer = layer.refine(measured.report(depth, layer.children()), STRATEGIES[consistency], rng)
-    facts = Facts(measured.t, measured.epsilon, measured.partition.dimension, measured.name)
+        layer = layer.refine(measured.report(depth, layer.children()), STRATEGIES[consistency], rng, schema.partition)
+    facts = Facts(measured.t, measured.epsilon, schema, measured.name)
     return Release(facts, 0, Leaves(layer.cells, np.full(len(layer.cells), layer.depth), layer.counts), None, seed)
 
 
-def _from_summaries(measured: CascadeMechanism, since: int, public: bytes) -> Release:
+def _from_summaries(measured: CascadeMechanism, since: int, schema: AnySchema, public: bytes) -> Release:
     """Pool what the buckets said, estimate a density from it, round it to whole points."""
     pooled = measured.pooled(since)
     density = estimate(pooled.pools, pooled.uncovered, measured.partition, before=pooled.before)
     seed = _seed(public, measured.t, pooled.start)
     cells, depths, mass = leaves(density, slice(pooled.before, None))
+    some = mass > 0  # what rounding leaves over must not go where nothing can be
+    cells, depths, mass = cells[some], depths[some], mass[some]
     counts = round_in_order(mass, measured.t - pooled.start, np.random.default_rng([seed, 1]).random())
     # Noise, the size of the leaves, and a third of the cube for every point that was placed by guess.
-    within = float(mass @ np.exp2(-(depths // measured.partition.dimension)))
+    sizes = np.array([schema.partition.diameter(depth) for depth in range(schema.partition.deepest + 1)])
+    within = float(mass @ sizes[depths])
     spread = density.spread + 1.5 * within + pooled.uncovered / 3 if pooled.pools else math.inf
-    facts = Facts(measured.t, measured.epsilon, measured.partition.dimension, measured.name)
+    facts = Facts(measured.t, measured.epsilon, schema, measured.name)
     held = counts > 0
     return Release(facts, pooled.start, Leaves(cells[held], depths[held], counts[held]), spread, seed)
 
@@ -264,3 +310,14 @@ def _choose(what: str, name: object, known: Mapping[str, object]) -> str:
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"{what} must be one of {', '.join(known)}, not {name!r}")
     return name
+
+
+def _kind(schema: AnySchema, table: object) -> str | None:
+    """What kind of table to give back for this one. Points of a cube are always an array."""
+    return kind_of(table) if isinstance(schema, Schema) else None
+
+
+def _checked(schema: object) -> AnySchema:
+    if not isinstance(schema, Schema | UnitCube):
+        raise TypeError(f"schema must be a Schema or unit_cube(d), not {type(schema).__name__}")
+    return schema

@@ -12,6 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Cells
+from headwater.table.schema import Schema
+from headwater.table.unit_cube import UnitCube
+
+AnySchema = Schema | UnitCube
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,13 @@ class Facts:
 
     t: int
     epsilon: float
-    dimension: int
+    schema: AnySchema
     mechanism: str
+
+    @property
+    def dimension(self) -> int:
+        """How many axes the cube has that records lie in."""
+        return self.schema.dimension
 
 
 @dataclass(frozen=True)

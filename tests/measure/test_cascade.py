@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from headwater.measure import cascade as cascade_module
 from headwater.measure.budget import scale_for
-from headwater.measure.cascade import CascadeMechanism, count_leaves, resolution
+from headwater.measure.cascade import CascadeMechanism, resolution
+from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
 from headwater.measure.plan import Speed, Stage, stage_at
 from headwater.partition import Partition
@@ -79,7 +80,7 @@ def shape(tree: Tree) -> bytes:
 def draws(d: int, epsilon: float, n: int) -> list[Draw]:
     """All draws of a run in which somebody asks all the time."""
     noise = Listening(3)
-    mechanism = CascadeMechanism(d, epsilon, noise)
+    mechanism = CascadeMechanism(Partition(d), epsilon, noise)
     for part in np.array_split(crowd(n, d), 30):
         mechanism.update(part)
         mechanism.pooled()
@@ -164,7 +165,7 @@ def test_unseen_cells_are_zeros_with_noise() -> None:
 
     A count is zero with probability 0.034 at scale 15.3; that a third of 200 are has probability below 10^−30.
     """
-    mechanism = CascadeMechanism(2, 1.0, Noise(seed=8))
+    mechanism = CascadeMechanism(Partition(2), 1.0, Noise(seed=8))
     mechanism.update(np.full((6144, 2), 0.3))
     for summary in mechanism.slow[-2:] + mechanism.recent:
         assert len(summary.counts) == summary.tree.size
@@ -237,7 +238,7 @@ def run(
     with watching(noise) as patch:
         if fault:
             fault(patch)
-        mechanism = CascadeMechanism(x.shape[1], epsilon, noise)
+        mechanism = CascadeMechanism(Partition(x.shape[1]), epsilon, noise)
         for part in np.array_split(x, asks):
             mechanism.update(part)
             mechanism.pooled()
@@ -368,11 +369,11 @@ def test_without_noise_summaries_are_the_counts_of_their_points(d: int) -> None:
     x = crowd(700, d)
     noise = Forced(chosen(2))
     with watching(noise):
-        mechanism = CascadeMechanism(d, 20.0, noise)
+        mechanism = CascadeMechanism(Partition(d), 20.0, noise)
         for part in np.array_split(x, 50):
             mechanism.update(part)
             mechanism.pooled()
-    depth = resolution(d)
+    depth = resolution(Partition(d))
     for seen in noise.seen:
         stage = stage_at(seen.draw.start, d, 20.0)
         part = x[seen.draw.start : seen.draw.start + stage.speeds[seen.draw.speed].size]
@@ -449,7 +450,7 @@ def log_chances(tiny: Tiny, stream: Sequence[int], fault: Fault | None) -> dict[
             if fault:
                 fault(patch)
             recorded(patch, published)
-            mechanism = CascadeMechanism(1, EPSILON, noise)
+            mechanism = CascadeMechanism(Partition(1), EPSILON, noise)
             for point in x:
                 mechanism.update(point[None])
                 mechanism.pooled()

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.measure import cascade as cascade_module
-from headwater.measure.cascade import CascadeMechanism, count_leaves, histogram
+from headwater.measure.cascade import CascadeMechanism, histogram
+from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
+from headwater.partition import Partition
 from tests.support.trees import crowd, leaves_one_by_one, random_tree
 
 # --- counting leaves -------------------------------------------------------------------------------------
@@ -50,7 +52,7 @@ def test_cells_are_stored_in_the_shortest_word() -> None:
 
 
 def test_slow_buckets_cover_the_past_and_the_last_one_also_in_fast_steps() -> None:
-    mechanism = CascadeMechanism(2, 20.0, Noise(seed=1))
+    mechanism = CascadeMechanism(Partition(2), 20.0, Noise(seed=1))
     mechanism.update(crowd(20_000, 2))
     assert [s.start for s in mechanism.slow] == [0, *(s.end for s in mechanism.slow[:-1])]
     assert mechanism.slow[-1].end == mechanism.start == 16384
@@ -61,7 +63,7 @@ def test_slow_buckets_cover_the_past_and_the_last_one_also_in_fast_steps() -> No
 @pytest.mark.parametrize("epsilon", [0.5, 30.0])
 def test_on_a_line_coarse_trees_are_parts_of_the_finest(epsilon: float) -> None:
     """What `Halves.blended` relies on."""
-    mechanism = CascadeMechanism(1, epsilon, Noise(seed=1))
+    mechanism = CascadeMechanism(Partition(1), epsilon, Noise(seed=1))
     mechanism.update(crowd(20_000, 1))
     rungs = 0
     for summary in mechanism.slow + mechanism.recent:
@@ -118,7 +120,7 @@ def test_a_histogram_reads_nothing_of_the_run() -> None:
     (cells, counts), (again, numbers) = early.histogram(x), late.histogram(x)
     assert (cells.tolist(), counts.tolist()) == (again.tolist(), numbers.tolist())
     assert counts.sum() == 500
-    assert np.array_equal(histogram(x, 3)[0], histogram(x[::-1], 3)[0])
+    assert np.array_equal(histogram(x, Partition(3))[0], histogram(x[::-1], Partition(3))[0])
     assert [array.size for array in early.histogram(np.empty((0, 3)))] == [0, 0]
 
 

@@ -69,7 +69,7 @@ def sample(engine: Engine, setting: str, seed: int) -> Sample:
     s = SETTINGS[setting]
     x, rows = stream(s.d, s.points), []
     for run in range(s.runs):
-        mechanism = engine(s.d, s.epsilon, Noise(seed + run), constant=s.constant, sub=s.sub)
+        mechanism = engine(Partition(s.d), s.epsilon, Noise(seed + run), constant=s.constant, sub=s.sub)
         row: list[int] = []
         for part in (x[: s.points // 2], x[s.points // 2 :]):
             mechanism.update(part)
@@ -181,7 +181,7 @@ def test_planted_faults_break_the_equality(fault: Callable[[pytest.MonkeyPatch],
 @pytest.mark.parametrize("d", range(1, 11))
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 50.0])
 def test_ledger_adds_up_to_at_most_epsilon_at_every_level(d: int, epsilon: float) -> None:
-    mechanism = PaperMechanism(d, epsilon, Noise(seed=0))
+    mechanism = PaperMechanism(Partition(d), epsilon, Noise(seed=0))
     totals = [mechanism.ledger(level).total for level in range(DEEPEST + 1)]
     assert max(totals) <= Fraction(epsilon)
     if d >= 2:
@@ -210,12 +210,12 @@ def test_every_draw_is_in_the_ledger(engine: Engine, d: int, epsilon: float, con
     A sub-counter's scales grow with the number of segments sealed, so its spends are compared by what they cost.
     """
     noise = Listening(4)
-    mechanism = engine(d, epsilon, noise, constant=constant)
+    mechanism = engine(Partition(d), epsilon, noise, constant=constant)
     for point in stream(d, 30):
         mechanism.update(point[None])
         for depth in range(1, min(mechanism.depth, 5) + 1):
             mechanism.report(depth, np.arange(2**depth, dtype=np.uint64))
-    book = PaperMechanism(d, epsilon, Noise(seed=0), constant=constant)
+    book = PaperMechanism(Partition(d), epsilon, Noise(seed=0), constant=constant)
     listed: set[float] = set()
     for level in range(max(mechanism.depth, 0) + 1):
         for spend in book.ledger(level):
@@ -239,7 +239,7 @@ def test_replacing_a_point_moves_only_two_paths(d: int, epsilon: float, n: int, 
     x = rng.random((n, d))
     y = x.copy()
     y[position % n] = rng.random(d)
-    engines = [PaperMechanism(d, epsilon, Noise(seed=0)) for _ in "xy"]
+    engines = [PaperMechanism(Partition(d), epsilon, Noise(seed=0)) for _ in "xy"]
     for mechanism, points in zip(engines, (x, y), strict=True):
         mechanism.update(points)
     level = level_at(position % n + 1, epsilon)
@@ -259,7 +259,7 @@ def test_history_and_start_are_as_the_paper_has_them(d: int, epsilon: float) -> 
     """Without noise: for d ≥ 2 a cell counts from its birth, for d = 1 from t_0; the level that lasts is unsealed."""
     n = 70
     x = stream(d, n)
-    mechanism = PaperMechanism(d, epsilon, Silent(0), constant=1e9)
+    mechanism = PaperMechanism(Partition(d), epsilon, Silent(0), constant=1e9)
     mechanism.update(x)
     now = level_start(level_at(n, epsilon), epsilon)
     for depth in range(1, mechanism.depth + 1):
@@ -279,7 +279,7 @@ class Silent(Noise):
 
 @pytest.mark.parametrize("engine", [PaperMechanism, LiteralPaper])
 def test_reporting_twice_gives_the_same(engine: Engine) -> None:
-    mechanism = engine(2, 5.0, Noise(seed=3), constant=0.1)
+    mechanism = engine(Partition(2), 5.0, Noise(seed=3), constant=0.1)
     mechanism.update(stream(2, 20))
     cells = np.arange(8, dtype=np.uint64)
     once = mechanism.report(3, cells).counts.tolist()
@@ -291,7 +291,7 @@ def test_reporting_twice_gives_the_same(engine: Engine) -> None:
 def test_depth_follows_the_prose_of_the_paper() -> None:
     """Depth j exists from t_j = ⌈2^j/ε⌉ on, not one level early as the pseudo-code has it."""
     for epsilon in (0.3, 1.0, 3.0, 50.0):
-        mechanism = PaperMechanism(2, epsilon, Noise(seed=0))
+        mechanism = PaperMechanism(Partition(2), epsilon, Noise(seed=0))
         for t in range(1, 40):
             mechanism.update(np.array([[0.5, 0.5]]))
             deepest = max((j for j in range(1, 30) if level_start(j, epsilon) <= t), default=0)

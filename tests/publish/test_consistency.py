@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.partition import Partition
 from headwater.publish.consistency import STRATEGIES, Layer, halving
 from headwater.wall import Report
 
@@ -66,7 +67,7 @@ def test_a_whole_tree_ends_with_exactly_t_points(name: str, t: int, depth: int, 
     for j in range(1, depth + 1):
         cells = layer.children()
         noisy = np.rint(rng.normal(t / 2**j, spread, len(cells))).astype(np.int64)
-        below = layer.refine(Report(j, cells, noisy), STRATEGIES[name], rng)
+        below = layer.refine(Report(j, cells, noisy), STRATEGIES[name], rng, Partition(2))
         assert below.counts.sum() == t
         assert (below.counts > 0).all()
         for cell, count in zip(layer.cells, layer.counts, strict=True):

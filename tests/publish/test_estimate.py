@@ -34,7 +34,7 @@ def random_pool(rng: np.random.Generator, kind: str) -> Pool:
         scale = {"drowned": 1e12, "exact": 0.0}.get(kind, 10.0)
         noise = np.rint(rng.laplace(0, scale, tree.size)) if scale else np.zeros(tree.size)
         counts = (rng.multinomial(points, shares) + noise).astype(np.int64)
-        pool = pool.plus(Pool.of(Summary(0, points, tree, counts, max(2 * scale**2, 1e-12))))
+        pool = pool.plus(Pool.of(Summary(0, points, tree, counts, max(2 * scale**2, 1e-12)), Partition(2)))
     return pool
 
 
@@ -75,7 +75,9 @@ def test_no_count_is_too_large_and_no_variance_too_small(variance: float, count:
     tree = full_tree(5)
     for points in (0, 1, 10**15):
         pool = Pool()
-        pool = pool.plus(Pool.of(Summary(0, points, tree, np.where(np.arange(32) % 3 == 0, count, 7), variance)))
+        pool = pool.plus(
+            Pool.of(Summary(0, points, tree, np.where(np.arange(32) % 3 == 0, count, 7), variance), Partition(2))
+        )
         pools = [Pool(), pool, pool]
         check(estimate(pools, 3, Partition(2)), pools, 3)
 
@@ -88,7 +90,7 @@ def test_without_noise_every_pool_is_recovered_exactly(seed: int, n: int, depth:
     for _ in range(n):
         counts = rng.multinomial(1000, rng.dirichlet(np.full(tree.size, 0.2)))
         pool = Pool()
-        pool = pool.plus(Pool.of(Summary(0, 1000, tree, counts, 1e-12)))
+        pool = pool.plus(Pool.of(Summary(0, 1000, tree, counts, 1e-12), Partition(2)))
         pools.append(pool)
         truth.append(counts)
     density = estimate(pools, 0, Partition(2))
@@ -102,16 +104,16 @@ def test_without_noise_every_pool_is_recovered_exactly(seed: int, n: int, depth:
 def test_uncovered_points_follow_the_newest_pool() -> None:
     tree = full_tree(2)
     old, new = Pool(), Pool()
-    old = old.plus(Pool.of(Summary(0, 400, tree, np.array([400, 0, 0, 0]), 1e-12)))
-    new = new.plus(Pool.of(Summary(400, 800, tree, np.array([0, 0, 100, 300]), 1e-12)))
+    old = old.plus(Pool.of(Summary(0, 400, tree, np.array([400, 0, 0, 0]), 1e-12), Partition(2)))
+    new = new.plus(Pool.of(Summary(400, 800, tree, np.array([0, 0, 100, 300]), 1e-12), Partition(2)))
     density = estimate([old, new], 40, Partition(1))
     assert np.allclose(leaves(density, slice(2, None))[2], [0, 0, 10, 30], atol=1e-6)
 
 
 def test_where_a_pool_knows_nothing_it_follows_the_slower_one() -> None:
     old, new = Pool(), Pool()
-    old = old.plus(Pool.of(Summary(0, 400, full_tree(2), np.array([100, 100, 50, 150]), 1e-12)))
-    new = new.plus(Pool.of(Summary(400, 500, full_tree(1), np.array([20, 80]), 1e-12)))
+    old = old.plus(Pool.of(Summary(0, 400, full_tree(2), np.array([100, 100, 50, 150]), 1e-12), Partition(2)))
+    new = new.plus(Pool.of(Summary(400, 500, full_tree(1), np.array([20, 80]), 1e-12), Partition(2)))
     density = estimate([old, new], 0, Partition(1))
     assert np.allclose(leaves(density, slice(1, 2))[2], [10, 10, 20, 60], atol=1e-4)
 
@@ -124,8 +126,10 @@ def test_pure_noise_is_hardly_believed_and_signal_is() -> None:
     rng, tree = np.random.default_rng(0), full_tree(8)
     noise = np.rint(rng.laplace(0, 10, 256)).astype(np.int64)
     even, peak = Pool(), Pool()
-    even = even.plus(Pool.of(Summary(0, 25600, tree, 100 + noise, 200.0)))
-    peak = peak.plus(Pool.of(Summary(0, 25600, tree, np.eye(256, dtype=np.int64)[77] * 25600 + noise, 200.0)))
+    even = even.plus(Pool.of(Summary(0, 25600, tree, 100 + noise, 200.0), Partition(2)))
+    peak = peak.plus(
+        Pool.of(Summary(0, 25600, tree, np.eye(256, dtype=np.int64)[77] * 25600 + noise, 200.0), Partition(2))
+    )
     mass = leaves(estimate([even], 0, Partition(2)), ALL)[2]
     assert np.abs(mass - 100).sum() < np.abs(noise).sum() / 2
     assert leaves(estimate([peak], 0, Partition(2)), ALL)[2][77] > 0.9 * 25600
@@ -168,7 +172,7 @@ def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(seed: int, worth
     rng = np.random.default_rng(seed)
     density = estimate([random_pool(rng, "ordinary")], 1, Partition(2))
     points, base = 1000, 4 * worth
-    tree = grow(density, ALL, points, worth, base, deepest)
+    tree = grow(density, ALL, points, worth, base, deepest, Partition(2))
     known = [dict(zip(cells.tolist(), mass.sum(axis=0).tolist(), strict=True)) for cells, mass, _ in density.depths]
     total = known[0][0]
     mass = {0: float(points)}
@@ -182,14 +186,14 @@ def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(seed: int, worth
                 there = depth + 1 < len(known) and child in known[depth + 1]
                 below[child] = known[depth + 1][child] * (points / total) if there else mass[cell] / 2
         mass = below
-    finer = grow(density, ALL, points, worth / 3, base / 3, deepest)
+    finer = grow(density, ALL, points, worth / 3, base / 3, deepest, Partition(2))
     for (cells, split), (more, also) in zip(tree.nodes(), finer.nodes(), strict=False):
         assert set(cells[split].tolist()) <= set(more[also].tolist())
 
 
 def test_before_anything_is_known_the_next_tree_is_even() -> None:
     density = estimate([], 1, Partition(2))
-    sizes = [len(split) for split in grow(density, slice(0, None), 64, 10.0, 1e9, 20).splits]
+    sizes = [len(split) for split in grow(density, slice(0, None), 64, 10.0, 1e9, 20, Partition(2)).splits]
     assert sizes == [1, 2, 4, 8]
 
 

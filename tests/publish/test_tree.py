@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.partition import Partition
 from headwater.publish.estimate import Pool
 from headwater.publish.tree import Summary, Tree, children, find, halves, together
 from tests.support.trees import random_tree
@@ -117,7 +118,7 @@ def test_find_tells_where_a_cell_is_and_whether(known: set[int], asked: list[int
 def test_halves_are_sums_over_leaves(seed: int) -> None:
     summary = random_summary(np.random.default_rng(seed))
     pool = Pool()
-    pool = pool.plus(Pool.of(summary))
+    pool = pool.plus(Pool.of(summary, Partition(2)))
     assert pool.points == summary.points
     assert agree(as_dict(pool), oracle(summary))
 
@@ -134,7 +135,7 @@ def test_coarse_measurements_are_weighted_by_their_precision(seed: int) -> None:
         coarse.append(Summary(fine.start, fine.end, part, rng.integers(-20, 60, part.size), 2.0))
     summary = Summary(fine.start, fine.end, tree, fine.counts.copy(), 3.0, tuple(coarse))
     pool = Pool()
-    pool = pool.plus(Pool.of(summary))
+    pool = pool.plus(Pool.of(summary, Partition(2)))
     assert agree(as_dict(pool), oracle(summary))
 
 
@@ -146,8 +147,8 @@ def test_a_pool_is_the_sum_of_its_summaries(seed: int, n: int) -> None:
     summaries = [random_summary(rng, int(rng.integers(0, 7))) for _ in range(n)]
     forth, back = Pool(), Pool()
     for one, other in zip(summaries, summaries[::-1], strict=True):
-        forth = forth.plus(Pool.of(one))
-        back = back.plus(Pool.of(other))
+        forth = forth.plus(Pool.of(one, Partition(2)))
+        back = back.plus(Pool.of(other, Partition(2)))
     expected = added(*(oracle(summary) for summary in summaries))
     assert forth.points == back.points == sum(summary.points for summary in summaries)
     assert agree(as_dict(forth), expected)
@@ -160,7 +161,7 @@ def test_merging_changes_neither_side() -> None:
     rng = np.random.default_rng(3)
     sides = [np.array([True]), np.array([True, False]), np.zeros(2, dtype=bool)]
     trees = [Tree(tuple(sides)), Tree((sides[0], ~sides[1], sides[2]))]
-    for one, other in zip(*(halves(random_summary(rng, tree=tree)) for tree in trees), strict=True):
+    for one, other in zip(*(halves(random_summary(rng, tree=tree), Partition(2)) for tree in trees), strict=True):
         before = [(half.cells.tolist(), half.values.tolist()) for half in (one, other)]
         one.merged(other)
         assert [(half.cells.tolist(), half.values.tolist()) for half in (one, other)] == before
@@ -180,9 +181,9 @@ def test_neighbours_over_one_tree_are_added_up_and_others_are_not(seed: int, whi
     assert [trees.index(s.tree) for s in sums] == runs
     whole, parts = Pool(), Pool()
     for s in sums:
-        whole = whole.plus(Pool.of(s))
+        whole = whole.plus(Pool.of(s, Partition(2)))
     for s in summaries:
-        parts = parts.plus(Pool.of(s))
+        parts = parts.plus(Pool.of(s, Partition(2)))
     assert whole.points == parts.points
     if len(sums) == len(runs) == 1:
         assert sums[0].variance == pytest.approx(sum(s.variance for s in summaries))

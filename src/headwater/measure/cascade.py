@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
@@ -19,11 +20,12 @@ from numpy.typing import NDArray
 
 from headwater.files import FileRefusedError
 from headwater.measure.budget import Ledger
+from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
 from headwater.measure.plan import Plan, Speed, Stage, plan, stage_at
 from headwater.partition import DEEPEST, Cells, Partition, Points
-from headwater.publish.estimate import Pool, Pooled, estimate, grow
-from headwater.publish.tree import Summary, Tree, together, unpacked
+from headwater.publish.estimate import Pool, Pooled, estimate, forecast, grow
+from headwater.publish.tree import LEAF, NOTHING, Summary, Tree, possible, together, unpacked
 
 Trees = list[tuple[Tree, ...]]  # for each speed, the trees of its rungs
 
@@ -31,17 +33,18 @@ WORTH = 10.0  # split a cell when its predicted count is this many standard devi
 GRID = 64.0  # and anyway while an even spread would put this many standard deviations in it
 
 
-def resolution(dimension: int) -> int:
+def resolution(partition: Partition) -> int:
     """The depth to which points are kept: cells far smaller than the error that noise makes.
 
     In two dimensions they have a side of 2^−16, which matters only when εt comes near 10^10.
     """
-    return 40 if dimension == 1 else min(DEEPEST - 1, dimension * (24 // dimension + 4))
+    d = partition.dimension
+    return min(40 if d == 1 else d * (24 // d + 4), DEEPEST - 1, partition.deepest)
 
 
-def histogram(points: Points, dimension: int) -> tuple[Cells, NDArray[np.int64]]:
+def histogram(points: Points, partition: Partition) -> tuple[Cells, NDArray[np.int64]]:
     """Which cells of depth `resolution` the points are in, and how many are in each. Pure: run it anywhere."""
-    cells, counts = np.unique(Partition(dimension).cells(points, resolution(dimension)), return_counts=True)
+    cells, counts = np.unique(partition.cells(points, resolution(partition)), return_counts=True)
     return cells, counts.astype(np.int64)
 
 
@@ -57,33 +60,33 @@ class CascadeMechanism:
 
     name = "cascade"
 
-    def __init__(self, dimension: int, epsilon: float, noise: Noise) -> None:
-        self.partition, self.epsilon, self.noise, self.t = Partition(dimension), epsilon, noise, 0
-        self.depth = resolution(dimension)
+    def __init__(self, partition: Partition, epsilon: float, noise: Noise) -> None:
+        self.partition, self.epsilon, self.noise, self.t = partition, epsilon, noise, 0
+        self.finest = resolution(partition)
         self.slow: list[Summary] = []  # of all closed slow buckets, oldest first
         self.recent: list[Summary] = []  # of the fast buckets in the slow bucket that closed last
         self._pool = Pool()  # of all closed slow buckets
-        self._open()
+        self._open(stage_at(0, partition.dimension, epsilon))
 
-    def _open(self) -> None:
+    def _open(self, stage: Stage) -> None:
         """Start a slow bucket."""
-        self.start = self.t
-        self.stage: Stage = stage_at(self.t, self.partition.dimension, self.epsilon)
+        self.start, self.stage = self.t, stage
         # The first bucket's tree has a handful of leaves, and the bucket may be long: a byte a point is enough.
-        self._kept = min(self.depth, 8) if self.t == 0 else self.depth
+        self._kept = min(self.finest, 8) if self.t == 0 else self.finest
         self._cells = np.empty(0, dtype=_word(self._kept))  # of the points in the open slow bucket, in order of arrival
         self._trees: list[Trees] = []  # of the fast speeds, in the first half of the bucket and in the second
         self._fast: dict[tuple[int, int], Summary] = {}  # (speed, start) of what was measured so far
 
     def _grow(self, speeds: Sequence[Speed], pools: list[Pool]) -> Trees:
         """Trees for buckets of these speeds, finest first, if the next points are like those of the newest pool."""
-        if not speeds:
-            return []
         worths = [self._worth(speed) for speed in speeds]
+        if all(speed.size < worth for worth, speed in zip(worths, speeds, strict=True)):
+            return [(LEAF,) * speed.rungs for speed in speeds]  # whatever is known, nothing is worth splitting
         newest = slice(max(len(pools) - 1, 0), None)
         total = sum(pool.points for pool in pools[newest]) + 1
         least = min(worth * total / speed.size for worth, speed in zip(worths, speeds, strict=True))
         density = estimate(pools, 1, self.partition, newest=newest, least=least)
+        known = forecast(density, newest)
         # Of the stage, not of this moment: when somebody asks must not matter.
         halvings = math.ceil(math.log2(max(2.0, self.epsilon * self.stage.end)))
         deepest = min(self.partition.dimension * halvings, self._kept)
@@ -92,7 +95,8 @@ class CascadeMechanism:
             base = GRID * _deviation(speed)
             # Rungs are evenly spaced between the whole bucket and its finest tree.
             steps = [worth * (speed.size / worth) ** (i / speed.rungs) for i in range(speed.rungs)]
-            trees.append(tuple(grow(density, newest, speed.size, step, max(base, step), deepest) for step in steps))
+            of_step = partial(grow, known, speed.size, deepest=deepest, partition=self.partition)
+            trees.append(tuple(of_step(worth=step, base=max(base, step)) for step in steps))
         return trees
 
     def _worth(self, speed: Speed) -> float:
@@ -110,8 +114,12 @@ class CascadeMechanism:
         return size - (self.t - self.start) % size
 
     def update(self, points: Points) -> None:
-        """Take the points in the order of their rows."""
-        self._take(self.partition.cells(points, self.depth))
+        """Take points in order of arrival."""
+        self.take(self.locate(points))
+
+    def locate(self, points: Points) -> Cells:
+        """What is kept of points: their cells of depth ``finest``. Reads nothing of the run."""
+        return self.partition.cells(points, self.finest)
 
     def update_counts(self, cells: Cells, counts: NDArray[np.int64]) -> None:
         """Take points that were counted elsewhere. They must fit into the `room` of the open bucket.
@@ -124,11 +132,12 @@ class CascadeMechanism:
                 f"{total} counted records do not fit: the open bucket has room for {self.room}. "
                 "Count the records up to there by themselves, or give the records in order with update()"
             )
-        self._take(np.repeat(cells, counts))
+        self.take(np.repeat(cells, counts))
 
-    def _take(self, cells: Cells) -> None:
+    def take(self, cells: Cells) -> None:
+        """Take points in order of arrival, as `locate` gives them."""
         while len(cells):
-            held, size, shift = self.t - self.start, self.stage.speeds[0].size, np.uint64(self.depth - self._kept)
+            held, size, shift = self.t - self.start, self.stage.speeds[0].size, np.uint64(self.finest - self._kept)
             take = min(size - held, len(cells))
             if held + take > len(self._cells):
                 grown = np.empty(min(max(2 * held, held + take, 1 << 20), size), dtype=_word(self._kept))
@@ -143,19 +152,21 @@ class CascadeMechanism:
     def _close(self) -> None:
         """Measure the slow bucket that is full, and open the next."""
         fast = self._closed_fast()
-        following = stage_at(self.t, self.partition.dimension, self.epsilon).speeds[1:]
-        slow, *trees = self._grow([self.stage.speeds[0], *following], self._published(fast))
+        stage = self.stage
+        if self.t == stage.end:
+            stage = stage_at(self.t, self.partition.dimension, self.epsilon)
+        slow, *trees = self._grow([self.stage.speeds[0], *stage.speeds[1:]], self._published(fast))
         summary = self._measure(0, self.start, slow)
-        pooled = self._pool.plus(Pool.of(summary))
+        pooled = self._pool.plus(Pool.of(summary, self.partition))
         # From here on nothing can fail half-way.
         self.slow.append(summary)
         self._pool, self.recent = pooled, fast
-        self._open()
+        self._open(stage)
         self._trees.append(trees)
 
     def _published(self, fast: list[Summary]) -> list[Pool]:
         """What is known when the open slow bucket has said this much, slowest first."""
-        return ([self._pool] if self._pool.points else []) + pools_of(fast)
+        return ([self._pool] if self._pool.points else []) + pools_of(fast, self.partition)
 
     def _closed_fast(self) -> list[Summary]:
         """What the closed fast buckets of the open slow bucket say, measured now if nobody has asked before.
@@ -181,13 +192,16 @@ class CascadeMechanism:
         """The only place that turns data into numbers that may be seen: one noisy count for each leaf."""
         spec = self.stage.speeds[speed]
         cells = self._cells[start - self.start : start - self.start + spec.size]
-        variance = max(2 * math.exp(-1 / spec.scale) / math.expm1(-1 / spec.scale) ** 2, 1e-12)  # there is always some
+        variance = max(2 * math.exp(-1 / spec.scale) / math.expm1(-1 / spec.scale) ** 2, NOTHING)
         parts = []
         for rung, tree in enumerate(trees):
             true = count_leaves(cells, self._kept, tree)
             leaf = np.arange(len(true), dtype=np.uint64)
             noise = self.noise.laplace_at(spec.scale, start, np.uint64(speed << 44 | rung << 38) + leaf)
-            parts.append(Summary(start, start + spec.size, tree, true + noise, variance))
+            counts = true + noise
+            if not self.partition.plain:
+                counts[~possible(tree, self.partition)] = 0
+            parts.append(Summary(start, start + spec.size, tree, counts, variance))
         return replace(parts[0], coarse=tuple(parts[1:]))
 
     def pooled(self, since: int = 0) -> Pooled:
@@ -200,8 +214,10 @@ class CascadeMechanism:
         if self.recent and self.recent[0].start <= since:
             slow, fast = slow[:-1], self.recent + fast  # the last closed slow bucket, in finer steps
         start = max((s.start for s in slow + fast if s.start <= since), default=0)
-        before, within = pool([s for s in slow if s.start < start]), pool([s for s in slow if s.start >= start])
-        pools = [p for p in (before, within) if p.points] + pools_of([s for s in fast if s.start >= start])
+        before = pool([s for s in slow if s.start < start], self.partition)
+        within = pool([s for s in slow if s.start >= start], self.partition)
+        pools = [p for p in (before, within) if p.points]
+        pools += pools_of([s for s in fast if s.start >= start], self.partition)
         return Pooled(pools, int(before.points > 0), start, self.t - covered)
 
     def ledger(self) -> Ledger:
@@ -247,12 +263,12 @@ class CascadeMechanism:
             kept.append(replace(parts[0], coarse=tuple(parts[1:])))
         self.slow, self.recent = kept[: header["slow"]], kept[header["slow"] :]
         self.t = header["start"]
-        self._open()
+        self._open(stage_at(self.t, self.partition.dimension, self.epsilon))
         if self._speeds() != header["speeds"]:
             raise FileRefusedError("this state was written under another plan of buckets; go on with that version")
         for _ in range(header["halves"]):
             self._trees.append([tuple(islice(trees, speed.rungs)) for speed in self.stage.speeds[1:]])
-        self._pool = pool(self.slow)
+        self._pool = pool(self.slow, self.partition)
         self._cells, self.t = arrays["cells"], header["t"]
 
 
@@ -260,38 +276,19 @@ def _deviation(speed: Speed) -> float:
     return math.sqrt(2) * speed.scale
 
 
-def pool(summaries: Iterable[Summary]) -> Pool:
+def pool(summaries: Iterable[Summary], partition: Partition) -> Pool:
     """The sum of these summaries."""
     total = Pool()
     for summary in summaries:
-        total = total.plus(Pool.of(summary))
+        total = total.plus(Pool.of(summary, partition))
     return total
 
 
-def pools_of(fast: list[Summary]) -> list[Pool]:
+def pools_of(fast: list[Summary], partition: Partition) -> list[Pool]:
     """One pool for each speed; buckets of one speed have one size."""
-    return [pool(together(list(run))) for _, run in groupby(fast, lambda summary: summary.points)]
+    return [pool(together(list(run)), partition) for _, run in groupby(fast, lambda summary: summary.points)]
 
 
 def _word(depth: int) -> type[np.unsignedinteger[Any]]:
     """The shortest type that holds a cell of this depth."""
     return np.uint8 if depth <= 8 else np.uint32 if depth <= 32 else np.uint64
-
-
-def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree) -> NDArray[np.int64]:
-    """How many of the cells of depth ``depth`` lie in each leaf of a tree."""
-    starts, stops = tree.edges(depth)
-    top = min(len(tree.splits) - 1, max(len(cells).bit_length() - 1, 6), 21)
-    shift = depth - top
-    rows = (cells >> cells.dtype.type(shift)).astype(np.int64)
-    ends = np.zeros((1 << top) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=1 << top), out=ends[1:])
-    counts: NDArray[np.int64] = ends[stops >> shift] - ends[starts >> shift]
-    if len(tree.splits) - 1 > top:
-        # Leaves narrower than a row are counted by search. Only the points in their rows need sorting.
-        deep = np.flatnonzero(stops - starts < 1 << shift)
-        crowded = np.zeros(1 << top, dtype=bool)
-        crowded[starts[deep] >> shift] = True
-        ordered = np.sort(cells[crowded[rows]]).astype(np.int64)
-        counts[deep] = np.searchsorted(ordered, stops[deep]) - np.searchsorted(ordered, starts[deep])
-    return counts

@@ -19,7 +19,7 @@ from headwater.measure.budget import cell_budget, level_at, level_start
 from headwater.measure.counters import HybridCounter, InhomogeneousCounter
 from headwater.measure.counters.sparse import THRESHOLD, SubCounter
 from headwater.measure.noise import Noise
-from headwater.partition import DEEPEST, Cells, Partition, Points
+from headwater.partition import Cells, Partition, Points
 from headwater.wall import Report
 
 
@@ -28,32 +28,32 @@ class LiteralPaper:
 
     def __init__(
         self,
-        dimension: int,
+        partition: Partition,
         epsilon: float,
         noise: Noise,
         *,
         constant: float = THRESHOLD,
         sub: SubCounter = HybridCounter,
     ) -> None:
-        self.partition, self.epsilon, self.t, self.depth = Partition(dimension), epsilon, 0, 0
+        self.partition, self.epsilon, self.t, self.depth = partition, epsilon, 0, 0
         self._counter = partial(InhomogeneousCounter, epsilon=epsilon, constant=constant, sub=sub, noise=noise.stream())
         self._cells: dict[tuple[int, int], InhomogeneousCounter] = {}  # A_θ for every θ = (depth, cell)
         self._history: list[int] = []  # d = 1 only
 
     def update(self, points: Points) -> None:
         """Take the points one by one."""
-        for point in self.partition.cells(points, DEEPEST).tolist():
+        for point in self.partition.cells(points, self.partition.deepest).tolist():
             self._step(point)
 
     def _step(self, point: int) -> None:
         self.t += 1
-        r = min(level_at(self.t, self.epsilon), DEEPEST)
+        r = min(level_at(self.t, self.epsilon), self.partition.deepest)
         while self.depth < r:  # new binary partition, new subroutines
             self.depth += 1
             for cell in range(1 << self.depth):
                 self._cells[self.depth, cell] = self._new_counter(self.depth, cell)
         for (depth, cell), counter in self._cells.items():  # perturbation
-            counter.add(_is_in(point, depth, cell))
+            counter.add(self._is_in(point, depth, cell))
         if self.partition.dimension == 1:
             self._history.append(point)
 
@@ -66,7 +66,7 @@ class LiteralPaper:
         if d >= 2:
             counter.skip_to(level_start(depth, self.epsilon) - 1)
         for point in self._history:
-            counter.add(_is_in(point, depth, cell))
+            counter.add(self._is_in(point, depth, cell))
         return counter
 
     def report(self, depth: int, cells: Cells) -> Report:
@@ -74,7 +74,6 @@ class LiteralPaper:
         counts = [self._cells[depth, int(cell)].count for cell in cells]
         return Report(depth, cells, np.array(counts, dtype=np.int64))
 
-
-def _is_in(point: int, depth: int, cell: int) -> int:
-    """Whether a point, named by its deepest cell, lies in a cell of this depth."""
-    return int(point >> (DEEPEST - depth) == cell)
+    def _is_in(self, point: int, depth: int, cell: int) -> int:
+        """Whether a point, named by its deepest cell, lies in a cell of this depth."""
+        return int(point >> (self.partition.deepest - depth) == cell)

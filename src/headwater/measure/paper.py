@@ -26,7 +26,7 @@ from headwater.measure.counters import HybridCounter, SparseCounter
 from headwater.measure.counters.sparse import THRESHOLD, SubCounter, segment_threshold
 from headwater.measure.noise import Noise
 from headwater.measure.waiting import Segment, as_float, chance_above
-from headwater.partition import DEEPEST, Cells, Partition, Points
+from headwater.partition import Cells, Partition, Points
 from headwater.wall import Report
 
 Integers = NDArray[np.int64]
@@ -53,23 +53,23 @@ class PaperMechanism:
 
     def __init__(
         self,
-        dimension: int,
+        partition: Partition,
         epsilon: float,
         noise: Noise,
         *,
         constant: float = THRESHOLD,
         sub: SubCounter = HybridCounter,
     ) -> None:
-        self.partition, self.epsilon, self.noise = Partition(dimension), epsilon, noise
+        self.partition, self.epsilon, self.noise = partition, epsilon, noise
         self.constant, self.sub = constant, sub
-        self.t = 0
+        self.finest, self.t = partition.deepest, 0
         self._past: list[_Level] = []
         self._open_level()
 
     @property
     def depth(self) -> int:
         """How deep the partition is at this time: the largest ``r`` with ``t_r ≤ t``."""
-        return min(max(level_at(self.t, self.epsilon), 0), DEEPEST)
+        return min(max(level_at(self.t, self.epsilon), 0), self.partition.deepest)
 
     def _open_level(self) -> None:
         """Start the level of the next point. It lasts until just before ``_end``."""
@@ -81,22 +81,31 @@ class PaperMechanism:
         """The depth to which a point of this level must be known: for ``d = 1`` every deeper cell will count it."""
         if level < 0:
             return 0
-        return min(level, DEEPEST) if self.partition.dimension >= 2 else DEEPEST
+        deepest = self.partition.deepest
+        return min(level, deepest) if self.partition.dimension >= 2 else deepest
 
     def _budget(self, depth: int, level: int) -> float:
         return cell_budget(depth, level, self.partition.dimension, self.epsilon)
 
     def update(self, points: Points) -> None:
-        """Take the points in the order of their rows."""
-        while len(points):
+        """Take points in order of arrival."""
+        self.take(self.locate(points))
+
+    def locate(self, points: Points) -> Cells:
+        """What is kept of points: their cells of depth ``finest``. Reads nothing of the run."""
+        return self.partition.cells(points, self.finest)
+
+    def take(self, cells: Cells) -> None:
+        """Take points in order of arrival, as `locate` gives them."""
+        while len(cells):
             if self.t + 1 == self._end:
                 self._past.append(self._now.closed())
                 self._open_level()
-            take = min(self._end - 1 - self.t, len(points))
+            take = min(self._end - 1 - self.t, len(cells))
             if self._now.depth:  # no cell ever counts a point of a level without one
-                self._now.append(self.partition.cells(points[:take], self._now.depth))
+                self._now.append(cells[:take] >> np.uint64(self.finest - self._now.depth))
             self.t += take
-            points = points[take:]
+            cells = cells[take:]
 
     def report(self, depth: int, cells: Cells) -> Report:
         """The noisy counts ``N_θ`` of these cells of one depth, at this time. Reporting changes nothing."""
@@ -148,10 +157,10 @@ class PaperMechanism:
 
     def ledger(self, level: int) -> Ledger:
         """Every draw that one point arriving during this level can move, now or later, on its two paths."""
-        d = self.partition.dimension
+        deepest = self.partition.deepest
         horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
         spends: list[Spend] = []
-        for depth in range(1, (min(level, DEEPEST) if d >= 2 else DEEPEST) + 1):
+        for depth in range(1, (min(level, deepest) if self.partition.dimension >= 2 else deepest) + 1):
             budget = self._budget(depth, level)
             spends.append(Spend(f"level total, depth {depth}", scale_for(budget / 2), touches=2))
             if depth <= level:  # a cell that is born later never runs Algorithm 2 on this level

@@ -12,7 +12,7 @@ import numpy as np
 
 from headwater.measure.budget import Ledger, Spend, scale_for
 from headwater.measure.noise import Noise
-from headwater.partition import DEEPEST, Cells, Partition, Points
+from headwater.partition import Cells, Partition, Points
 from headwater.wall import Report
 
 
@@ -27,11 +27,11 @@ class PmmMechanism:
 
     name = "pmm"
 
-    def __init__(self, points: Points, dimension: int, epsilon: float, noise: Noise) -> None:
-        self.partition, self.epsilon, self.noise, self.t = Partition(dimension), epsilon, noise, len(points)
-        self.depth = min(max(math.floor(Fraction(epsilon) * self.t).bit_length() - 1, 0), DEEPEST)
+    def __init__(self, points: Points, partition: Partition, epsilon: float, noise: Noise) -> None:
+        self.partition, self.epsilon, self.noise, self.t = partition, epsilon, noise, len(points)
+        self.depth = min(max(math.floor(Fraction(epsilon) * self.t).bit_length() - 1, 0), partition.deepest)
         self._cells = np.sort(self.partition.cells(points, self.depth))
-        weights = [2 ** (j * (1 - 1 / dimension) / 2) for j in range(1, self.depth + 1)]
+        weights = [2 ** (j * (1 - 1 / partition.dimension) / 2) for j in range(1, self.depth + 1)]
         share = epsilon / 2 * (1 - 2.0**-40) / sum(weights or [1.0])  # rounding must never overdraw
         self._scales = [scale_for(share * weight) for weight in weights]
 

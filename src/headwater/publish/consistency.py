@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.partition import Cells
+from headwater.partition import Cells, Partition
 from headwater.wall import Report
 
 Counts = NDArray[np.int64]
@@ -66,11 +66,13 @@ class Layer:
         first = self.cells << np.uint64(1)
         return np.stack([first, first | np.uint64(1)], axis=1).reshape(-1)
 
-    def refine(self, report: Report, strategy: Strategy, rng: np.random.Generator) -> Layer:
-        """The next depth, out of a report on `children`."""
+    def refine(self, report: Report, strategy: Strategy, rng: np.random.Generator, partition: Partition) -> Layer:
+        """The next depth, out of a report on `children`. A half in which nothing can be gets nothing."""
         noisy = np.maximum(report.counts, 0).reshape(-1, 2)
         odd = rng.integers(0, 2, size=len(noisy))
         left = strategy(self.counts, noisy[:, 0], noisy[:, 1], odd)
+        share = partition.shares(self.cells, self.depth)
+        left = np.where(share == 1, self.counts, np.where(share == 0, 0, left))
         counts = np.stack([left, self.counts - left], axis=1).reshape(-1)
         held = counts > 0
         return Layer(report.depth, report.cells[held], counts[held])

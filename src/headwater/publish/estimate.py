@@ -12,15 +12,14 @@ pool keeps as much mass as it has points.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import DEEPEST, Cells, Partition
-from headwater.publish.tree import Flags, Floats, Halves, Summary, Tree, children, find, halves
+from headwater.publish.tree import LEAF, Flags, Floats, Integers, Summary, Tree, children, halves, numbered
 
 ALL = slice(None)
 NEAR = 2  # cells that agree in all but their last two halvings share their estimate of how uneven they are
@@ -29,21 +28,45 @@ PRIOR = 4.0  # against which the whole depth's unevenness counts as this many ce
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Sums of the summaries of some buckets, depth by depth."""
+    """Sums of the summaries of some buckets: over the union of their trees, depth by depth, as `halves` has them."""
 
     points: int = 0
-    depths: list[Halves] = field(default_factory=list)
+    tree: Tree = LEAF
+    values: Sequence[Floats] = ()
 
     @staticmethod
-    def of(summary: Summary) -> Pool:
+    def of(summary: Summary, partition: Partition) -> Pool:
         """A pool of one bucket."""
-        return Pool(summary.points, halves(summary))
+        return Pool(summary.points, summary.tree, halves(summary, partition))
 
     def plus(self, other: Pool) -> Pool:
         """Both together."""
-        depths = [one.merged(more) for one, more in zip(self.depths, other.depths, strict=False)]
-        rest = max(self.depths, other.depths, key=len)[len(depths) :]
-        return Pool(self.points + other.points, depths + rest)
+        deeper = max(self, other, key=lambda pool: len(pool.values))
+        common = min(len(self.values), len(other.values))
+        if not common:
+            return Pool(self.points + other.points, deeper.tree, deeper.values)
+        splits, values = list[Flags](), list[Floats]()
+        ours = theirs = np.ones(1, dtype=bool)  # whose nodes these are
+        for depth in range(common):
+            one, two = _put(self.tree.splits[depth], ours), _put(other.tree.splits[depth], theirs)
+            splits.append(one | two)
+            one, two = one[splits[-1]], two[splits[-1]]
+            values.append(np.zeros((5, len(one))))
+            for row, left, right in zip(values[-1], self.values[depth], other.values[depth], strict=True):
+                row[one] = left
+                row[two] += right
+            ours, theirs = one.repeat(2), two.repeat(2)
+        # Where one of them ends, only the other splits anything.
+        splits.append(_put(deeper.tree.splits[common], ours if deeper is self else theirs))
+        tree = Tree((*splits, *deeper.tree.splits[common + 1 :]))
+        return Pool(self.points + other.points, tree, [*values, *deeper.values[common:]])
+
+
+def _put(flags: Flags, where: Flags) -> Flags:
+    """The flags put where they belong, among others that are down."""
+    found = np.zeros(len(where), dtype=bool)
+    found[where] = flags
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,42 +111,57 @@ def estimate(
     """
     cells = np.zeros(1, dtype=np.uint64)
     mass = np.array([[float(pool.points)] for pool in pools] + [[float(uncovered)]])
+    # Where the cells are in each pool's values, or −1; nowhere from the depth on where the pool ends.
+    places = [np.zeros(1, dtype=np.int64) if pool.values else None for pool in pools]
     depths: list[tuple[Cells, Floats, Flags]] = []
     spread = 0.0
-    for depth in range(DEEPEST):
-        found = [find(p.depths[depth].cells, cells) if depth < len(p.depths) else None for p in pools]
+    for depth in range(partition.deepest + 1):
         split = np.zeros(len(cells), dtype=bool)
-        for hit in found:
-            if hit is not None:
-                split |= hit[1]
+        for place in places:
+            if place is not None:
+                split |= place >= 0
         if least:
-            split &= mass[newest].sum(axis=0) >= least
+            split &= np.add.reduce(mass[newest]) >= least
         depths.append((cells, mass, split))
-        if not split.any():
+        (at,) = split.nonzero()
+        if not len(at):
             break
-        cells, mass = cells[split], mass[:, split]
-        share, error, shares = np.full(len(cells), 0.5), np.zeros(len(cells)), []
-        for index, (pool, hit, held) in enumerate(zip(pools, found, mass, strict=False)):
-            if hit is not None:
-                place, heard = hit[0][split], hit[1][split] & (held > 0)
-                if heard.any():
-                    values = pool.depths[depth].values[:, place[heard]]
-                    believed = share[heard]
+        cells, mass = cells[at], mass.take(at, axis=1)
+        share, shares, error = partition.shares(cells, depth), np.empty_like(mass), np.zeros(len(at))
+        # Where a half is empty, there is nothing to estimate.
+        open_ = None if partition.axes[partition.order[depth]].plain else (share > 0) & (share < 1)
+        for index, (pool, place) in enumerate(zip(pools, places, strict=True)):
+            if place is not None:
+                place = place[at]
+                heard = (place >= 0) & (mass[index] > 0)
+                if open_ is not None:
+                    heard &= open_
+                (some,) = heard.nonzero()
+                if len(some):
+                    here = some if len(some) < len(at) else ALL
+                    values = pool.values[depth].take(place[here], axis=1)
+                    found, wrong = _share(values, pool.points, cells[here], mass[index, here], share[here])
                     share = share.copy()
-                    share[heard], error_here = _share(values, pool.points, cells[heard], held[heard], believed)
-                    if index >= before:
-                        error[heard] += error_here
-            shares.append(share)
+                    share[here] = found
+                    if index >= before and not least:
+                        error[here] += wrong()
+                ends = depth + 1 == len(pool.values)
+                places[index] = None if ends else pool.tree.below()[depth].take(place, axis=0).reshape(-1)
+            shares[index] = share
+        shares[-1] = share
         if not least:
             spread += partition.diameter(depth) * float(np.sqrt(error).sum())
-        left = mass * np.array([*shares, share])
-        mass = np.stack([left, mass - left], axis=2).reshape(len(mass), -1)
-        cells = children(cells)
+        both = np.empty((*mass.shape, 2))
+        np.multiply(mass, shares, out=both[:, :, 0])
+        np.subtract(mass, both[:, :, 0], out=both[:, :, 1])
+        mass, cells = both.reshape(len(mass), -1), children(cells)
     return Density(depths, spread)
 
 
-def _share(values: Floats, points: int, cells: Cells, held: Floats, before: Floats) -> tuple[Floats, Floats]:
-    """A pool's shares of the left halves, and the variance of the mass that they put on the wrong side."""
+def _share(
+    values: Floats, points: int, cells: Cells, held: Floats, before: Floats
+) -> tuple[Floats, Callable[[], Floats]]:
+    """A pool's shares of the left halves, and, if asked, the variance of the mass that they put on the wrong side."""
     left, right, var_left, var_right, asked = values
     # The mass, in this cell, of the buckets that were asked about it: what they say, as far as it can be true.
     both = left + right
@@ -134,7 +172,7 @@ def _share(values: Floats, points: int, cells: Cells, held: Floats, before: Floa
     surprise = left + (base - both) * weight - base * before
     trust = _trust(surprise, noise, base, cells)
     share = np.minimum(np.maximum(before + trust * surprise / base, 0), 1)
-    return share, trust * noise * np.square(held / base)
+    return share, lambda: trust * noise * np.square(held / base)
 
 
 def _trust(surprise: Floats, noise: Floats, base: Floats, cells: Cells) -> Floats:
@@ -146,42 +184,73 @@ def _trust(surprise: Floats, noise: Floats, base: Floats, cells: Cells) -> Float
     """
     doubt = noise / base
     excess = surprise * surprise / base - doubt
-    s = 0.25
+    s, total = 0.25, np.add.reduce
     for _ in range(2):
         weight = 1 / np.square(doubt + s)
-        s = max(0.0, float((weight * excess).sum() / weight.sum()))
+        s = max(0.0, float(total(weight * excess) / total(weight)))
     weight = 1 / np.square(doubt + s)
-    near = cells >> np.uint64(NEAR)
-    group = np.empty(len(cells), dtype=np.int64)
-    group[0] = 0
-    np.cumsum(near[1:] != near[:-1], out=group[1:])
+    near, group = cells >> np.uint64(NEAR), np.zeros(len(cells), dtype=np.int64)
+    (near[1:] != near[:-1]).cumsum(out=group[1:])
     weights = np.bincount(group, weight)
     prior = PRIOR * weights / np.bincount(group)
     local = np.maximum((np.bincount(group, weight * excess) + prior * s) / (weights + prior), 0)[group]
     return local / (local + doubt)
 
 
-def grow(density: Density, pools: slice, points: int, worth: float, base: float, deepest: int) -> Tree:
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The density of some pools, to grow trees from: masses of the halves of split cells, depth by depth.
+
+    ``below`` is that of a tree (`Tree.below`), and ``root`` where its walk begins.
+    """
+
+    total: float
+    root: Integers
+    masses: list[Floats]
+    below: list[Integers]
+
+
+def forecast(density: Density, pools: slice) -> Forecast:
+    """What the next points are thought to be like, if they are like those of some pools."""
+    masses = [np.add.reduce(mass[pools]) for _, mass, _ in density.depths]
+    splits = [split for _, _, split in density.depths]
+    return Forecast(
+        float(masses[0][0]),
+        numbered(np.append(splits[0], False))[0, :1],
+        [mass.reshape(-1, 2) for mass in masses[1:]],
+        [numbered(split) for split in splits[1:]],
+    )
+
+
+def grow(known: Forecast, points: int, worth: float, base: float, deepest: int, partition: Partition) -> Tree:
     """The tree to measure next: split what is predicted to hold ``worth`` points, and a coarse grid in any case.
 
-    The prediction is the density of some of the pools, scaled to ``points``; below its leaves it is even. Cells are
-    also split while ``points`` spread evenly would put ``base`` in them, so that no place is ever out of sight.
+    The prediction is a forecast scaled to ``points``; below its leaves it is even. Cells are also split while
+    ``points`` spread evenly would put ``base`` in them, so that no place is ever out of sight.
     """
     cells, mass = np.zeros(1, dtype=np.uint64), np.array([float(points)])
-    predicted = [(known, held[pools].sum(axis=0)) for known, held, _ in density.depths]
-    total = float(predicted[0][1][0])
+    even, place = mass, known.root
     splits: list[Flags] = []
     for depth in range(deepest + 1):
-        split = (mass >= worth) | (math.ldexp(points, -depth) >= base)
+        split = (mass >= worth) | (even >= base)
         split &= depth < deepest
         splits.append(split)
-        if not split.any():
+        (at,) = split.nonzero()
+        if not len(at):
             break
-        cells, mass = children(cells[split]), np.repeat(mass[split] / 2, 2)
-        if depth + 1 < len(predicted) and total > 0:
-            known, held = predicted[depth + 1]
-            place, found = find(known, cells)
-            mass[found] = held[place[found]] * (points / total)
+        mass = mass[at].repeat(2)
+        if partition.plain:
+            mass *= 0.5
+            even = even * 0.5  # the same everywhere
+        else:
+            share = partition.shares(cells[at], depth)
+            share = np.stack([share, 1 - share], axis=1).reshape(-1)
+            cells, mass, even = children(cells[at]), mass * share, even[at].repeat(2) * share
+        if depth < len(known.masses) and known.total > 0:
+            place = place[at]
+            (there,) = (place >= 0).nonzero()
+            mass.reshape(-1, 2)[there] = known.masses[depth].take(place[there], axis=0) * (points / known.total)
+            place = known.below[depth].take(place, axis=0).reshape(-1)
     return Tree(tuple(splits))
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater import files
-from headwater.partition import Cells, Partition, Points
+from headwater.partition import Cells, Points
 from headwater.publish.bounds import ErrorBound, ExpectedError, error_bound, expected_error
 from headwater.publish.sampling import sample
-from headwater.wall import Facts
+from headwater.table.schema import schema_from_dict
+from headwater.table.unit_cube import UnitCube
+from headwater.wall import AnySchema, Facts
 
-_BANNER = "headwater release 1: may be published"
+_BANNER = "headwater release 2: may be published"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,7 @@ class Release:
     Attributes
     ----------
     facts
-        ``t``, ε, the dimension and the mechanism.
+        ``t``, ε, the schema and the mechanism.
     start
         The release is about the records after the first ``start`` ones: 0 unless a window was asked for.
     leaves
@@ -52,6 +55,8 @@ class Release:
         What the mechanism knows of its own error, from public numbers; ``None`` if it knows nothing.
     seed
         Of the points' places inside their cells. Public.
+    kind
+        Of tables that came in last, such as ``"pandas"``: what `sample` gives back.
     """
 
     facts: Facts
@@ -59,6 +64,7 @@ class Release:
     leaves: Leaves
     spread: float | None
     seed: int
+    kind: str | None = None
 
     @property
     def t(self) -> int:
@@ -80,6 +86,11 @@ class Release:
         """The name of the mechanism that measured."""
         return self.facts.mechanism
 
+    @property
+    def schema(self) -> AnySchema:
+        """What a record is."""
+        return self.facts.schema
+
     @cached_property
     def error_bound(self) -> ErrorBound:
         """What the theorem behind the mechanism says of this release's expected W1."""
@@ -94,10 +105,18 @@ class Release:
 
         Points come cell by cell. A window holds as many points as records arrived in it.
         """
-        partition, leaves = Partition(self.facts.dimension), self.leaves
+        partition, leaves = self.schema.partition, self.leaves
         rng = np.random.default_rng(self.seed)
         even = self.mechanism == "cascade"
         return sample(partition, leaves.cells, leaves.depths, leaves.counts, rng, even=even)
+
+    def sample(self, kind: str | None = None) -> Any:  # noqa: ANN401 - which kind is known only when it runs
+        """The synthetic data set as a table of the kind that came in, or of the one asked for; the same every time.
+
+        Kinds are ``"pandas"``, ``"polars"``, ``"arrow"``, ``"columns"``, ``"records"`` and ``"numpy"``. Records come in
+        no meaningful order.
+        """
+        return self.schema.decode(self.points(), kind or self.kind)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file that anyone may see."""
@@ -105,11 +124,12 @@ class Release:
         header = {
             "t": facts.t,
             "epsilon": facts.epsilon,
-            "dimension": facts.dimension,
+            "schema": facts.schema.to_dict(),
             "mechanism": facts.mechanism,
             "start": self.start,
             "spread": self.spread,
             "seed": self.seed,
+            "kind": self.kind,
         }
         leaves = self.leaves
         arrays = {"cells": leaves.cells, "depths": leaves.depths, "counts": leaves.counts}
@@ -119,13 +139,14 @@ class Release:
     def load(path: str | os.PathLike[str]) -> Release:
         """Read a release that `save` wrote."""
         header, arrays = files.read(path, _BANNER)
-        facts = Facts(header["t"], header["epsilon"], header["dimension"], header["mechanism"])
+        facts = Facts(header["t"], header["epsilon"], schema_from_dict(header["schema"]), header["mechanism"])
         leaves = Leaves(arrays["cells"], arrays["depths"], arrays["counts"])
-        return Release(facts, header["start"], leaves, header["spread"], header["seed"])
+        return Release(facts, header["start"], leaves, header["spread"], header["seed"], header["kind"])
 
     def __str__(self) -> str:
-        what = f"{self.t - self.start:,} points in [0,1]^{self.facts.dimension}"
+        cube = isinstance(self.schema, UnitCube)
+        what = f"points in [0,1]^{self.schema.dimension}" if cube else f"records of {self.schema.dimension} columns"
         window = f", records {self.start:,} to {self.t:,}" if self.start else ""
-        return f"release of {what} (ε = {self.epsilon:g}, {self.mechanism}{window})"
+        return f"release of {self.t - self.start:,} {what} (ε = {self.epsilon:g}, {self.mechanism}{window})"
 
     __repr__ = __str__

@@ -5,18 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.partition import Cells, Partition, Points
+from headwater.partition import Axis, Cells, Partition, Points
 
 _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's cache
 
 
 def corners(partition: Partition, cells: Cells, depths: NDArray[np.int64]) -> tuple[Points, Points]:
-    """The lower corners and the sides of cells of several depths."""
+    """The lower corners and the sides of cells of several depths. On a finite axis, a side is a number of values."""
     low, side = (np.empty((len(cells), partition.dimension)) for _ in range(2))
     for depth in np.unique(depths):
         here = depths == depth
         low[here], high = partition.boxes(cells[here], int(depth))
         side[here] = high - low[here]
+        for number, axis in enumerate(partition.axes):
+            if axis.values is not None:
+                side[here, number] = axis.count(*partition.prefixes(cells[here], int(depth), number))[1]
     return low, side
 
 
@@ -41,7 +44,8 @@ def sample(
     # Places within a cell are whole multiples of 2^−32 of its side, so that low + place is exact and never reaches
     # the upper face, unless cells are so small that floats run out; then the minimum below sees to it.
     unit = side * 2.0**-32
-    top = np.nextafter(low + side, low) if depths.max(initial=0) > 20 * d else None
+    small = depths.max(initial=0) > 20
+    top = np.nextafter(low + side, low) if small and side.min(initial=1) < 2.0**-20 else None
     shift, step = rng.integers(0, 1 << 32, size=d, dtype=np.uint32), _irrational(d)
     for start in range(0, total, _CHUNK):
         size = min(_CHUNK, total - start)
@@ -52,11 +56,23 @@ def sample(
         for axis in range(d):
             place = turn * step[axis] + shift[axis] if even else rng.integers(0, 1 << 32, size=size, dtype=np.uint32)
             column = place * np.repeat(unit[here, axis], inside)
+            kind = partition.axes[axis]
+            if kind.values is not None:  # one of the values that the cell holds, all alike
+                np.floor(column, out=column)
+                column *= kind.unit
             column += np.repeat(low[here, axis], inside)
-            if top is not None:
+            if top is not None and kind.values is None:
                 np.minimum(column, np.repeat(top[here, axis], inside), out=column)
+            if kind.missing:
+                _snap(column, kind)
             points[start : start + size, axis] = column
     return points
+
+
+def _snap(column: Points, axis: Axis) -> None:
+    """Whatever lies beyond the values of an axis with missing ones is missing: the point ½, and nothing else."""
+    last = 0.5 if axis.values is None else axis.values * axis.unit
+    column[column >= last] = 0.5
 
 
 def _irrational(d: int) -> NDArray[np.uint32]:

@@ -9,10 +9,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.partition import Cells
+from headwater.partition import Cells, Partition
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+NOTHING = 1e-12  # the variance of a number without noise: above 0, so that one can divide by it
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +31,30 @@ class Tree:
         """The cells of each depth, and which of them are split."""
         return _nodes(self)
 
-    def edges(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def edges(self, depth: int) -> tuple[Integers, Integers]:
         """Where each leaf begins and ends, in cells of this depth, which no leaf is deeper than."""
         return _edges(self, depth)
+
+    def below(self) -> list[Integers]:
+        """For each depth: where the halves of its split cells are among those split at the next depth, or −1.
+
+        Of shape ``(n + 1, 2)``. The last row is −1 both: that is what is below −1.
+        """
+        return _below(self)
 
     @property
     def size(self) -> int:
         """The number of leaves."""
-        return 1 + int(sum(split.sum() for split in self.splits))
+        return 1 + sum(len(split) for split in self.splits[1:]) // 2
+
+    def levels(self) -> Integers:
+        """The depth of each leaf."""
+        nodes = np.array([len(split) for split in self.splits])
+        return np.arange(len(nodes)).repeat(nodes - np.append(nodes[1:] // 2, 0))
+
+
+LEAF = Tree((np.zeros(1, dtype=bool),))
+"""The tree that splits nothing."""
 
 
 @lru_cache(maxsize=16)  # fast buckets ask for the same few trees again and again
@@ -48,13 +67,34 @@ def _nodes(tree: Tree) -> list[tuple[Cells, Flags]]:
 
 
 @lru_cache(maxsize=16)
-def _edges(tree: Tree, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    starts, widths = [], []
-    for level, (cells, split) in enumerate(tree.nodes()):
-        starts.append((cells[~split] << np.uint64(depth - level)).astype(np.int64))
-        widths.append(np.full(len(starts[-1]), 1 << (depth - level)))
-    first = np.concatenate(starts)
-    return first, first + np.concatenate(widths)
+def _below(tree: Tree) -> list[Integers]:
+    return [numbered(split) for split in tree.splits[1:]]
+
+
+def numbered(split: Flags) -> Integers:
+    """The split ones of some pairs numbered from 0, the others −1; and a last pair of −1."""
+    numbers = np.zeros(len(split) + 2, dtype=np.int64)
+    split.cumsum(out=numbers[:-2])
+    numbers[:-2] *= split
+    numbers -= 1
+    return numbers.reshape(-1, 2)
+
+
+@lru_cache(maxsize=16)
+def possible(tree: Tree, partition: Partition) -> Flags:
+    """Which leaves can hold anything. Of the others it is public that they are empty."""
+    if partition.plain:
+        return np.ones(tree.size, dtype=bool)
+    return np.concatenate(
+        [partition.possible(cells[~split], depth) for depth, (cells, split) in enumerate(tree.nodes())]
+    )
+
+
+@lru_cache(maxsize=16)
+def _edges(tree: Tree, depth: int) -> tuple[Integers, Integers]:
+    above = depth - tree.levels()
+    cells = np.concatenate([nodes[~split] for nodes, split in tree.nodes()]).view(np.int64)
+    return cells << above, cells + 1 << above
 
 
 def unpacked(flags: Flags) -> Iterator[Tree]:
@@ -77,13 +117,6 @@ def children(cells: Cells) -> Cells:
     return both.reshape(-1)
 
 
-def find(known: Cells, cells: Cells) -> tuple[NDArray[np.int64], Flags]:
-    """Where each cell is among the known ones, which are sorted, and whether it is there at all."""
-    place = np.searchsorted(known, cells)
-    np.minimum(place, len(known) - 1, out=place)
-    return place, known[place] == cells
-
-
 @dataclass(frozen=True, eq=False)
 class Summary:
     """What was measured of the points ``start … end − 1``: a noisy count for every leaf of a public tree.
@@ -95,7 +128,7 @@ class Summary:
     start: int
     end: int
     tree: Tree
-    counts: NDArray[np.int64]
+    counts: Integers
     variance: float
     coarse: tuple[Summary, ...] = ()
 
@@ -119,35 +152,6 @@ class Summary:
         return self.end - self.start
 
 
-@dataclass(frozen=True, eq=False)
-class Halves:
-    """For split cells of one depth: noisy counts of both halves, their variances, and how many points were asked."""
-
-    cells: Cells
-    values: Floats  # rows: left, right, variance left, variance right, points
-
-    def merged(self, other: Halves) -> Halves:
-        """The sum of both, over all cells that either knows."""
-        place, known = find(self.cells, other.cells)
-        values = self.values.copy()
-        values[:, place[known]] += other.values[:, known]
-        if known.all():
-            return Halves(self.cells, values)
-        new = np.searchsorted(self.cells, other.cells[~known])
-        cells = np.insert(self.cells, new, other.cells[~known])
-        return Halves(cells, np.insert(values, new, other.values[:, ~known], axis=1))
-
-    def blended(self, coarse: Halves) -> Halves:
-        """A second measurement of the same points taken in: means weighted by precision. It knows no further cells."""
-        place, _ = find(self.cells, coarse.cells)
-        values = self.values.copy()
-        for side in (0, 1):
-            weight = values[2 + side, place] / (values[2 + side, place] + coarse.values[2 + side])
-            values[side, place] += weight * (coarse.values[side] - values[side, place])
-            values[2 + side, place] = weight * coarse.values[2 + side]
-        return Halves(self.cells, values)
-
-
 def together(summaries: list[Summary]) -> list[Summary]:
     """The same, with neighbouring summaries over the same tree added up."""
     sums: list[Summary] = []
@@ -160,24 +164,41 @@ def together(summaries: list[Summary]) -> list[Summary]:
     return sums
 
 
-def halves(summary: Summary) -> list[Halves]:
-    """A summary as sums over both halves of every split cell, depth by depth."""
-    depths = summary.tree.nodes()
-    ends = np.cumsum([len(split) - int(split.sum()) for _, split in depths])
-    found: list[Halves] = []
-    value = variance = np.empty(0)
-    for (cells, split), end in zip(reversed(depths), reversed(ends), strict=True):
-        below, spread = value, variance
-        value, variance = np.empty(len(cells)), np.empty(len(cells))
-        leaves = len(split) - int(split.sum())
-        value[~split], variance[~split] = summary.counts[end - leaves : end], summary.variance
-        if len(below):
-            value[split], variance[split] = below[::2] + below[1::2], spread[::2] + spread[1::2]
-            asked = np.full(len(below) // 2, float(summary.points))
-            rows = [below[::2], below[1::2], spread[::2], spread[1::2], asked]
-            found.append(Halves(cells[split], np.stack(rows)))
+def halves(summary: Summary, partition: Partition) -> list[Floats]:
+    """A summary as sums over both halves of every split cell, depth by depth.
+
+    The five rows: noisy counts of the left and the right half, their variances, and how many points were asked.
+    """
+    noise = None if partition.plain else np.where(possible(summary.tree, partition), summary.variance, NOTHING)
+    found: list[Floats] = []
+    below = np.empty((2, 0))  # counts and variances of the nodes of a depth
+    end = summary.tree.size
+    for split in reversed(summary.tree.splits):
+        nodes, leaf = np.empty((2, len(split))), ~split
+        start = end - int(np.count_nonzero(leaf))
+        nodes[0][leaf] = summary.counts[start:end]
+        nodes[1][leaf] = summary.variance if noise is None else noise[start:end]
+        if below.size:
+            left, right = below[:, ::2], below[:, 1::2]
+            nodes[0][split], nodes[1][split] = left + right
+            rows = np.empty((5, left.shape[1]))
+            rows[0:4:2], rows[1:4:2], rows[4] = left, right, summary.points
+            found.append(rows)
+        below, end = nodes, start
     found.reverse()
     for coarse in summary.coarse:
-        for depth, more in enumerate(halves(coarse)):
-            found[depth] = found[depth].blended(more)
+        blend(found, summary.tree, halves(coarse, partition), coarse.tree)
     return found
+
+
+def blend(fine: list[Floats], tree: Tree, coarse: list[Floats], part: Tree) -> None:
+    """Take in a second measurement of the same points, over a part of the tree: means weighted by precision."""
+    place = np.zeros(1, dtype=np.int64)
+    for depth, more in enumerate(coarse):
+        values = fine[depth]
+        for side in (0, 1):
+            weight = values[2 + side, place] / (values[2 + side, place] + more[2 + side])
+            values[side, place] += weight * (more[side] - values[side, place])
+            values[2 + side, place] = weight * more[2 + side]
+        if depth + 1 < len(coarse):
+            place = tree.below()[depth][place].reshape(-1)[part.splits[depth + 1]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.partition import Cells, Partition
+from headwater.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,21 @@ class UnitCube:
     def encode(self, points: object) -> NDArray[np.float64]:
         """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong."""
         return check_points(points, self.dimension)
+
+    def decode(self, points: NDArray[np.float64], kind: str | None = None) -> NDArray[np.float64]:
+        """Points as they are: an array is the only kind of table there is here."""
+        if kind not in (None, "numpy"):
+            raise ValueError(f"points of the unit cube have no columns and so cannot be a table of kind {kind!r}")
+        return points
+
+    @property
+    def partition(self) -> Partition:
+        """How the cube is cut."""
+        return Partition(self.dimension)
+
+    def to_dict(self) -> dict[str, object]:
+        """The schema as plain values, for files."""
+        return {"headwater": 1, "unit_cube": self.dimension}
 
 
 def unit_cube(dimension: int) -> UnitCube:
@@ -45,7 +60,7 @@ def check_points(points: object, dimension: int) -> NDArray[np.float64]:
     except ValueError:
         raise ValueError("points must be a rectangular array: its rows have different lengths") from None
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"points must be real numbers, not {_kind(array)}")
+        raise TypeError(f"points must be real numbers, not {kind_of_array(array)}")
     shape = array.shape
     if dimension == 1 and array.ndim < 2:
         array = array.reshape(-1, 1)
@@ -66,26 +81,8 @@ def check_points(points: object, dimension: int) -> NDArray[np.float64]:
     return array
 
 
-def check_counts(cells: object, counts: object, depth: int) -> tuple[Cells, NDArray[np.int64]]:
-    """Counted cells as arrays, or an error that says what is wrong."""
-    if isinstance(cells, np.ma.MaskedArray) or isinstance(counts, np.ma.MaskedArray):
-        raise TypeError("cells and counts must not be masked arrays: leave out the masked ones first")
-    names, numbers = np.asarray(cells), np.asarray(counts)
-    for what, array in (("cells", names), ("counts", numbers)):
-        if array.dtype.kind not in "iu" and array.size:
-            raise TypeError(f"{what} must be whole numbers, not {_kind(array)}")
-    if names.ndim != 1 or names.shape != numbers.shape:
-        raise ValueError(f"cells and counts must be two lists of one length, not {names.shape} and {numbers.shape}")
-    if names.size and (names.min() < 0 or int(names.max()) >= 1 << depth):
-        raise ValueError(f"cells must lie between 0 and 2^{depth} − 1, as histogram() gives them")
-    if numbers.size and numbers.min() < 0:
-        raise ValueError("counts must not be negative")
-    if numbers.size and int(numbers.max()) >= 1 << 40:
-        raise ValueError("counts must be below 2^40: no bucket has room for more")
-    return names.astype(np.uint64), numbers.astype(np.int64)
-
-
-def _kind(array: NDArray[np.generic]) -> str:
+def kind_of_array(array: NDArray[np.generic]) -> str:
+    """What an array holds, in words."""
     names = {"U": "strings", "S": "bytes", "b": "booleans", "c": "complex numbers", "O": "Python objects"}
     names |= {"M": "dates", "m": "time spans", "V": "records", "T": "strings"}
     return names.get(array.dtype.kind, str(array.dtype))

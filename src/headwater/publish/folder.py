@@ -1,0 +1,144 @@
+"""Releases as folders that anyone may see: a table, and a card that says what it is.
+
+A release is written under a hidden name, brought to the disk and renamed: a reader sees all of it or nothing. A folder
+that is there is never written again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from headwater import version
+from headwater.files import FileRefusedError, sync_folder
+from headwater.publish.release import Release
+
+FORMATS = ("parquet", "csv")
+_CARD = 1  # the version of cards
+_NEEDED = {"headwater", "time", "t", "span", "rows", "epsilon", "mechanism", "expected_error", "schema", "data", "sha256"}
+_HIDDEN = ".release-"
+NOTE = (
+    "Synthetic data. All releases of this run together are ε-differentially private for replacing one record; "
+    "ε does not grow with the number of releases."
+)
+
+
+def name_of(release: Release) -> str:
+    """The name of a release's folder: by time, and so that names sort like times.
+
+    A window says where it begins.
+    """
+    return f"release-{release.t:012d}" + (f"-since-{release.start:012d}" if release.start else "")
+
+
+def publish(release: Release, out: str | os.PathLike[str], *, format: str = "parquet") -> Path:  # noqa: A002
+    """Write a release into its folder in ``out``, and say where. If it is there already, it stays as it is."""
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    out = Path(out)
+    place = out / name_of(release)
+    if place.exists():
+        return place
+    out.mkdir(parents=True, exist_ok=True)
+    hidden = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=out))
+    try:
+        data = hidden / f"data.{format}"
+        _write_table(release, data)
+        text = json.dumps(card_of(release, data), indent=2, ensure_ascii=False) + "\n"
+        (hidden / "card.json").write_text(text, encoding="utf-8")
+        for path in hidden.iterdir():
+            path.chmod(0o644)
+            _sync_file(path)
+        hidden.chmod(0o755)
+        sync_folder(hidden)
+        os.rename(hidden, place)
+    except BaseException:
+        shutil.rmtree(hidden, ignore_errors=True)
+        raise
+    sync_folder(out)
+    return place
+
+
+def sweep(out: str | os.PathLike[str]) -> None:
+    """Remove what a killed run left half-written. Only the owner of the run may do this."""
+    for path in Path(out).glob(f"{_HIDDEN}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def card_of(release: Release, data: Path) -> dict[str, Any]:
+    """What anyone may know of a release."""
+    error = release.expected_error()
+    known = not math.isnan(error.typical)
+    return {
+        "headwater": version.__version__,
+        "card": _CARD,
+        "time": _now().isoformat(),
+        "t": release.t,
+        "span": list(release.span),
+        "rows": release.t - release.start,
+        "epsilon": release.epsilon,
+        "neighbours": "replace one record (event level)",
+        "mechanism": release.mechanism,
+        "expected_error": {"typical": error.typical, "upper": error.upper} if known else None,
+        "schema": release.schema.to_dict(),
+        "data": data.name,
+        "sha256": _digest(data),
+        "note": NOTE,
+    }
+
+
+def read_card(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The card of a release's folder, or an error that names the file."""
+    path = Path(folder) / "card.json"
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileRefusedError(f"{path}: there is no card here, so this is not a release") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        raise FileRefusedError(f"{path}: the card cannot be read; Headwater did not write this file") from None
+    if not isinstance(card, Mapping) or not isinstance(card.get("card"), int):
+        raise FileRefusedError(f"{path}: this is not a card of a release")
+    if card["card"] > _CARD:
+        raise FileRefusedError(f"{path}: this card was written by a newer version of Headwater; upgrade to read it")
+    if lacking := _NEEDED - card.keys():
+        raise FileRefusedError(f"{path}: the card lacks {', '.join(sorted(lacking))}; it was altered")
+    return dict(card)
+
+
+def folders(out: str | os.PathLike[str]) -> list[Path]:
+    """The releases in a folder, oldest first. Half-written ones are not among them."""
+    return sorted(path for path in Path(out).glob("release-*") if path.is_dir())
+
+
+def _write_table(release: Release, path: Path) -> None:
+    from pyarrow import csv, parquet  # noqa: PLC0415 - the core works without
+
+    table = release.sample("arrow")
+    if path.suffix == ".csv":
+        csv.write_csv(table, path)
+    else:
+        parquet.write_table(table, path, compression="zstd")
+
+
+def _now() -> datetime:
+    """The time, or the one that the environment fixes to make runs repeatable."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH")
+    return datetime.fromtimestamp(int(fixed), UTC) if fixed else datetime.now(UTC).replace(microsecond=0)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

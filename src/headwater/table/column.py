@@ -1,0 +1,276 @@
+"""What all kinds of columns have in common: values in, coordinates out, and back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import cached_property
+from numbers import Number as AnyNumber
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import Axis, Flags, Points
+from headwater.table.errors import SchemaError, TableError, listed, quoted
+from headwater.table.series import Values, read_values
+
+
+class WrongValueError(Exception):
+    """A value that does not fit: what kind of value it is and what to do, not the value. It stays in this room."""
+
+    def __init__(self, problem: str, remedy: str, index: int = 0) -> None:
+        super().__init__(problem)
+        self.problem, self.remedy, self.index = problem, remedy, index
+
+
+@dataclass(frozen=True, repr=False)
+class Column(ABC):
+    """One column of a table: which values it may have, declared and never learned.
+
+    Parameters
+    ----------
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    """
+
+    missing: bool = field(default=False, kw_only=True)
+    weight: float = field(default=1.0, kw_only=True)
+
+    kind: ClassVar[str]
+    """The name of this kind of column in schema files."""
+    wants: ClassVar[str]
+    """What a value has to be, in words."""
+    required: ClassVar[Mapping[str, str]] = {}
+    """What has to be declared, and a line of a schema file that does it, by example."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.missing, bool):
+            raise SchemaError("missing must be true or false", "write missing = true or leave it out")
+        if not is_number(self.weight) or not 0 < self.weight < float("inf"):
+            raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
+        self.set(weight=float(self.weight))
+
+    @property
+    @abstractmethod
+    def size(self) -> int | None:
+        """How many values there are; None for a continuum."""
+
+    @abstractmethod
+    def _parse(self, value: Any) -> Any:  # noqa: ANN401 - a value of any type
+        """One object as a number for `_fit`, or None if it is missing."""
+
+    @abstractmethod
+    def _cast(self, values: Values) -> NDArray[Any]:
+        """An array of one type as numbers for `_fit`; what stands where a value is missing does not matter."""
+
+    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
+        """Numbers as `Axis.place` takes them."""
+        return numbers
+
+    @abstractmethod
+    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """What `Axis.value` gives, as an array that data frames can hold: `_fit` backwards."""
+
+    def label(self, raw: NDArray[Any]) -> NDArray[Any]:
+        """What `raw` gives, as values of the column."""
+        return raw
+
+    @cached_property
+    def axis(self) -> Axis:
+        """The coordinate of this column."""
+        self.check()
+        return Axis(self.size, self.missing, self.weight)
+
+    @property
+    def open(self) -> list[str]:
+        """What is still to be declared before the column can be used."""
+        return [name for name in self.required if getattr(self, name) in (None, ())]
+
+    def check(self) -> None:
+        """Raise an error if something is still to be declared."""
+        if self.open:
+            arguments = ", ".join("*values" if name == "values" else f"{name}=…" for name in self.required)
+            lines = " and ".join(f"`{self.required[name]}`" for name in self.open)
+            raise SchemaError(
+                f"{' and '.join(self.open)} of {type(self).__name__} must be declared: "
+                "bounds come from what you know, never from the data, for a bound taken from the data tells of them",
+                f"in a schema file write {lines} with your own values, in Python {type(self).__name__}({arguments})",
+            )
+
+    def encode(self, series: object) -> Points:
+        """The coordinates of values, or an error that names the first row that is wrong."""
+        values = read_values(series)
+        axis = self.axis
+        try:
+            if isinstance(values.data, list):
+                numbers, gone = self._parse_all(values.data)
+            elif values.missing is not None and values.missing.all():  # the type of nothing says nothing
+                numbers, gone = np.zeros(len(values.data)), values.missing
+            else:
+                numbers, gone = self._cast(values) if len(values.data) else np.empty(0), values.missing
+            if gone is not None and not self.missing:
+                remedy = "fill it in before, or declare missing=True for this column"
+                raise WrongValueError("the value is missing", remedy, int(np.argmax(gone)))
+            places = axis.place(self._fit(numbers, gone), gone)
+        except WrongValueError as wrong:
+            problem, remedy, row = wrong.problem, wrong.remedy, values.row(wrong.index)
+        else:
+            return places if values.codes is None else places[values.codes]
+        raise TableError(problem, remedy, row=row)  # outside of the except clause: a cause may hold the value
+
+    def decode(self, coordinates: Points) -> tuple[NDArray[Any], Flags | None]:
+        """The values at coordinates, and which of them are missing (None if none can be): `encode` backwards."""
+        numbers, gone = self.axis.value(np.asarray(coordinates, dtype=np.float64))
+        return self.label(self.raw(numbers)), gone
+
+    def _parse_all(self, items: list[Any]) -> tuple[NDArray[Any], Flags | None]:
+        numbers, gone = [], []
+        for index, item in enumerate(items):
+            try:
+                number = None if is_missing(item) else self._parse(item)
+            except WrongValueError as wrong:
+                wrong.index = index
+                raise
+            if number is None:
+                gone.append(index)
+            numbers.append(0 if number is None else number)
+        flags = np.zeros(len(items), dtype=np.bool_)
+        flags[gone] = True
+        return np.array(numbers), flags if gone else None
+
+    def wrong(self, what: object) -> WrongValueError:
+        """The error for a value of another kind; of an array its type is enough."""
+        return WrongValueError(
+            f"{describe(what)}, not {self.wants}", f"give {self.wants}, or declare another kind of column"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is declared, as plain values: a table of a schema file."""
+        named = {item.name: plain(getattr(self, item.name)) for item in self._declared()}
+        return {"kind": self.kind} | {name: value for name, value in named.items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, declared: Mapping[str, Any]) -> Self:
+        """A column as `to_dict` describes it, without its kind."""
+        cls._known(declared)
+        return cls(**declared)
+
+    @classmethod
+    def _known(cls, declared: Mapping[str, Any]) -> None:
+        names = [item.name for item in _ordered(cls)]
+        unknown = [name for name in declared if name not in names]
+        if unknown:
+            raise SchemaError(
+                f"unknown key {listed(unknown)} in a column of kind {quoted(cls.kind)}",
+                f"known keys are kind, {', '.join(names)}",
+            )
+
+    def set(self, **values: object) -> None:
+        """Put arguments in their one form while the column is being made; nothing changes later."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _declared(self) -> list[Field[Any]]:
+        return [item for item in _ordered(type(self)) if getattr(self, item.name) != item.default]
+
+    def __repr__(self) -> str:
+        arguments = [f"{item.name}={plain(getattr(self, item.name))!r}" for item in self._declared()]
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+
+def _ordered(kind: type[Column]) -> list[Field[Any]]:
+    return sorted(fields(kind), key=lambda item: item.kw_only is True)
+
+
+@dataclass(frozen=True, repr=False)
+class Bounded(Column):
+    """A column with bounds. ``outside`` is what happens beyond them: "clip" takes the bound, "error" refuses."""
+
+    outside: str = field(default="clip", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.outside not in ("clip", "error"):
+            raise SchemaError('outside must be "clip" or "error"', 'write outside = "error" or leave it out')
+
+    @property
+    @abstractmethod
+    def limits(self) -> tuple[Any, Any]:
+        """The bounds as numbers."""
+
+    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
+        low, high = self.limits
+        numbers = numbers if missing is None else np.where(missing, low, numbers)
+        if self.outside == "error":
+            bad = (numbers < low) | (numbers > high)
+            if bad.any():
+                index = int(np.argmax(bad))
+                side = "below the lower" if numbers[index] < low else "above the upper"
+                remedy = 'declare wider bounds, or outside="clip" to take the bound instead'
+                raise WrongValueError(f"the value is {side} bound", remedy, index)
+        clipped: NDArray[Any] = np.clip(numbers, low, high)
+        return clipped
+
+
+_NEVER_MISSING = frozenset({str, bool, int, datetime, date, time, list, tuple, dict})
+"""Exactly these types: NaT says that it is a datetime."""
+
+
+def is_missing(value: object) -> bool:
+    """Whether an object stands for no value: None, NaN, NaT and their like."""
+    if value is None:
+        return True
+    if type(value) in _NEVER_MISSING:
+        return False
+    if isinstance(value, Decimal):
+        return value.is_nan()  # a signalling NaN cannot even be compared
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    try:
+        return bool(value != value)  # only NaN is not itself
+    except (TypeError, ValueError):  # something that cannot be compared is something
+        return False
+
+
+def is_number(value: object) -> bool:
+    """Whether an argument is a number; True and False are not."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def describe(value: object) -> str:
+    """What kind of value this is, in words that say nothing about the value; of an array, what kind it holds."""
+    if isinstance(value, np.ndarray):
+        names = {"b": "a boolean", "f": "a number", "i": "a number", "u": "a number", "M": "a date", "m": "a time span"}
+        return names.get(value.dtype.kind, "an object")
+    for kind, name in _WORDS:
+        if isinstance(value, kind):
+            return name
+    return f"an object of type {type(value).__name__}"
+
+
+_WORDS: list[tuple[Any, str]] = [
+    (bool | np.bool_, "a boolean"),
+    (str, "text"),
+    (bytes | bytearray, "bytes"),
+    (datetime | np.datetime64, "a date and time"),
+    (date, "a date"),
+    (time, "a time of day"),
+    (timedelta | np.timedelta64, "a time span"),
+    (complex, "a complex number"),
+    (AnyNumber | np.number | Decimal, "a number"),
+    (list | tuple | np.ndarray, "a list"),
+    (dict, "a record"),
+]
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - an argument of any column
+    """An argument as schema files have it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value.isoformat() if isinstance(value, date) else value

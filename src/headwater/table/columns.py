@@ -1,0 +1,13 @@
+"""The kinds of columns, by name."""
+
+from __future__ import annotations
+
+from headwater.table.choices import Boolean, Category
+from headwater.table.column import Column
+from headwater.table.numeric import Integer, Number
+from headwater.table.times import Datetime, TimeOfDay
+
+__all__ = ["KINDS", "Boolean", "Category", "Column", "Datetime", "Integer", "Number", "TimeOfDay"]
+
+KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Integer, Category, Boolean, Datetime, TimeOfDay)}
+"""Kinds of columns by their names in schema files."""

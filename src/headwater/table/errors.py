@@ -1,0 +1,92 @@
+"""What can be wrong with a table or with a schema, said so that a person can put it right.
+
+An error names the place, the kind of the wrong value and the remedy. It never holds the value itself: that may be
+somebody's, and errors end up in logs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from copy import copy
+from typing import Self
+
+
+class TableError(ValueError):
+    """A table or a file of records that does not fit its schema; nothing of it was counted.
+
+    Rows are numbered from 0, lines of a file from 1.
+
+    Examples
+    --------
+    >>> error = TableError("text that is not a number", "write a number", row=3, column="age")
+    >>> print(error.at(file="people.csv", line=5))
+    people.csv, line 5, row 3, column "age": text that is not a number; write a number
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        remedy: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        row: int | None = None,
+        column: str | None = None,
+    ) -> None:
+        super().__init__(problem, remedy)
+        self.problem, self.remedy = problem, remedy
+        self.file, self.line, self.row, self.column = file, line, row, column
+
+    def at(
+        self, *, file: str | None = None, line: int | None = None, row: int | None = None, column: str | None = None
+    ) -> Self:
+        """A copy that also says where: readers know files and lines, codecs know rows and columns."""
+        located = copy(self)
+        for name, value in (("file", file), ("line", line), ("row", row), ("column", column)):
+            if value is not None:
+                setattr(located, name, value)
+        return located
+
+    def __str__(self) -> str:
+        place = [self.file] if self.file is not None else []
+        place += [f"line {self.line}"] if self.line is not None else []
+        place += [f"row {self.row}"] if self.row is not None else []
+        place += [f"column {quoted(self.column)}"] if self.column is not None else []
+        return f"{', '.join(place)}: {self.problem}; {self.remedy}" if place else f"{self.problem}; {self.remedy}"
+
+
+class SchemaError(ValueError):
+    """A schema, or a schema file, that cannot be used.
+
+    >>> print(SchemaError("low is missing", "write low = 0", column="age").at(file="schema.toml"))
+    schema.toml, column "age": low is missing; write low = 0
+    """
+
+    def __init__(self, problem: str, remedy: str, *, file: str | None = None, column: str | None = None) -> None:
+        super().__init__(problem, remedy)
+        self.problem, self.remedy = problem, remedy
+        self.file, self.column = file, column
+
+    def at(self, *, file: str | None = None, column: str | None = None) -> Self:
+        """A copy that also says where."""
+        located = copy(self)
+        located.file = file if file is not None else self.file
+        located.column = column if column is not None else self.column
+        return located
+
+    def __str__(self) -> str:
+        place = [self.file] if self.file is not None else []
+        place += [f"column {quoted(self.column)}"] if self.column is not None else []
+        return f"{', '.join(place)}: {self.problem}; {self.remedy}" if place else f"{self.problem}; {self.remedy}"
+
+
+def quoted(name: str) -> str:
+    """A name in double quotes, on one line whatever is in it."""
+    return json.dumps(name, ensure_ascii=False)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a row: the first few of them, and how many more there are."""
+    shown = ", ".join(quoted(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

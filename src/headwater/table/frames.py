@@ -1,0 +1,124 @@
+"""Tables of any library: what kind they are, and their columns by name.
+
+No library is imported for this: whoever has a table has imported its library already.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_pyarrow_table
+
+from headwater.table.errors import TableError, listed
+
+KINDS = ("pandas", "polars", "arrow", "arrow-batch", "columns", "records", "numpy")
+"""Kinds of tables: two kinds of data frames, two of Arrow, dictionaries of columns, lists of records, 2-D arrays."""
+
+
+def kind_of(table: object) -> str:
+    """The kind of a table, one of `KINDS`. One record by itself counts as a list of records.
+
+    >>> kind_of({"age": [31, 45]}), kind_of({"age": 31}), kind_of([{"age": 31}])
+    ('columns', 'records', 'records')
+    """
+    if isinstance(table, Mapping):
+        return "columns" if not table or any(map(_is_column, table.values())) else "records"
+    if isinstance(table, np.ndarray):
+        return "numpy"
+    if isinstance(table, list | tuple):
+        return "records" if all(isinstance(record, Mapping) for record in table) else "numpy"
+    if is_pandas_dataframe(table):
+        return "pandas"
+    if is_polars_dataframe(table):
+        return "polars"
+    if is_pyarrow_table(table):
+        return "arrow"
+    if type(table).__name__ == "RecordBatch":
+        return "arrow-batch"
+    if hasattr(table, "collect"):
+        raise TableError(f"a plan of a table ({type(table).__name__}), not a table", "collect it first")
+    raise TableError(
+        f"a table cannot be of type {type(table).__name__}",
+        "give a data frame, an Arrow table, a dictionary of columns, a list of records or a 2-D array",
+    )
+
+
+def columns_of(table: Any, names: Sequence[str]) -> tuple[dict[str, Any], int]:  # noqa: ANN401 - of any library
+    """The columns of a table by name, and how many rows it has; exactly these names in any order, or an error."""
+    kind = kind_of(table)
+    if kind == "numpy":
+        return _of_array(table, names)
+    if kind == "records":
+        return _of_records([table] if isinstance(table, Mapping) else table, names)
+    if kind == "columns":
+        check_names(list(table), names)
+        ragged = [name for name in names if not _is_column(table[name])]
+        if ragged:
+            raise TableError("one value where other columns have many", "give a list of values", column=ragged[0])
+        return dict(table), len(table[names[0]])
+    if kind == "arrow-batch" or kind == "arrow":
+        check_names(table.schema.names, names)
+        return {name: table.column(name) for name in names}, table.num_rows
+    check_names(list(table.columns), names)
+    return {name: table[name] for name in names}, len(table)
+
+
+def check_names(found: Sequence[Any], names: Sequence[str]) -> None:
+    """Raise an error unless the names found are the names wanted, in any order.
+
+    Names that are not in the schema are shown only if all that are in it were found. Otherwise what was taken for
+    names may be a row of data.
+    """
+    times = Counter(found)
+    absent = [name for name in names if name not in times]
+    if absent:
+        raise TableError(
+            f"the column is missing, as are {len(absent) - 1} others" if len(absent) > 1 else "the column is missing",
+            "give every column of the schema, under its name",
+            column=absent[0],
+        )
+    twice = [name for name in names if times[name] > 1]
+    if twice:
+        raise TableError("there are two columns of this name", "rename or leave out one of them", column=twice[0])
+    extra = [str(name) for name in times if name not in names]
+    if extra:
+        raise TableError(
+            f"the schema has no column {listed(extra)}",
+            "leave it out, or declare it in the schema",
+            column=extra[0],
+        )
+
+
+def _of_array(table: Any, names: Sequence[str]) -> tuple[dict[str, Any], int]:  # noqa: ANN401 - array-like
+    if not isinstance(table, np.ndarray):
+        raise TableError(
+            "a list of something else than records",
+            "give a list of dictionaries, or a 2-D array with the columns in order",
+        )
+    if table.ndim != 2 or table.shape[1] != len(names):
+        raise TableError(
+            f"an array of shape {table.shape}, where (n, {len(names)}) was expected",
+            "give a 2-D array with one column for each column of the schema, in order",
+        )
+    return {name: table[:, axis] for axis, name in enumerate(names)}, len(table)
+
+
+def _of_records(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[dict[str, Any], int]:
+    wanted = set(names)
+    for row, record in enumerate(records):
+        if record.keys() != wanted:
+            try:
+                check_names(list(record), names)
+            except TableError as error:
+                raise error.at(row=row) from None
+    return {name: [record[name] for record in records] for name in names}, len(records)
+
+
+def _is_column(value: object) -> bool:
+    """Whether an entry of a dictionary holds many values, or is one."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | bytearray | Mapping)

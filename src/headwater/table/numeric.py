@@ -1,0 +1,208 @@
+"""Columns of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from numbers import Rational, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import MOST_VALUES, Flags
+from headwater.table.column import Bounded, WrongValueError, is_number
+from headwater.table.errors import SchemaError
+from headwater.table.series import Values
+
+FARTHEST = 1 << 62
+"""Bounds of whole numbers are not farther than this from 0, so that a machine word can hold what lies beyond."""
+
+
+@dataclass(frozen=True, repr=False)
+class Number(Bounded):
+    """A column of real numbers between two bounds.
+
+    Examples
+    --------
+    >>> height = Number(0.5, 2.5)
+    >>> height.encode([0.5, 1.0, 9.0, "2.0"]).tolist()
+    [0.0, 0.25, 1.0, 0.75]
+    >>> height.decode(np.array([0.25, 1.0]))
+    (array([1. , 2.5]), None)
+    """
+
+    low: float | None = None
+    high: float | None = None
+
+    kind: ClassVar[str] = "number"
+    wants: ClassVar[str] = "a number"
+    required: ClassVar[Mapping[str, str]] = {"low": "low = 0.0", "high": "high = 1.0"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("low", "high"):
+            bound = getattr(self, name)
+            if bound is not None:
+                if not is_number(bound) or not np.isfinite(bound):
+                    raise SchemaError(f"{name} must be a finite number", f"write for example {self.required[name]}")
+                self.set(**{name: float(bound)})
+        if self.low is not None and self.high is not None:
+            if not self.low < self.high:
+                raise SchemaError("low must be below high", "write the lower bound as low, the upper as high")
+            if not np.isfinite(self.high - self.low):
+                raise SchemaError("low and high are too far apart", "declare bounds whose difference is a number")
+
+    @property
+    def size(self) -> None:
+        """A continuum."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The bounds."""
+        self.check()
+        assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
+        return self.low, self.high
+
+    def _parse(self, value: Any) -> float | None:  # noqa: ANN401 - a value of any type
+        if isinstance(value, str):
+            text = value.strip()
+            if not text:
+                return None
+            number = _number(text, float)
+            return None if number != number else number  # only NaN is not itself
+        if isinstance(value, Real | Decimal | np.number) and not isinstance(value, bool):
+            try:
+                return float(value)
+            except OverflowError:
+                return float("inf" if value > 0 else "-inf")  # type: ignore[operator]  # all of them compare
+            except (TypeError, ValueError):
+                pass
+        raise self.wrong(value)
+
+    def _cast(self, values: Values) -> NDArray[Any]:
+        data = np.asarray(values.data)
+        if data.dtype.kind not in "fiu":
+            raise self.wrong(data)
+        return data.astype(np.float64, copy=False)
+
+    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
+        low, high = self.limits
+        shares = super()._fit(numbers, missing).astype(np.float64, copy=False)
+        shares -= low  # clipping has made a copy
+        shares /= high - low
+        return shares
+
+    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Shares of the way from ``low`` to ``high`` as numbers: both ends are met exactly."""
+        low, high = self.limits
+        found = numbers * high
+        found += (1 - numbers) * low
+        return np.clip(found, low, high, out=found)
+
+
+@dataclass(frozen=True, repr=False)
+class Integer(Bounded):
+    """A column of whole numbers between two bounds, both of them included.
+
+    >>> Integer(1, 6).encode([1, 2.0, "6"]).tolist()
+    [0.0, 0.125, 0.625]
+    """
+
+    low: int | None = None
+    high: int | None = None
+
+    kind: ClassVar[str] = "integer"
+    wants: ClassVar[str] = "a whole number"
+    required: ClassVar[Mapping[str, str]] = {"low": "low = 0", "high": "high = 100"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("low", "high"):
+            bound = getattr(self, name)
+            if bound is not None:
+                if isinstance(bound, bool) or not isinstance(bound, int | np.integer):
+                    raise SchemaError(f"{name} must be a whole number", f"write for example {self.required[name]}")
+                if not -FARTHEST <= bound <= FARTHEST:
+                    raise SchemaError(f"{name} must lie between −2^62 and 2^62", "declare a bound nearer to 0")
+                self.set(**{name: int(bound)})
+        if self.low is not None and self.high is not None:
+            if self.low > self.high:
+                raise SchemaError("low must not be above high", "write the lower bound as low, the upper as high")
+            if self.high - self.low >= MOST_VALUES:
+                raise SchemaError("there are more than 2^53 values", "declare bounds that are nearer, or use Number")
+
+    @property
+    def size(self) -> int:
+        """How many whole numbers there are from ``low`` to ``high``."""
+        low, high = self.limits
+        return high - low + 1
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The bounds."""
+        self.check()
+        assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
+        return self.low, self.high
+
+    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
+        if isinstance(value, str):
+            text = value.strip()
+            if not text:
+                return None
+            value = _number(text, Decimal)
+            if value.is_nan():
+                return None
+        elif isinstance(value, np.number):
+            value = value.item()
+        if isinstance(value, bool) or not isinstance(value, float | Decimal | Rational):
+            raise self.wrong(value)
+        return _whole(value)
+
+    def _cast(self, values: Values) -> NDArray[Any]:
+        data = np.asarray(values.data)
+        if data.dtype.kind == "f":
+            data = data if values.missing is None else np.where(values.missing, 0.0, data)
+            broken = data != np.floor(data)
+            if broken.any():
+                raise _fraction(int(np.argmax(broken)))
+            data = np.clip(data, -1.5 * FARTHEST, 1.5 * FARTHEST)
+        elif data.dtype.kind == "u":
+            data = np.minimum(data, np.uint64(2 * FARTHEST - 1))
+        elif data.dtype.kind != "i":
+            raise self.wrong(data)
+        return data.astype(np.int64, copy=False)
+
+    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
+        return super()._fit(numbers.astype(np.int64, copy=False), missing) - self.limits[0]
+
+    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Counted from ``low``."""
+        return numbers + self.limits[0]
+
+
+def _number(text: str, kind: Any) -> Any:  # noqa: ANN401 - float or Decimal
+    """Text as a number; underscores are Python's, not a table's."""
+    try:
+        if "_" not in text:
+            return kind(text)
+    except (ValueError, InvalidOperation):
+        pass
+    raise WrongValueError(
+        "text that is not a number", "write digits, with a point for decimals, or leave the column out"
+    )
+
+
+def _whole(value: Any) -> int:  # noqa: ANN401 - float, Decimal or Rational
+    """A whole number in a machine word, far ones as the farthest; no fraction is rounded."""
+    if not -FARTHEST <= value <= FARTHEST:  # before all else: 10^999999999 is written quickly and computed slowly
+        return FARTHEST + 1 if value > 0 else -FARTHEST - 1
+    whole = int(value)
+    if whole != value:
+        raise _fraction(0)
+    return whole
+
+
+def _fraction(index: int) -> WrongValueError:
+    return WrongValueError("a number with a fraction, not a whole number", "round it before, or declare Number", index)

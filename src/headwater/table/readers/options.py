@@ -1,0 +1,56 @@
+"""How files are to be read, and the error for a file that changed under the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.table.errors import TableError
+
+FORMATS = ("csv", "jsonl", "parquet", "arrow")
+
+
+class InputChangedError(TableError):
+    """What was read before is not there any more as it was: going on would count other records than the run did."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How files are to be read. The defaults suit nearly everybody."""
+
+    format: str | None = None
+    """One of `FORMATS`; otherwise the file name's ending says it."""
+    delimiter: str | None = None
+    """Between the fields of a CSV file: a comma, or a tab in a ``.tsv`` file, unless given."""
+    null_text: tuple[str, ...] = ("",)
+    """Unquoted CSV fields that mean "missing"."""
+    ignore_extra: bool = False
+    """Whether columns that the schema does not name are left out (otherwise they are an error)."""
+    batch_rows: int = 65536
+    """At most so many records at a time."""
+    block_bytes: int = 1 << 22
+    """How much text is read at a time."""
+    line_bytes: int = 1 << 26
+    """A record of text that is longer than this is an error."""
+    follow: bool = False
+    """Whether to wait for more at the end of the last file."""
+    poll_seconds: float = 1.0
+    """How long to wait before looking again."""
+    stdin_continues: bool = False
+    """On resumption: standard input goes on with new records, instead of starting again from the beginning."""
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise ValueError(f"format must be one of {', '.join(FORMATS)}")
+        if self.delimiter is not None and (
+            len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n\0'
+        ):
+            raise ValueError("delimiter must be one plain character, and neither a quote nor a line end")
+        for name in ("batch_rows", "block_bytes", "line_bytes", "poll_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0")
+
+
+def changed(name: str, what: str) -> InputChangedError:
+    """The error for input that is not what it was."""
+    remedy = "put the file back as it was, or start a new run with a new state"
+    return InputChangedError(f"the input {what} since it was read", remedy, file=name)

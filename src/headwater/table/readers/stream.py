@@ -1,0 +1,161 @@
+"""The bytes of one input, decompressed, with a running SHA-256 and a watch on the file they come from."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import lzma
+import os
+import select
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from headwater.table.errors import TableError
+from headwater.table.readers.arrow import arrow
+from headwater.table.readers.options import changed
+from headwater.table.readers.paths import Input, refused
+
+_CHUNK = 1 << 22
+
+
+class FileStream:
+    """A file, read from the start."""
+
+    pauses = False
+    ended = False  # a file may always grow
+
+    def __init__(self, source: Input) -> None:
+        assert source.path is not None  # noqa: S101 - for the type checker: standard input has its own class
+        self._name, self._path = source.name, source.path
+        try:
+            self._file: IO[bytes] = open(source.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+            self._seen = os.fstat(self._file.fileno())
+        except OSError as error:
+            raise refused(source.name, error) from None
+        self._compressed = source.compression is not None
+        self._plain: Any = _decompressed(self._file, source.compression) if source.compression else self._file
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes; none at the present end."""
+        data = bytearray(size)
+        with memoryview(data) as view:
+            return bytes(data[: self.read_into(view)])
+
+    def read_into(self, view: memoryview) -> int:
+        """Fill ``view`` as far as there is something; how many bytes that was, 0 at the present end."""
+        damaged = False
+        try:
+            return int(self._plain.readinto(view) or 0)
+        except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile):
+            damaged = True
+        except OSError as error:
+            if error.errno is not None:
+                raise refused(self._name, error) from None
+            damaged = True
+        if damaged:  # outside of the handler: messages of decompressors may hold data
+            raise TableError("the compressed data is damaged or cut short", "make the file anew", file=self._name)
+        return 0
+
+    def check(self, consumed: int, sha256: Callable[[], str]) -> None:
+        """Raise an error if the file is not the one whose first ``consumed`` bytes were read."""
+        try:
+            now = os.stat(self._path)
+        except OSError:
+            raise changed(self._name, "was removed") from None
+        if not os.path.samestat(now, self._seen):
+            raise changed(self._name, "was replaced by another file")
+        if now.st_size < self._seen.st_size:
+            raise changed(self._name, "became shorter")
+        if (now.st_mtime_ns, now.st_size) == (self._seen.st_mtime_ns, self._seen.st_size):
+            return
+        # It grew, which is fine, or somebody wrote into it. Only the second leaves the size alone.
+        if self._compressed or (now.st_size == self._seen.st_size and self._digest(consumed) != sha256()):
+            raise changed(self._name, "changed")
+        self._seen = now
+
+    def _digest(self, size: int) -> str:
+        """SHA-256 of the first bytes of the file, as they are now."""
+        digest = hashlib.sha256()
+        with open(self._path, "rb") as file:
+            while size > 0 and (data := file.read(min(size, _CHUNK))):
+                digest.update(data)
+                size -= len(data)
+        return digest.hexdigest()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._plain.close()
+        self._file.close()
+
+
+class StandardInput:
+    """What somebody pipes in. It is handed on when it pauses, so that a slow pipe is not kept waiting."""
+
+    pauses = True  # nothing now may mean something later
+
+    def __init__(self, poll_seconds: float) -> None:
+        self._poll = poll_seconds
+        stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
+        try:
+            self._handle: int | None = stream.fileno()
+        except (OSError, AttributeError):
+            self._handle, self._stream = None, stream  # not a real file, as in tests and notebooks
+        self.ended = False
+
+    def read_into(self, view: memoryview) -> int:
+        """What arrives until ``view`` is full or the pipe pauses; `ended` when there will never be more."""
+        if self._handle is None:
+            data = self._stream.read(len(view))
+            view[: len(data)] = data
+            self.ended = not data
+            return len(data)
+        length = 0
+        while length < len(view):
+            ready, _, _ = select.select([self._handle], [], [], self._poll)
+            if not ready:
+                break
+            found = os.readv(self._handle, [view[length:]])
+            if not found:
+                self.ended = True
+                break
+            length += found
+        return length
+
+    def check(self, consumed: int, sha256: Callable[[], str]) -> None:
+        """A pipe cannot be changed behind our back."""
+
+    def close(self) -> None:
+        """Standard input is not ours to close."""
+
+
+Stream = FileStream | StandardInput
+
+
+def open_stream(source: Input, poll_seconds: float) -> Stream:
+    """The bytes of an input."""
+    return StandardInput(poll_seconds) if source.path is None else FileStream(source)
+
+
+def file_digest(path: Path, name: str) -> str:
+    """SHA-256 of a whole file as it lies there."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise refused(name, error) from None
+
+
+def _decompressed(file: IO[bytes], compression: str) -> Any:  # noqa: ANN401 - readers of five libraries
+    match compression:
+        case "gzip":
+            return gzip.GzipFile(fileobj=file)
+        case "bz2":
+            return bz2.BZ2File(file)
+        case "xz":
+            return lzma.LZMAFile(file)
+        case _:
+            return arrow().CompressedInputStream(arrow().PythonFile(file, "r"), compression)

@@ -1,0 +1,47 @@
+"""The names and types of a file's columns, for a draft of its schema."""
+
+from __future__ import annotations
+
+from headwater.table.errors import TableError
+from headwater.table.readers.arrow import arrow
+from headwater.table.readers.options import Options
+from headwater.table.readers.paths import Inputs, StrPath
+from headwater.table.readers.stream import FileStream
+
+_HEAD = 1 << 20  # how much text is looked at
+
+
+def names_and_types(
+    path: StrPath,
+    *,
+    format: str | None = None,
+    delimiter: str | None = None,
+) -> dict[str, str]:
+    """The type of each column by its name, in Arrow's words. Text files have no types: their first lines decide."""
+    source = Inputs(path, Options(format=format, delimiter=delimiter)).found[0]
+    if source.path is None:
+        raise ValueError("standard input cannot be drafted from: name a file")
+    pa = arrow()
+    problem = f"a file that cannot be read as {source.format}"
+    try:
+        if source.format == "parquet":
+            found = arrow("parquet").read_schema(source.path)
+        elif source.format == "arrow":
+            found = arrow("dataset").dataset(source.path, format="ipc").schema
+        else:
+            stream = FileStream(source)
+            try:
+                head = stream.read(_HEAD)
+            finally:
+                stream.close()
+            if not head.strip():
+                raise TableError("an empty file", "name a file with records", file=source.name)
+            whole = pa.BufferReader(head[: head.rfind(b"\n") + 1] or head)
+            if source.format == "csv":
+                parse = arrow("csv").ParseOptions(delimiter=source.delimiter, newlines_in_values=True)
+                found = arrow("csv").read_csv(whole, parse_options=parse).schema
+            else:
+                found = arrow("json").read_json(whole).schema
+    except (pa.ArrowInvalid, pa.ArrowException):  # whose message may show values
+        raise TableError(problem, "check that it is one, or say which format it has", file=source.name) from None
+    return {field.name: str(field.type) for field in found}

@@ -1,0 +1,229 @@
+"""The schema of a table: its columns, in order, with all that may be in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from os import PathLike, fspath
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from headwater.partition import DEEPEST, Partition, Points
+from headwater.table.build import build
+from headwater.table.columns import KINDS, Column
+from headwater.table.errors import SchemaError, TableError, listed, quoted
+from headwater.table.frames import columns_of
+from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
+from headwater.table.unit_cube import UnitCube
+
+
+class Schema:
+    """The columns of a table: declared, never learned, and never changed.
+
+    Parameters
+    ----------
+    columns
+        Columns by name, in order; names that are no Python names go in a dictionary: ``Schema({"dep time": …})``.
+
+    Examples
+    --------
+    >>> from headwater.table.columns import Category, Number
+    >>> trips = Schema(distance=Number(0, 50), payment=Category("card", "cash"))
+    >>> points = trips.encode([{"distance": 12.5, "payment": "cash"}])
+    >>> points
+    array([[0.25, 0.5 ]])
+    >>> trips.decode(points, "records")
+    [{'distance': 12.5, 'payment': 'cash'}]
+    """
+
+    _items: tuple[tuple[str, Column], ...]
+
+    def __init__(self, columns: Mapping[str, Column] | None = None, /, **more: Column) -> None:
+        named: dict[str, Column] = dict(columns or {})
+        twice = [name for name in more if name in named]
+        if twice:
+            raise SchemaError("the column is declared twice", "declare it once", column=twice[0])
+        named |= more
+        if not named:
+            raise SchemaError("a schema must have a column", "declare one, such as Schema(age=Integer(0, 120))")
+        if len(named) > DEEPEST:
+            raise SchemaError(
+                f"a schema can have at most {DEEPEST} columns, not {len(named)}", "leave out the ones that matter least"
+            )
+        for name, column in named.items():
+            if not (name and isinstance(name, str)):
+                raise SchemaError("the name of a column must be text, and not empty", "give it a name")
+            if not isinstance(column, Column):
+                kinds = ", ".join(kind.__name__ for kind in KINDS.values())
+                raise SchemaError(
+                    f"a column must be one of {kinds}, not {type(column).__name__}",
+                    "write such as Number(0, 1)",
+                    column=name,
+                )
+            _check(name, column)
+        object.__setattr__(self, "_items", tuple(named.items()))
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The columns by name, in order."""
+        return MappingProxyType(dict(self._items))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(name for name, _ in self._items)
+
+    @property
+    def dimension(self) -> int:
+        """How many columns there are."""
+        return len(self._items)
+
+    @cached_property
+    def partition(self) -> Partition:
+        """The partition of the cube that the columns span."""
+        return Partition([column.axis for _, column in self._items])
+
+    def encode(self, table: object) -> Points:
+        """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong.
+
+        Parameters
+        ----------
+        table
+            A data frame, an Arrow table, a dictionary of columns, records or one record, or an array with the columns
+            in order.
+
+        Raises
+        ------
+        TableError
+            It names the column and the first row that is wrong, not the value.
+        """
+        series, rows = columns_of(table, self.names)
+        points = np.empty((rows, self.dimension))
+        for axis, (name, column) in enumerate(self._items):
+            try:
+                places = column.encode(series[name])
+            except TableError as error:
+                raise error.at(column=name) from None
+            if len(places) != rows:
+                raise TableError(
+                    f"the column has {len(places)} values, but the first has {rows}",
+                    "give every column a value for each row",
+                    column=name,
+                )
+            points[:, axis] = places
+        return points
+
+    def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
+        """Points as a table of a kind that `headwater.table.frames.kind_of` names; types are those of the schema.
+
+        Without a kind it is a dictionary of columns.
+        """
+        points = np.asarray(points, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != self.dimension:
+            raise ValueError(f"points must have shape (n, {self.dimension}), not {points.shape}")
+        return build(self.columns, points, kind or "columns")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as plain values: the content of a schema file."""
+        return {"headwater": FORMAT, "columns": {name: column.to_dict() for name, column in self._items}}
+
+    @classmethod
+    def from_dict(cls, declared: Mapping[str, Any]) -> Schema:
+        """A schema as `to_dict` describes it."""
+        _check_format(declared, {"headwater", "columns"})
+        columns = declared.get("columns")
+        if not isinstance(columns, Mapping) or not columns:
+            raise SchemaError(
+                "there are no columns", 'write a table for each, such as [columns.age] with kind = "integer"'
+            )
+        return cls({name: _column(name, table) for name, table in columns.items()})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Schema:
+        """The schema of a ``.toml`` or ``.json`` file."""
+        try:
+            return cls.from_dict(read_schema_file(path))
+        except SchemaError as error:
+            raise error.at(file=fspath(path)) from None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the schema to a ``.toml`` or ``.json`` file."""
+        write_schema_file(self.to_dict(), path)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a schema cannot be changed: make another one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a schema cannot be changed: make another one")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self._items == other._items
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __reduce__(self) -> tuple[type[Schema], tuple[dict[str, Column]]]:
+        return Schema, (dict(self._items),)
+
+    def __repr__(self) -> str:
+        if all(name.isidentifier() for name in self.names):
+            return f"Schema({', '.join(f'{name}={column!r}' for name, column in self._items)})"
+        return f"Schema({dict(self._items)!r})"
+
+
+def schema_from_dict(declared: Mapping[str, Any]) -> Schema | UnitCube:
+    """The schema that a ``to_dict()`` describes, whichever kind it is.
+
+    >>> schema_from_dict(UnitCube(2).to_dict())
+    UnitCube(dimension=2)
+    """
+    if "unit_cube" in declared:
+        _check_format(declared, {"headwater", "unit_cube"})
+        dimension = declared["unit_cube"]
+        if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
+            raise SchemaError("unit_cube must be a whole number from 1", "write for example unit_cube = 2")
+        return UnitCube(dimension)
+    return Schema.from_dict(declared)
+
+
+def _check_format(declared: object, known: set[str]) -> None:
+    if not isinstance(declared, Mapping):
+        raise SchemaError("a schema must be a table of keys and values", "write headwater = 1 and the columns")
+    version = declared.get("headwater")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise SchemaError("the version of the format is missing", f"write headwater = {FORMAT} at the top")
+    if version > FORMAT:
+        raise SchemaError(
+            f"the schema is written in format {version}, but this version of Headwater reads formats up to {FORMAT}",
+            "use a newer version of Headwater",
+        )
+    unknown = [str(name) for name in declared if name not in known]
+    if unknown:
+        raise SchemaError(f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(known))}")
+
+
+def _column(name: str, declared: object) -> Column:
+    try:
+        if not isinstance(declared, Mapping):
+            raise SchemaError(
+                "a column must be a table", f'write [columns.{quoted(name)}] and kind = "number" below it'
+            )
+        rest = dict(declared)
+        kind = rest.pop("kind", None)
+        if not isinstance(kind, str) or kind not in KINDS:
+            what = "kind is missing" if kind is None else f"unknown kind {quoted(str(kind))}"
+            raise SchemaError(what, f"known kinds are {', '.join(KINDS)}")
+        column = KINDS[kind].from_dict(rest)
+    except SchemaError as error:
+        raise error.at(column=name) from None
+    return column
+
+
+def _check(name: str, column: Column) -> None:
+    """Refuse a column with open bounds, and say what to write."""
+    try:
+        column.check()
+    except SchemaError as error:
+        raise error.at(column=name) from None

@@ -1,0 +1,170 @@
+"""One column of any library, read as an array.
+
+Text is read as its distinct values and which of them is in each row: whatever has to be understood is understood once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import Flags, Integers
+from headwater.table.errors import TableError
+
+EXACT = 1 << 53
+"""Whole numbers up to here are exact in floating point."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column as it came: an array of one type, or a list of Python objects."""
+
+    data: NDArray[Any] | list[Any]
+    """Numbers, booleans, ``datetime64`` (UTC where `zoned`) or ``timedelta64``; a list if it is anything else."""
+    missing: Flags | None = None
+    """Which values of an array are missing. A list holds None or NaN there instead."""
+    codes: Integers | None = None
+    """If given, row ``i`` holds ``data[codes[i]]``. The values of `data` are in the order of their first rows."""
+    zoned: bool = False
+    """Whether the dates came with a time zone."""
+
+    def row(self, index: int) -> int:
+        """The first row that holds value number ``index`` of `data`."""
+        return index if self.codes is None else int(np.argmax(self.codes == index))
+
+    def distinct(self) -> Values:
+        """An array as the list of its distinct values."""
+        data = np.asarray(self.data)
+        here = slice(None) if self.missing is None else ~self.missing
+        found, first, inverse = np.unique(data[here], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        codes = np.full(len(data), len(found), dtype=np.int64)
+        codes[here] = np.argsort(order)[inverse]
+        return Values([*found[order].tolist(), None], codes=codes)
+
+
+def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any library
+    """A column of any library as `Values`.
+
+    >>> read_values(["b", "a", None, "b"])
+    Values(data=['b', 'a', None], missing=None, codes=array([0, 1, 2, 0]), zoned=False)
+    """
+    if isinstance(series, Values):
+        return series
+    if isinstance(series, np.ma.MaskedArray):
+        gaps = np.ma.getmaskarray(series)
+        return _objects([None if gap else value for value, gap in zip(series.data.tolist(), gaps, strict=True)])
+    if isinstance(series, np.ndarray):
+        return _array(series)
+    if isinstance(series, list | tuple):
+        return _objects(list(series))
+    if type(series).__module__.partition(".")[0] == "pyarrow" and not hasattr(series, "chunks"):
+        series = importlib.import_module("pyarrow").chunked_array([series])
+    known = nw.from_native(series, series_only=True, pass_through=True)
+    if isinstance(known, nw.Series):
+        return _series(known)
+    if isinstance(series, Iterable) and not isinstance(series, str | bytes):
+        return _objects(list(series))
+    raise TableError(
+        f"a column must be a list, an array or a series, not {type(series).__name__}", "put its values in a list"
+    )
+
+
+def _array(array: NDArray[Any]) -> Values:
+    if array.ndim != 1:
+        raise TableError(f"a column must have one dimension, not {array.ndim}", "give one value for each row")
+    match array.dtype.kind:
+        case "f":
+            numbers = array.astype(np.float64, copy=False)
+            return Values(numbers, _some(np.isnan(numbers)))
+        case "i" | "u" | "b":
+            return Values(array)
+        case "M" | "m":
+            return Values(array, _some(np.isnat(array)))
+        case _:
+            return _objects(array.tolist())
+
+
+def _objects(items: list[Any]) -> Values:
+    """Lists of one type become arrays, if that changes no value."""
+    types = set(map(type, items))
+    if types == {bool}:
+        return Values(np.array(items, dtype=np.bool_))
+    if str in types and types <= {str, NoneType}:
+        index: dict[str | None, int] = {}
+        codes = np.fromiter((index.setdefault(item, len(index)) for item in items), np.int64, len(items))
+        return Values(list(index), codes=codes)
+    try:
+        if types == {int}:
+            return Values(np.array(items, dtype=np.int64))
+        if float in types and types <= {float, int, NoneType}:
+            numbers = np.array(items, dtype=np.float64)
+            if int not in types or not (np.abs(numbers[np.isfinite(numbers)]) > EXACT).any():
+                return _array(numbers)
+    except OverflowError:  # whole numbers that no machine word holds: one by one, then
+        pass
+    return Values(items)
+
+
+def _series(series: nw.Series[Any]) -> Values:
+    dtype = series.dtype
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return _text(series)
+    if dtype == nw.Time:
+        return _clock(series)
+    if dtype.is_integer() or dtype == nw.Boolean:
+        missing = _some(series.is_null().to_numpy())
+        whole = series if missing is None else series.fill_null(0 if dtype.is_integer() else False)
+        return Values(np.asarray(whole.to_numpy()), missing)
+    if dtype.is_float() or dtype in (nw.Datetime, nw.Date, nw.Duration):
+        values = _array(series.to_numpy())
+        return Values(values.data, values.missing, zoned=getattr(dtype, "time_zone", None) is not None)
+    return _objects(series.to_list())
+
+
+def _text(series: nw.Series[Any]) -> Values:
+    native: Any = series.to_native()
+    if series.implementation.is_pyarrow():
+        if hasattr(native.type, "value_type"):  # a dictionary may hold values that no row has
+            native = native.cast(native.type.value_type)
+        if native.num_chunks == 0:
+            return Values([], codes=np.empty(0, dtype=np.int64))
+        coded = native.dictionary_encode("encode").combine_chunks()  # chunks share one dictionary
+        return Values(coded.dictionary.to_pylist(), codes=coded.indices.to_numpy().astype(np.int64))
+    if series.implementation.is_pandas():
+        if series.dtype == nw.Categorical:
+            native = native.astype(native.cat.categories.dtype)
+        codes, distinct = native.factorize(use_na_sentinel=False)
+        return Values(list(distinct), codes=codes.astype(np.int64, copy=False))
+    if series.implementation.is_polars():
+        native = native.cast(importlib.import_module("polars").String)
+        distinct = native.unique(maintain_order=True)
+        codes = native.replace_strict(distinct, range(len(distinct))).to_numpy()
+        return Values(distinct.to_list(), codes=codes.astype(np.int64, copy=False))
+    return _objects(series.to_list())
+
+
+def _clock(series: nw.Series[Any]) -> Values:
+    """Times of day as time spans since midnight."""
+    native: Any = series.to_native()
+    if series.implementation.is_polars():
+        unit, native = "ns", native.to_physical()
+    elif series.implementation.is_pyarrow():
+        unit = native.type.unit
+        native = native.cast("int32" if unit in ("s", "ms") else "int64").cast("int64")
+    else:
+        return _objects(series.to_list())
+    missing = _some(series.is_null().to_numpy())
+    whole = np.asarray((native if missing is None else native.fill_null(0)).to_numpy())
+    return Values(whole.astype(np.int64).view(f"m8[{unit}]"), missing)
+
+
+def _some(missing: NDArray[Any]) -> Flags | None:
+    return missing.astype(np.bool_) if missing.any() else None

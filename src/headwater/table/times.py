@@ -1,0 +1,265 @@
+"""Columns of moments: dates with times, and times of day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import MOST_VALUES, Flags
+from headwater.table.column import Bounded, Column, WrongValueError
+from headwater.table.errors import SchemaError
+from headwater.table.moments import DAY, NAIVE, UNITS, epoch, microseconds, moment_of, zone_name, zone_of
+from headwater.table.series import Values
+
+Moment = str | date | datetime
+COARSER = {"us": 1, "ms": 10**3, "s": 10**6, "m": UNITS["min"], "h": UNITS["h"], "D": DAY, "W": 7 * DAY}
+FINER = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
+
+
+@dataclass(frozen=True, repr=False)
+class Datetime(Bounded):
+    """A column of dates with times, from ``start`` to ``end`` in steps; in between, the step before counts.
+
+    Parameters
+    ----------
+    start, end
+        The bounds, as dates or as ISO 8601 text. Both with a time zone or both without, and so must be all values.
+    step
+        How finely time is told apart: "1us", "1ms", "1s", "1min", "1h", "1d" or multiples such as "15min".
+    zone
+        The time zone of what comes out; that of ``start`` if not given.
+
+    Examples
+    --------
+    >>> day = Datetime("2024-01-01", "2024-12-31", step="1d")
+    >>> day.size
+    366
+    >>> day.decode(day.encode(["2024-02-29T13:00"]))
+    (array(['2024-02-29T00:00:00.000000'], dtype='datetime64[us]'), None)
+    """
+
+    start: Moment | None = None
+    end: Moment | None = None
+    step: str = "1s"
+    zone: str | None = field(default=None, kw_only=True)
+
+    kind: ClassVar[str] = "datetime"
+    wants: ClassVar[str] = "a date and time"
+    required: ClassVar[Mapping[str, str]] = {
+        "start": 'start = "2024-01-01T00:00:00"',
+        "end": 'end = "2024-12-31T23:59:59"',
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        microseconds(self.step)
+        for name in ("start", "end"):
+            bound = getattr(self, name)
+            if bound is not None:
+                moment = moment_of(bound)
+                if moment is None:
+                    raise SchemaError(f"{name} must be a date", f"write for example {self.required[name]}")
+                self.set(**{name: moment})
+        if isinstance(self.start, datetime) and isinstance(self.end, datetime):
+            if (self.start.tzinfo is None) != (self.end.tzinfo is None):
+                raise SchemaError(
+                    "mixed time zones: one bound has a time zone, the other has none", "give both or none"
+                )
+            if self.start > self.end:
+                raise SchemaError("start must not be after end", "write the earlier bound as start")
+            if self.size > MOST_VALUES:
+                raise SchemaError("there are more than 2^53 steps", 'declare a longer step, such as step = "1s"')
+        if isinstance(self.start, datetime):
+            self._set_zone(self.start)
+
+    def _set_zone(self, start: datetime) -> None:
+        if self.zone is not None and start.tzinfo is None:
+            raise SchemaError(
+                "a zone is declared, but the bounds have no time zone", 'write them as "…T00:00:00+00:00"'
+            )
+        if self.zone is not None and not isinstance(self.zone, str):
+            raise SchemaError("zone must be text", 'write for example zone = "Europe/Paris"')
+        if start.tzinfo is not None:
+            name = self.zone or zone_name(start)
+            zone = zone_of(name)
+            try:
+                self.set(zone=name, start=start.astimezone(zone))
+                if isinstance(self.end, datetime):
+                    self.set(end=self.end.astimezone(zone))
+            except OverflowError:
+                raise SchemaError(
+                    "a bound is outside of the years 1 to 9999 in its zone", "declare a nearer bound"
+                ) from None
+
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        """The first and the last step, in microseconds of the epoch."""
+        self.check()
+        assert isinstance(self.start, datetime) and isinstance(self.end, datetime)  # noqa: S101, PT018 - made so above
+        start, end = epoch(self.start), epoch(self.end)
+        return start, end
+
+    @property
+    def size(self) -> int:
+        """How many steps there are."""
+        start, end = self.limits
+        return (end - start) // microseconds(self.step) + 1
+
+    @property
+    def zoned(self) -> bool:
+        """Whether values have a time zone."""
+        return isinstance(self.start, datetime) and self.start.tzinfo is not None
+
+    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
+        if isinstance(value, str):
+            if not value.strip():
+                return None
+            try:
+                value = datetime.fromisoformat(value.strip())
+            except ValueError:
+                value = None
+            if value is None:
+                raise WrongValueError("text that is not a date and time", "write it as 2024-02-29T13:45:00 (ISO 8601)")
+        if isinstance(value, np.datetime64):
+            self._same_zone(zoned=False)
+            return int(self._microseconds(value.reshape(1))[0])
+        if isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+        if not isinstance(value, datetime):
+            raise self.wrong(value)
+        self._same_zone(zoned=value.tzinfo is not None)
+        return epoch(value)
+
+    def _same_zone(self, *, zoned: bool) -> None:
+        if zoned != self.zoned:
+            here, there = ("a", "have none") if zoned else ("no", "have one")
+            raise WrongValueError(
+                f"mixed time zones: the value has {here} time zone, but the bounds of the column {there}",
+                "give all dates of the column and its bounds with a time zone, or all without",
+            )
+
+    def _cast(self, values: Values) -> NDArray[Any]:
+        data = np.asarray(values.data)
+        if data.dtype.kind != "M":
+            raise self.wrong(data)
+        first = 0 if values.missing is None else int(np.argmin(values.missing))
+        try:
+            self._same_zone(zoned=values.zoned)
+        except WrongValueError as wrong:
+            wrong.index = first
+            raise
+        if values.missing is not None:
+            data = np.where(values.missing, data[first], data)
+        return self._microseconds(data)
+
+    def _microseconds(self, data: NDArray[Any]) -> NDArray[np.int64]:
+        """Moments in microseconds, rounded down. What is far outside the bounds is brought near, still outside."""
+        unit, count = np.datetime_data(data.dtype)
+        if unit in ("M", "Y"):
+            data, unit, count = data.astype("M8[D]"), "D", 1
+        numbers = data.astype(data.dtype.newbyteorder("="), copy=False).view(np.int64)
+        if unit in FINER:
+            return numbers * count // FINER[unit]
+        factor, (start, end) = COARSER[unit] * count, self.limits
+        near: NDArray[np.int64] = np.clip(numbers, start // factor - 1, end // factor + 1) * factor
+        return near
+
+    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
+        steps = super()._fit(numbers.astype(np.int64, copy=False), missing) - self.limits[0]
+        return steps // microseconds(self.step)
+
+    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Moments as ``datetime64[us]``, in UTC if the column has a time zone."""
+        return (numbers * microseconds(self.step) + self.limits[0]).view("M8[us]")
+
+    def label(self, raw: NDArray[Any]) -> NDArray[Any]:
+        """The same as `raw`, but with a time zone as objects: NumPy knows no time zones."""
+        if not self.zoned:
+            return raw
+        zone = zone_of(self.zone or "UTC")
+        found = np.empty(len(raw), dtype=object)
+        found[:] = [moment.replace(tzinfo=UTC).astimezone(zone) for moment in raw.tolist()]
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is declared; the zone only if the bounds do not say it."""
+        declared = super().to_dict()
+        if (
+            isinstance(self.start, datetime)
+            and self.zoned
+            and self.zone == zone_name(datetime.fromisoformat(declared["start"]))
+        ):
+            del declared["zone"]
+        return declared
+
+
+@dataclass(frozen=True, repr=False)
+class TimeOfDay(Column):
+    """A column of times of day, in steps from midnight; in between, the step before counts.
+
+    >>> TimeOfDay(step="6h").encode(["05:59", "18:00:00"]).tolist()
+    [0.0, 0.75]
+    """
+
+    step: str = "1s"
+
+    kind: ClassVar[str] = "time-of-day"
+    wants: ClassVar[str] = "a time of day"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if microseconds(self.step) > DAY:
+            raise SchemaError("the step is longer than a day", 'declare a shorter step, such as step = "1s"')
+
+    @property
+    def size(self) -> int:
+        """How many steps a day has."""
+        return (DAY - 1) // microseconds(self.step) + 1
+
+    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
+        if isinstance(value, str):
+            if not value.strip():
+                return None
+            try:
+                value = time.fromisoformat(value.strip())
+            except ValueError:
+                value = None
+            if value is None:
+                raise WrongValueError("text that is not a time of day", "write it as 13:45:00 (ISO 8601)")
+        if isinstance(value, timedelta | np.timedelta64):
+            return int(self._cast(Values(np.array([value], dtype="m8[us]")))[0])
+        if not isinstance(value, time):
+            raise self.wrong(value)
+        if value.tzinfo is not None:
+            raise WrongValueError("a time of day with a time zone", "leave the zone out, or declare Datetime")
+        whole = (value.hour * 60 + value.minute) * 60 + value.second
+        return (whole * 10**6 + value.microsecond) // microseconds(self.step)
+
+    def _cast(self, values: Values) -> NDArray[Any]:
+        data = np.asarray(values.data)
+        if data.dtype.kind != "m":
+            raise self.wrong(data)
+        if values.missing is not None:
+            data = np.where(values.missing, np.zeros(1, dtype=data.dtype), data)
+        bad = (data < np.timedelta64(0, "s")) | (data >= np.timedelta64(1, "D"))
+        if bad.any():
+            index = int(np.argmax(bad))
+            raise WrongValueError("a time span outside of one day", "give a time from 00:00 to 23:59:59", index)
+        return data.astype("m8[us]").view(np.int64) // microseconds(self.step)
+
+    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Times since midnight as ``timedelta64[us]``."""
+        return (numbers * microseconds(self.step)).view("m8[us]")
+
+    def label(self, raw: NDArray[Any]) -> NDArray[Any]:
+        """Times as `datetime.time`."""
+        few, codes = np.unique(raw, return_inverse=True)
+        found = np.empty(len(few), dtype=object)
+        found[:] = [(NAIVE + span).time() for span in few.tolist()]
+        return found[codes]

@@ -1,0 +1,343 @@
+"""Every kind of column: what it takes, where that lies, and what comes back."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
+from headwater.table.errors import SchemaError, TableError
+from tests.table.strategies import columns, same, values_of
+
+
+def back(column: Column, series: object) -> list[Any]:
+    """Values after a round trip; missing ones are None."""
+    values, missing = column.decode(column.encode(series))
+    gone = np.zeros(len(values), dtype=bool) if missing is None else missing
+    return [None if lost else value for value, lost in zip(values.tolist(), gone, strict=True)]
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_values_come_back(data: st.DataObject) -> None:
+    """Exactly for finite kinds, up to rounding for real numbers; and coordinates lie in [0, 1]."""
+    column = data.draw(columns)
+    given_values = data.draw(st.lists(values_of(column), max_size=8))
+    places = column.encode(given_values)
+    assert places.dtype == np.float64
+    assert places.shape == (len(given_values),)
+    assert ((places >= 0) & (places <= 1)).all()
+    for value, found in zip(given_values, back(column, given_values), strict=True):
+        assert same(column, value, found)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_coordinate_is_a_value_of_the_column(data: st.DataObject) -> None:
+    """Whatever is sampled in a cell that holds values decodes to one of them, and encodes again."""
+    column = data.draw(columns)
+    axis = column.axis
+    inside = st.floats(0, 1) if axis.values is None else st.integers(0, axis.values - 1).map(lambda v: v * axis.unit)
+    coordinates = np.array(data.draw(st.lists(inside, max_size=8)))
+    values, missing = column.decode(coordinates)
+    assert (missing is not None) == column.missing
+    again = column.encode([None if missing is not None and missing[i] else v for i, v in enumerate(values.tolist())])
+    assert np.allclose(again, coordinates, rtol=0, atol=1e-15) or axis.values is None
+    for value, gone in zip(values.tolist(), missing if missing is not None else [False] * len(values), strict=True):
+        assert gone or same(column, value, value)
+
+
+@settings(deadline=None)
+@given(low=st.floats(-1e300, 1e300), width=st.floats(1e-300, 1e300), share=st.floats(0, 1))
+def test_numbers_stay_within_their_bounds(low: float, width: float, share: float) -> None:
+    high = low + width
+    if not low < high < float("inf"):
+        return
+    column = Number(low, high)
+    found = column.decode(column.encode([low, high, low + share * (high - low)]))[0]
+    assert found[0] == low
+    assert found[1] == high
+    assert low <= found[2] <= high
+
+
+def test_bounds_lie_at_the_ends() -> None:
+    assert Number(-3, 7).encode([-3, 7, 2]).tolist() == [0.0, 1.0, 0.5]
+
+
+def test_numbers_beyond_the_bounds_are_clipped() -> None:
+    values = [-1e300, float("-inf"), 10**400, float("inf"), "1e999", Decimal("-5"), Fraction(1, 2)]
+    assert back(Number(0, 1), values) == [0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.5]
+    assert back(Integer(0, 10), [-1, 10**400, -(10**400), "1e999999999", 12.0]) == [0, 10, 0, 10, 10]
+    assert back(Integer(0, 10), np.array([-np.inf, np.inf, 1e300])) == [0, 10, 10]
+    assert back(Integer(0, 10), np.array([2**64 - 1, 3], dtype=np.uint64)) == [10, 3]
+    days = Datetime("2020-01-01", "2020-12-31", "1d")
+    assert back(days, ["1066-10-14", "9999-01-01"]) == [datetime(2020, 1, 1), datetime(2020, 12, 31)]
+
+
+@pytest.mark.parametrize("value", [11, 10.5, float("inf"), "11", 10**400, np.float64(12)])
+def test_numbers_beyond_the_bounds_are_refused_if_declared_so(value: object) -> None:
+    with pytest.raises(TableError, match="row 1: the value is above the upper bound") as caught:
+        Number(0, 10, outside="error").encode([1, value])
+    assert 'outside="clip"' in caught.value.remedy
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), np.nan, np.float32("nan"), np.datetime64("NaT"), Decimal("sNaN")])
+@pytest.mark.parametrize(
+    "column", [Number(0, 1), Integer(0, 1), Category("a"), Boolean(), Datetime("2020-01-01", "2020-01-02"), TimeOfDay()]
+)
+def test_what_is_missing_is_missing_for_every_kind(column: Column, gap: object) -> None:
+    with pytest.raises(TableError, match="row 0: the value is missing"):
+        column.encode([gap])
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), np.datetime64("NaT"), Decimal("NaN"), ""])
+def test_missing_values_lie_apart(gap: object) -> None:
+    for column in (
+        Number(0, 1, missing=True),
+        Integer(0, 1, missing=True),
+        Category("a", missing=True),
+        Boolean(missing=True),
+        Datetime("2020-01-01", "2020-01-02", missing=True),
+        TimeOfDay(missing=True),
+    ):
+        assert column.encode([gap]).tolist() == [0.5]
+        assert back(column, [gap]) == [None]
+
+
+def test_whole_numbers_are_exact_beyond_floating_point() -> None:
+    low = 2**60
+    column = Integer(low, low + 10)
+    assert back(column, [low + 3, str(low + 7), Decimal(low + 1)]) == [low + 3, low + 7, low + 1]
+    assert back(column, [low + 3, 5.0]) == [low + 3, low]
+
+
+@pytest.mark.parametrize(
+    "value", [3, 3.0, "3", " 3 ", "3.0", "3e0", Decimal("3"), np.int8(3), np.float32(3), Fraction(3)]
+)
+def test_whole_numbers_in_any_guise(value: object) -> None:
+    assert back(Integer(0, 10), [value]) == [3]
+    assert back(Number(0, 10), [value]) == [pytest.approx(3.0)]
+
+
+@pytest.mark.parametrize("value", [3.5, "3.5", np.float64(3.5), Decimal("3.5"), Fraction(7, 2)])
+def test_fractions_are_not_rounded(value: object) -> None:
+    with pytest.raises(TableError, match="row 1: a number with a fraction, not a whole number"):
+        Integer(0, 10).encode([3, value])
+    with pytest.raises(TableError, match="row 1: a number with a fraction"):
+        Integer(0, 10).encode(np.array([3, 3.5]))
+
+
+@pytest.mark.parametrize("yes", [True, 1, 1.0, "true", "YES", "t", "1", np.True_, " True "])
+@pytest.mark.parametrize("no", [False, 0, 0.0, "False", "no", "F", "0", np.False_])
+def test_yes_and_no_in_any_guise(yes: object, no: object) -> None:
+    assert back(Boolean(), [yes, no]) == [True, False]
+    assert back(Category(False, True), [yes, no]) == [True, False]
+
+
+def test_arrays_of_numbers_can_be_booleans() -> None:
+    assert back(Boolean(), np.array([0, 1, 1])) == [False, True, True]
+    assert back(Boolean(missing=True), np.array([0.0, np.nan])) == [False, None]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "expected"),
+    [
+        (Category("1", "2"), [1, 2.0, "2"], ["1", "2", "2"]),
+        (Category("1", "2"), np.array([2, 1]), ["2", "1"]),
+        (Category("1", "2", missing=True), np.array([2.0, np.nan]), ["2", None]),
+        (Category("1.5"), [1.5], ["1.5"]),
+        (Category("True", "false"), [True, False], ["True", "false"]),
+        (Category(1, 2), ["1", 2.0, 2], [1, 2, 2]),
+        (Category(-7, 2), np.array([2, -7], dtype=np.int8), [2, -7]),
+        (Category(3, 1, 2), np.array([1, 2, 3], dtype=np.uint64), [1, 2, 3]),
+        (Category(3, 1, 2), np.array([1, 2, 3], dtype=np.uint8), [1, 2, 3]),
+        (Category(True, False), np.array([0, 1]), [False, True]),
+        (Category("", "a", missing=True), ["", "a", None], ["", "a", None]),
+        (Category("a", "b", other="b"), ["zzz", 4, True, "a"], ["b", "b", "b", "a"]),
+        (Category(1, 9, other=9), np.array([1, 2, 3]), [1, 9, 9]),
+        (Category(1, 9, other=9), ["01", True, "1"], [9, 9, 1]),
+    ],
+)
+def test_values_match_exactly_whatever_they_are_written_in(
+    column: Category, values: object, expected: list[object]
+) -> None:
+    found = back(column, values)
+    assert found == expected
+    assert [type(value) for value in found] == [type(value) for value in expected]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (Category("a"), "A"),
+        (Category("a"), "a "),
+        (Category("1"), "01"),
+        (Category(1), "01"),
+        (Category(1), "+1"),
+        (Category(1), True),
+        (Category(1), 1.5),
+        (Category("1"), True),
+        (Category(True), 2),
+        (Category("a"), b"a"),
+        (Category("a"), ["a"]),
+    ],
+)
+def test_other_values_are_refused(column: Category, value: object) -> None:
+    with pytest.raises(TableError, match=r"row 1: .* that is none of the listed values") as caught:
+        column.encode([column.values[0], value])
+    assert "other=" in caught.value.remedy
+
+
+def test_how_many_values_there_are() -> None:
+    assert Integer(-2, 2).size == 5
+    assert Datetime("2020-01-01", "2020-01-02", "7h").size == 4
+    assert TimeOfDay("7h").size == 4
+    assert TimeOfDay("1d").size == 1
+    assert Number(0, 1).size is None
+    assert Datetime(date(2020, 1, 1), datetime(2020, 1, 1)).size == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "kind"),
+    [
+        (Number(0, 1), "four", "text that is not a number"),
+        (Number(0, 1), "1_0", "text that is not a number"),
+        (Number(0, 1), "1,5", "text that is not a number"),
+        (Number(0, 1), True, "a boolean, not a number"),
+        (Number(0, 1), date(2020, 5, 5), "a date, not a number"),
+        (Number(0, 1), 1j, "a complex number, not a number"),
+        (Number(0, 1), b"1", "bytes, not a number"),
+        (Number(0, 1), [1], "a list, not a number"),
+        (Integer(0, 1), "x", "text that is not a number"),
+        (Integer(0, 1), True, "a boolean, not a whole number"),
+        (Integer(0, 1), {"a": 1}, "a record, not a whole number"),
+        (Boolean(), "maybe", "text that is neither yes nor no"),
+        (Boolean(), 2, "a number that is neither yes nor no"),
+        (Boolean(), object(), "an object of type object that is neither"),
+        (Datetime("2020-01-01", "2020-01-02"), "5 May", "text that is not a date and time"),
+        (Datetime("2020-01-01", "2020-01-02"), 1577836800, "a number, not a date and time"),
+        (Datetime("2020-01-01", "2020-01-02"), time(1), "a time of day, not a date and time"),
+        (TimeOfDay(), "25:00", "text that is not a time of day"),
+        (TimeOfDay(), datetime(2020, 5, 5), "a date and time, not a time of day"),
+        (TimeOfDay(), time(1, tzinfo=UTC), "a time of day with a time zone"),
+        (TimeOfDay(), timedelta(days=1), "a time span outside of one day"),
+    ],
+)
+def test_wrong_kinds_are_named(column: Column, value: object, kind: str) -> None:
+    with pytest.raises(TableError, match=f"row 0: ({kind})") as caught:
+        column.encode([value, None])
+    assert caught.value.remedy
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("column", "array"),
+    [
+        (Number(0, 1), np.array([True])),
+        (Number(0, 1), np.array(["2020-01-01"], dtype="M8[D]")),
+        (Integer(0, 1), np.array([True])),
+        (Boolean(), np.array(["2020-01-01"], dtype="M8[D]")),
+        (Boolean(), np.array([7])),
+        (Category("a"), np.array(["2020-01-01"], dtype="M8[D]")),
+        (Datetime("2020-01-01", "2020-01-02"), np.array([7])),
+        (TimeOfDay(), np.array([7.0])),
+        (TimeOfDay(), np.array([90000], dtype="m8[s]")),
+        (Number(0, 1), np.array([1j])),
+        (Number(0, 1), np.array([[0.5]])),
+    ],
+)
+def test_arrays_of_wrong_kinds_are_refused(column: Column, array: np.ndarray[Any, Any]) -> None:
+    with pytest.raises(TableError):
+        column.encode(array)
+
+
+def test_the_type_of_nothing_says_nothing() -> None:
+    """Libraries give empty and all-missing columns whatever type they like."""
+    for column in (
+        Number(0, 1, missing=True),
+        Category("a", missing=True),
+        Datetime("2020-01-01", "2020-01-02", missing=True),
+    ):
+        assert column.encode([]).shape == (0,)
+        assert column.encode(np.array([], dtype=bool)).shape == (0,)
+        assert column.encode(np.array([np.nan, np.nan])).tolist() == [0.5, 0.5]
+
+
+def test_masked_values_are_missing() -> None:
+    masked = np.ma.MaskedArray([1, 2], mask=[False, True])
+    assert back(Integer(0, 3, missing=True), masked) == [1, None]
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: Number(1, 1), "low must be below high"),
+        (lambda: Number(2, 1), "low must be below high"),
+        (lambda: Number(float("nan"), 1), "low must be a finite number"),
+        (lambda: Number(0, float("inf")), "high must be a finite number"),
+        (lambda: Number(-1.7e308, 1.7e308), "too far apart"),
+        (lambda: Number("0", 1), "low must be a finite number"),  # type: ignore[arg-type]
+        (lambda: Number(True, 2), "low must be a finite number"),
+        (lambda: Number(0, 1, outside="drop"), 'outside must be "clip" or "error"'),
+        (lambda: Number(0, 1, missing="yes"), "missing must be true or false"),  # type: ignore[arg-type]
+        (lambda: Number(0, 1, weight=0), "weight must be a positive number"),
+        (lambda: Number(0, 1, weight=float("inf")), "weight must be a positive number"),
+        (lambda: Integer(0.0, 1), "low must be a whole number"),  # type: ignore[arg-type]
+        (lambda: Integer(1, 0), "low must not be above high"),
+        (lambda: Integer(0, 2**53), "more than 2\\^53 values"),
+        (lambda: Integer(2**63, 2**63), "must lie between"),
+        (lambda: Category("a", "a"), "listed twice"),
+        (lambda: Category("a", 1), "of one type"),
+        (lambda: Category(1, True), "of one type"),
+        (lambda: Category(1.5), "must be texts"),  # type: ignore[arg-type]
+        (lambda: Category("a", other="b"), "other must be one of"),
+        (lambda: Category(1, other=True), "other must be one of"),
+        (lambda: Datetime("soon", "2020-01-01"), "start must be a date"),
+        (lambda: Datetime("2020-01-02", "2020-01-01"), "start must not be after end"),
+        (lambda: Datetime("2020-01-01", "2020-01-02T00:00Z"), "mixed time zones"),
+        (lambda: Datetime("2020-01-01", "2020-01-02", "1 week"), "step must be such as"),
+        (lambda: Datetime("2020-01-01", "2020-01-02", "0s"), "step must be such as"),
+        (lambda: Datetime("0001-01-01", "9999-01-01", "1us"), "more than 2\\^53 steps"),
+        (lambda: Datetime("2020-01-01", "2020-01-02", zone="UTC"), "bounds have no time zone"),
+        (lambda: Datetime("2020-01-01T00:00Z", "2020-01-02T00:00Z", zone="Mars"), "zone must be the name"),
+        (lambda: TimeOfDay("2d"), "longer than a day"),
+    ],
+)
+def test_wrong_declarations_are_refused(make: Any, problem: str) -> None:  # noqa: ANN401 - a function of nothing
+    with pytest.raises(SchemaError, match=problem) as caught:
+        make()
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "column", [Number(), Number(low=0), Integer(high=1), Category(), Datetime(), Datetime("2020-01-01")]
+)
+def test_open_columns_cannot_be_used(column: Column) -> None:
+    with pytest.raises(SchemaError, match="must be declared"):
+        column.encode([])
+
+
+@settings(deadline=None)
+@given(columns)
+def test_columns_are_values(column: Column) -> None:
+    """Equal if declared alike, hashable, not to be changed, and shown as they are written."""
+    twin = eval(  # noqa: S307 - what we wrote ourselves
+        repr(column), {kind.__name__: kind for kind in (Number, Integer, Category, Boolean, Datetime, TimeOfDay)}
+    )
+    assert twin == column
+    assert hash(twin) == hash(column)
+    with pytest.raises(AttributeError):
+        column.missing = True  # type: ignore[misc]
+
+
+def test_one_is_not_true() -> None:
+    assert Category(1) != Category(True)
+    assert Category("1") != Category(1)
