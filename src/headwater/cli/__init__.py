@@ -1,0 +1,1 @@
+"""The command line: parse, call the library, draw. Nothing is decided here that the library does not decide."""

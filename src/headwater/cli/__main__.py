@@ -1,0 +1,22 @@
+"""The entry point: `headwater`, or `python -m headwater.cli`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say what it needs."""
+    try:
+        import pyarrow  # noqa: F401
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ImportError as error:
+        sys.exit(f"the command line needs {error.name}: pip install 'headwater[cli]'")
+    from headwater.cli.app import app
+
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""`headwater demo`: the real thing on the bundled flights."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli import report, run
+from headwater.cli.outcome import out, told
+
+_FILES = ("flights.csv.gz", "flights.toml", "README.md")
+
+
+@told
+def command(
+    folder: Annotated[Path, typer.Option("--out", help="Where to put everything.")] = Path("headwater-demo"),
+    epsilon: Annotated[float, typer.Option(help="The privacy budget.")] = 1.0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier demonstration in the same place.")] = False,
+) -> None:
+    """Run on all flights that left New York City in 2013, in order of time, and draw what came out.
+
+    These flights are public, so the page may show them beside the synthetic ones. It takes less than a minute.
+
+    Example: headwater demo --out headwater-demo
+    """
+    if fresh:
+        for old in ("releases", "releases.state", "releases.state.lock"):
+            place = folder / old
+            shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _FILES:
+        (folder / name).write_bytes(resources.files("headwater").joinpath("data", name).read_bytes())
+    data, schema, releases, page = (
+        folder / name for name in ("flights.csv.gz", "flights.toml", "releases", "report.html")
+    )
+    out.print(f"\n$ headwater run {data} --schema {schema} --epsilon {epsilon:g} --out {releases} --every 20000\n")
+    run.command([str(data)], schema, epsilon, out_=releases, every="20000")
+    out.print(f"\n$ headwater report {releases} --out {page} --against {data}\n")
+    report.command(releases, out_=page, against=[str(data)])
+    out.print(f"\nlook at [bold]{page.resolve()}[/] in a browser")

@@ -1,0 +1,31 @@
+"""`headwater release`: publish the release of this moment, or a window, from a state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.outcome import out, told
+from headwater.pipeline import opened
+from headwater.publish.folder import publish
+
+
+@told
+def command(
+    state: Annotated[Path, typer.Argument(help="The state of a run that has stopped.")],
+    out_: Annotated[Path, typer.Option("--out", help="The folder that the release goes to.")] = Path("releases"),
+    last: Annotated[int | None, typer.Option(help="Only about the last so many records.")] = None,
+    since: Annotated[int | None, typer.Option(help="Only about the records after the first so many.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="parquet or csv.")] = "parquet",
+) -> None:
+    """Publish what a run has learned so far, at no further cost in ε: all of it, or a window of time.
+
+    Example: headwater release releases.state --out windows --last 50000
+    """
+    with opened(state) as synth:
+        release = synth.release(last=last, since=since)
+        place = publish(release, out_, format=format_)
+    first, end = release.span
+    out.print(f"{place}: records {first + 1:,} to {end:,}, {release.expected_error()}", soft_wrap=True)

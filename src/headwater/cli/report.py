@@ -1,0 +1,63 @@
+"""`headwater report`: one page to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+
+from headwater.cli.outcome import err, out, told
+from headwater.evaluate.report import write_report
+from headwater.publish.folder import folders, read_card
+from headwater.table.readers import read
+from headwater.table.schema import schema_from_dict
+
+
+@told
+def command(
+    releases: Annotated[Path, typer.Argument(help="The folder of releases.")],
+    out_: Annotated[Path, typer.Option("--out", help="The page.")] = Path("report.html"),
+    against: Annotated[
+        list[str] | None, typer.Option(help="The real data, to show beside it. The page is then NOT PRIVATE.")
+    ] = None,
+    pair: Annotated[
+        list[str] | None, typer.Option(help="Two columns to draw against each other, as NAME,NAME. May be repeated.")
+    ] = None,
+    ignore_extra: Annotated[
+        bool, typer.Option("--ignore-extra", help="Of the real data: leave out columns that the schema does not name.")
+    ] = False,
+) -> None:
+    """Draw how the releases of a run grew: a page that needs no network, and is as private as the releases are.
+
+    With --against it also shows the real data, under a red banner: keep that page to yourself.
+
+    Example: headwater report releases --out report.html
+    """
+    truth = None
+    if against:
+        first = folders(releases)
+        if not first:
+            raise FileNotFoundError(2, "there are no releases here", str(releases))
+        truth = read(against, schema_from_dict(read_card(first[0])["schema"]), ignore_extra=ignore_extra)
+    pairs = [_pair(names) for names in pair] if pair else None
+    with Progress(console=err, transient=True) as bar:
+        tasks = {}
+
+        def tell(what: str, done: int, total: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        page = write_report(releases, out_, against=truth, pairs=pairs, progress=tell)
+    if against:
+        err.print(f"{page} shows the real data: it is NOT PRIVATE", style="bold red")
+    out.print(f"{page}: open it in a browser", soft_wrap=True)
+
+
+def _pair(names: str) -> tuple[str, str]:
+    first, _, second = names.partition(",")
+    if not second:
+        raise ValueError(f"--pair needs two column names with a comma between them, not {names!r}")
+    return first.strip(), second.strip()

@@ -1,0 +1,37 @@
+"""`headwater schema`: draft a schema for a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.outcome import err, out, told
+from headwater.table.draft import draft_schema
+from headwater.table.readers import names_and_types
+
+
+@told
+def command(
+    data: Annotated[str, typer.Argument(help="A file of records.")],
+    out_: Annotated[Path | None, typer.Option("--out", help="Where to write it; default: standard output.")] = None,
+    input_format: Annotated[
+        str | None, typer.Option(help="Of the data, if its name does not say: csv, jsonl, parquet or arrow.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data: a comma unless given.")] = None,
+) -> None:
+    """Draft a schema from the names and types of a file's columns. Bounds are left open, for you to fill in.
+
+    A bound taken from the data would tell the largest or smallest record of all. Take bounds from what you know of the
+    world, or from a public source.
+
+    Example: headwater schema trips.csv --out trips.toml
+    """
+    text = draft_schema(names_and_types(data, format=input_format, delimiter=delimiter))
+    if out_ is None:
+        out.print(text, markup=False, soft_wrap=True, end="")
+        return
+    with out_.open("x", encoding="utf-8") as file:  # never over a schema that somebody has filled in
+        file.write(text)
+    err.print(f"{out_}: fill in the bounds that are left open, then: headwater run {data} --schema {out_} --epsilon 1")

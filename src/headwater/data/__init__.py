@@ -1,0 +1,1 @@
+"""The bundled stream: real flights, in the public domain."""
