@@ -1,0 +1,108 @@
+"""Public bins: how a column is cut for the page, from its schema alone, and what its axis says.
+
+A position runs from 0 to 1 along the drawn axis. Value number ``v`` of a finite column has the stretch from
+``v / values`` to ``(v + 1) / values``; a continuum is drawn as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headwater.evaluate.measures import Column, Floats, Integers
+from headwater.evaluate.report import ticks
+
+FINE, COARSE = 48, 32
+"""Bins of a column by itself, and along each side of a pair."""
+
+MOST_BARS = 24
+"""Categories drawn by themselves; the rest share one bar."""
+
+
+@dataclass(frozen=True)
+class Bins:
+    """How one column is cut: bins ``0`` to ``size − 1``, then one for missing values."""
+
+    column: Column
+    edges: tuple[float, ...]
+    labels: tuple[str, ...] | None
+    groups: Integers | None
+
+    @property
+    def size(self) -> int:
+        """How many bins there are, that of missing values left out."""
+        return len(self.edges) - 1
+
+    def find(self, places: Floats) -> Integers:
+        """The bin of each coordinate."""
+        values, gone = self.column.axis.value(places)
+        if self.groups is not None:
+            found = self.groups[values.astype(np.int64)]
+        elif self.column.axis.values is None:
+            found = np.minimum((values * self.size).astype(np.int64), self.size - 1)
+        else:
+            found = values.astype(np.int64) // _width(self.column.axis.values, self.size)
+        return found if gone is None else np.where(gone, self.size, found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the page needs to draw the axis."""
+        return {
+            "edges": [round(edge, 6) for edge in self.edges],
+            "labels": self.labels,
+            "ticks": None if self.labels else ticks.of(self.column),
+            "names": self.labels or ticks.stretches(self.column, self.edges),
+        }
+
+
+def cut(column: Column, most: int, popular: Integers | None = None) -> Bins:
+    """Cut a column into at most ``most`` bins of one width; categories are bins by themselves.
+
+    If there are more than `MOST_BARS` categories, those with the most rows in ``popular`` keep their bin. These counts
+    come from a release, so they are public.
+    """
+    values = column.axis.values
+    if not column.ordered:
+        return _bars(column, popular)
+    if values is None:
+        return Bins(column, tuple(np.linspace(0, 1, most + 1)), None, None)
+    width = -(-values // most)
+    edges = [min(start / values, 1.0) for start in range(0, values + width, width)]
+    return Bins(column, tuple(edges), None, None)
+
+
+def names(column: Column) -> tuple[str, ...]:
+    """What the values of a column without an order are called, in the schema's order."""
+    if column.kind == "boolean":
+        return ("false", "true")
+    return tuple(str(value) for value in column.declared["values"])
+
+
+def _bars(column: Column, popular: Integers | None) -> Bins:
+    labels = names(column)
+    groups = np.arange(len(labels))
+    if len(labels) > MOST_BARS:
+        counts = np.zeros(len(labels), dtype=np.int64) if popular is None else popular[: len(labels)]
+        kept = np.sort(np.argsort(-counts, kind="stable")[: MOST_BARS - 1])
+        groups = np.full(len(labels), MOST_BARS - 1)
+        groups[kept] = np.arange(MOST_BARS - 1)
+        labels = (*(labels[i] for i in kept), f"{len(labels) - len(kept)} others")
+    return Bins(column, tuple(np.linspace(0, 1, len(labels) + 1)), labels, groups)
+
+
+def _width(values: int, size: int) -> int:
+    """How many values a bin holds when `cut` made ``size`` bins of them."""
+    return -(-values // size)
+
+
+def tally(found: Sequence[Integers], bins: Sequence[Bins]) -> list[Integers]:
+    """How many rows each bin of each column holds; the last number is that of missing values."""
+    return [np.bincount(f, minlength=b.size + 1) for f, b in zip(found, bins, strict=True)]
+
+
+def tally_pair(x: Integers, y: Integers, across: Bins, up: Bins) -> Integers:
+    """How many rows each bin of a pair holds, of shape ``(up.size + 1, across.size + 1)``: missing values come last."""
+    shape = (up.size + 1, across.size + 1)
+    return np.bincount(y * shape[1] + x, minlength=shape[0] * shape[1]).reshape(shape)

@@ -1,0 +1,146 @@
+"use strict";
+
+// What goes wrong is written on the page itself, where a test can find it.
+window.addEventListener("error", (event) => { document.body.dataset.error = event.message; });
+document.addEventListener("securitypolicyviolation", (event) => { document.body.dataset.error = `blocked: ${event.violatedDirective}`; });
+
+// ---- small tools ----------------------------------------------------------------------------------------------------
+
+const byId = (id) => document.getElementById(id);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+/** An element with attributes and children. Text is always set as text, never parsed. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  return fill(element, attributes, children);
+}
+
+function draw(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+const whole = (n) => n.toLocaleString("en-US");
+
+/** A share as a percentage with about three digits. */
+function percent(share) {
+  const p = 100 * share;
+  if (p === 0) return "0%";
+  return p < 0.01 ? "<0.01%" : `${p.toFixed(p < 1 ? 2 : p < 99.95 ? 1 : 0)}%`;
+}
+
+/** The next of 1, 2, 3, 5, 8 times a power of ten: a scale that changes rarely while time goes by. */
+function roundUp(n) {
+  const power = 10 ** Math.floor(Math.log10(n));
+  return [1, 2, 3, 5, 8, 10].find((f) => f * power >= n * 0.9999) * power;
+}
+
+const tickPercent = (share) => `${+(100 * share).toPrecision(3)}%`;
+
+const short = (n) => n === 0 ? "0" : Math.abs(n) >= 1e6 ? `${+(n / 1e6).toPrecision(6)} M` : Math.abs(n) >= 1 ? whole(+n.toPrecision(7)) : `${+n.toPrecision(6)}`;
+
+/** A checksum of what was drawn, so that a test can tell two pictures apart. */
+function checksum(values) {
+  let hash = 2166136261;
+  for (let i = 0; i < values.length; i++) hash = Math.imul(hash ^ (typeof values === "string" ? values.charCodeAt(i) : values[i]), 16777619);
+  return (hash >>> 0).toString(16);
+}
+
+// ---- scales ---------------------------------------------------------------------------------------------------------
+
+/** Where values between two bounds lie from 0 to 1, and round values to write down; by logarithm if they vary a lot. */
+function scaleOf(values, { zero = false, label = short } = {}) {
+  let low = zero ? 0 : Math.min(...values), high = Math.max(...values);
+  const least = Math.min(...values);
+  if (least > 0 && high / least > 20) {
+    const [a, b] = [Math.log10(least), Math.log10(high)];
+    const decades = range(Math.floor(a), Math.ceil(b)).flatMap((e) => (b - a > 2.5 ? [1] : [1, 2, 5]).map((f) => f * 10 ** e));
+    const ticks = decades.filter((v) => v >= least * 0.999 && v <= high * 1.001);
+    const at = (v) => (Math.log10(v) - a) / (b - a);
+    return { at, ticks: ticks.map((v) => [at(v), label(v)]), log: true };
+  }
+  if (high === low) { low -= Math.abs(low) / 2 || 0.5; high += Math.abs(high) / 2 || 0.5; }
+  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999);
+  const at = (v) => (v - low) / (high - low);
+  const ticks = range(Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)).map((i) => i * step);
+  return { at, ticks: ticks.map((v) => [at(v), label(v)]), log: false };
+}
+
+const range = (first, last) => Array.from({ length: Math.max(last - first + 1, 0) }, (_, i) => first + i);
+
+/** Moments between the first and the last of some, named as finely as their distance asks for. Always UTC. */
+function timeScale(times) {
+  const low = times[0], high = times[times.length - 1], span = high - low;
+  const steps = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 2592000, 7776000, 31536000].map((s) => s * 1000);
+  const step = steps.find((s) => span / s <= 7) ?? steps[steps.length - 1];
+  const form = step < 60e3 ? { hour: "2-digit", minute: "2-digit", second: "2-digit" } : span < 86400e3 ? { hour: "2-digit", minute: "2-digit" }
+    : step < 86400e3 ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short", ...(span > 31536000e3 ? { year: "numeric" } : {}) };
+  const name = new Intl.DateTimeFormat("en-GB", { ...form, timeZone: "UTC" });
+  const at = (v) => (v - low) / span;
+  const ticks = range(Math.ceil(low / step), Math.floor(high / step)).map((i) => [at(i * step), name.format(i * step)]);
+  return { at, ticks, log: false };
+}
+
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+function widthOf(text) {
+  ruler.font = "11.5px system-ui, sans-serif";
+  return ruler.measureText(text).width;
+}
+
+/** A text that fits into a width, with an ellipsis if it must be cut. */
+function fit(text, width) {
+  if (widthOf(text) <= width) return text;
+  let letters = Array.from(text);
+  while (letters.length > 1 && widthOf(letters.join("") + "…") > width) letters = letters.slice(0, -1);
+  return letters.join("") + "…";
+}
+
+/** Every n-th label below a line, the smallest n for which they do not touch; those at the ends stay inside the picture. */
+function ticksBelow(svg, ticks, left, width, y, right) {
+  const all = ticks.map(([p, label]) => {
+    const x = left + p * width, half = widthOf(label) / 2;
+    return { x, label, half, centre: Math.min(Math.max(x, half), right - half) };
+  });
+  const apart = (kept) => kept.every((t, i) => i === 0 || t.centre - t.half > kept[i - 1].centre + kept[i - 1].half + 8);
+  let kept = all;
+  for (let every = 2; !apart(kept) && kept.length > 1; every++) kept = all.filter((_, i) => i % every === 0);
+  for (const { x, label, centre } of kept) {
+    svg.append(draw("line", { class: "axis", x1: x, x2: x, y1: y, y2: y + 4 }));
+    svg.append(draw("text", { x: centre, y: y + 17, "text-anchor": "middle" }, label));
+  }
+}
+
+// ---- colours --------------------------------------------------------------------------------------------------------
+
+/** From Oklab, where distances are about as large as they look, to the bytes of a screen. */
+function bytes(L, a, b) {
+  const l = (L + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (L - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (L - 0.0894841775 * a - 1.2914855480 * b) ** 3;
+  const linear = [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s,
+  ];
+  return linear.map((v) => Math.round(255 * (v <= 0.0031308 ? 12.92 * Math.max(v, 0) : 1.055 * Math.min(v, 1) ** (1 / 2.4) - 0.055)));
+}
+
+/** 256 colours of evenly changing lightness, from the card's own shade to the strongest; the hue turns on the way. */
+function colours() {
+  const night = dark.matches;
+  return range(0, 255).map((i) => {
+    const s = i / 255, L = night ? 0.24 + 0.70 * s : 0.985 - 0.72 * s;
+    const hue = (night ? 265 - 165 * s : 105 + 170 * s) * Math.PI / 180;
+    const chroma = 0.125 * Math.sin(Math.PI * Math.min(s * 0.85 + 0.03, 1));
+    return bytes(L, chroma * Math.cos(hue), chroma * Math.sin(hue));
+  });
+}

@@ -1,0 +1,186 @@
+// ---- the page -------------------------------------------------------------------------------------------------------
+
+const data = JSON.parse(byId("data").textContent);
+const { releases, columns, pairs, card } = data;
+const state = { release: releases.length, pair: 1, timer: null };
+const last = releases[releases.length - 1];
+
+function introduce() {
+  const windows = releases.some((r) => r.start > 0);
+  byId("headline").textContent = `${whole(last.rows)} synthetic records, published ${data.total === 1 ? "once" : `${whole(data.total)} times`}`;
+  const grew = releases.length > 1 ? ` They follow a stream that grew from ${whole(releases[0].t)} to ${whole(last.t)} records.` : "";
+  const some = data.total > releases.length ? ` ${releases.length} of the ${whole(data.total)} releases are shown, evenly spread, the first and the last among them.` : "";
+  byId("lead").textContent = `Every release is covered by one fixed privacy budget, ε = ${card.epsilon}.${grew}${some}`;
+  byId("epsilon").textContent = `ε = ${card.epsilon}`;
+  const facts = [["Neighbours", card.neighbours], ["Mechanism", card.mechanism], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
+  if (windows) facts.splice(3, 0, ["Last release is about", `records ${whole(last.start + 1)} to ${whole(last.end)}`]);
+  byId("facts").append(...facts.map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text))));
+  byId("columns-key").append(make("span", {}, make("i"), "release: share of rows"));
+  byId("origin").textContent = `${card.note ? `${card.note} ` : ""}${data.real ? "" : "This page was computed from published releases alone. "}Bins come from the declared bounds of the schema, not from the data.`;
+  if (!data.real) return;
+  document.title = "NOT PRIVATE: Headwater report";
+  byId("warning").hidden = byId("badge").hidden = false;
+  const few = data.real.rows < last.t ? ` The real data end after ${whole(data.real.rows)} records; later releases are compared with those.` : "";
+  byId("columns-key").append(make("span", {}, make("i", { class: "real" }), "real data, not private: the records that the release is about"));
+  byId("columns-key").append(make("span", {}, `Distance: W1 on the axis scaled to 0…1, total variation for categories, of the bins drawn.${few}`));
+}
+
+function build() {
+  state.marginals = columns.map((column) => {
+    const kind = make("span", { class: "soft" }, column.kind);
+    const figure = make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, column.name), kind));
+    const chart = column.labels ? new Bars(column, figure) : new Histogram(column, figure);
+    const below = make("p", { class: "below" }, make("span"), make("span"));
+    figure.append(below);
+    chart.below = below;
+    chart.figure = figure;
+    chart.height = column.labels ? 90 + 22 * column.labels.length : 265;
+    chart.say = (text) => { below.firstChild.textContent = text; };
+    return chart;
+  });
+  arrange();
+  byId("pairs").hidden = pairs.length === 0;
+  byId("choices").append(...pairs.map((pair, i) => {
+    const button = make("button", { type: "button" }, `${columns[pair.x].name} × ${columns[pair.y].name}`);
+    button.addEventListener("click", () => { state.pair = i + 1; refresh(); });
+    return button;
+  }));
+  if (pairs.length) state.densities = [false, ...(data.real ? [true] : [])].map((real) => new Density(byId("densities"), real));
+  byId("slider").max = releases.length;
+  byId("slider").addEventListener("input", (event) => { stop(); state.release = +event.target.value; refresh(); });
+  byId("play").addEventListener("click", () => (state.timer ? stop() : play()));
+  byId("play").disabled = byId("slider").disabled = releases.length === 1;
+}
+
+/** Cards in as many columns as there is room for, each where the least stands so far. */
+function arrange() {
+  const room = byId("marginals"), stacks = range(1, Math.min(Math.max(Math.floor((room.clientWidth + 16) / 320), 1), 3)).map(() => ({ height: 0, cards: [] }));
+  for (const { figure, height } of state.marginals) {
+    const lowest = stacks.reduce((a, b) => (b.height < a.height ? b : a));
+    lowest.height += height;
+    lowest.cards.push(figure);
+  }
+  room.replaceChildren(...stacks.map((stack) => make("div", { class: "stack" }, ...stack.cards)));
+}
+
+function play() {
+  if (state.release === releases.length) { state.release = 1; refresh(); }
+  state.timer = setInterval(() => {
+    state.release += 1;
+    refresh();
+    if (state.release === releases.length) stop();
+  }, 600);
+  playing(true);
+}
+
+function stop() {
+  clearInterval(state.timer);
+  state.timer = null;
+  playing(false);
+}
+
+function playing(on) {
+  const button = byId("play");
+  button.setAttribute("aria-pressed", on);
+  button.querySelector("span").textContent = on ? "Pause" : "Play";
+  button.querySelector("path").setAttribute("d", on ? "M3 1h4v14H3zM9 1h4v14H9z" : "M3 1l11 7-11 7z");
+  byId("which").setAttribute("aria-live", on ? "off" : "polite");
+}
+
+function refresh() {
+  const index = state.release - 1, release = releases[index];
+  const about = release.start > 0 ? `, records ${whole(release.start + 1)} to ${whole(release.end)}` : "";
+  const text = `Release ${state.release} of ${releases.length}: t = ${whole(release.t)}${about}, ${day(release.time)}`;
+  byId("which").textContent = text;
+  byId("slider").value = state.release;
+  byId("slider").setAttribute("aria-valuetext", text);
+  drawLines(index);
+  state.marginals.forEach((chart, i) => {
+    chart.show(index);
+    const column = columns[i], notes = [];
+    if (column.missing) {
+      const real = column.real ? `, real ${percent(sharesOf(column.real[index]).missing)}` : "";
+      notes.push(`missing ${percent(sharesOf(column.counts[index]).missing)}${real}`);
+    }
+    if (column.distance && column.distance[index] !== null) notes.push(`distance ${column.distance[index].toFixed(4)}`);
+    chart.below.lastChild.textContent = notes.join(" · ");
+  });
+  if (pairs.length) drawPair(index);
+  try { history.replaceState(null, "", `#release=${state.release}&pair=${state.pair}`); } catch { /* some browsers refuse on files */ }
+  const set = document.body.dataset;
+  set.release = state.release;
+  set.pair = state.pair;
+  set.marginals = checksum(state.marginals.map((chart) => chart.drawn).join());
+}
+
+const day = (time) => time.slice(0, 16).replace("T", " ");
+
+function drawLines(index) {
+  const times = releases.map((r) => Date.parse(r.time)), many = releases.length > 1;
+  const timed = many && times.every((time, i) => i === 0 || time > times[i - 1]);
+  const xs = timed ? times : releases.map((_, i) => i + 1);
+  const windows = releases.some((r) => r.rows !== r.t);
+  lineChart(byId("growth"), {
+    x: timed ? timeScale(times) : { ...scaleOf(many ? xs : [0, 2]), log: false },
+    y: scaleOf([0, ...releases.map((r) => r.t)], { zero: true }),
+    series: releases.map((r, i) => [xs[i], r.rows]),
+    dashed: windows ? releases.map((r, i) => [xs[i], r.t]) : null,
+    current: [xs[index], releases[index].rows],
+    xLabel: timed ? "published, UTC" : "release",
+    yLabel: windows ? "rows of the release; dashed: records so far" : "records so far, as many as the release has rows",
+    describe: `The stream has ${whole(releases[0].t)} records at the first release shown and ${whole(last.t)} at the last`,
+  });
+  const known = releases.filter((r) => r.typical !== null && r.upper !== null && r.t > 0);
+  byId("error").toggleAttribute("hidden", known.length === 0);
+  byId("error-note").textContent = known.length
+    ? "How far a release is likely to be from the records, in W1 (0 to 1), from public numbers alone: typical, and the band up to what is rarely exceeded."
+    : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`;
+  if (!known.length) return;
+  const now = releases[index];
+  lineChart(byId("error"), {
+    x: scaleOf(known.map((r) => r.t)),
+    y: scaleOf(known.flatMap((r) => [r.typical, r.upper]), { zero: true }),
+    series: known.map((r) => [r.t, r.typical]),
+    band: known.map((r) => [r.t, r.upper]),
+    current: now.typical === null ? undefined : [now.t, now.typical],
+    xLabel: "records, t",
+    yLabel: "W1",
+    describe: `Expected error from ${known[0].typical} at the first release that states one to ${known[known.length - 1].typical} at the last`,
+  });
+}
+
+function drawPair(index) {
+  const pair = pairs[state.pair - 1], names = [columns[pair.x].name, columns[pair.y].name];
+  const frames = [pair.frames[index], ...(pair.real ? [pair.real[index]] : [])];
+  const top = roundUp(Math.max(...frames.map((f) => (f.rows ? f.most / f.rows : 0)), 1e-6));
+  const palette = colours();
+  byId("choices").childNodes.forEach((button, i) => button.setAttribute("aria-pressed", i === state.pair - 1));
+  for (const density of state.densities) density.show(pair, names, index, top, palette);
+  const scale = byId("scale").getContext("2d");
+  palette.forEach((colour, i) => { scale.fillStyle = `rgb(${colour.join()})`; scale.fillRect(i, 0, 1, 1); });
+  byId("least").textContent = "0%";
+  byId("most").textContent = `${tickPercent(top)} of the rows in one cell`;
+  byId("pairs-note").textContent = "The colour follows the root of the share, so that thin places can be seen.";
+  const pixels = state.densities[0].drawn;
+  document.body.dataset.density = checksum(pixels);
+  document.body.dataset.colours = new Set(new Uint32Array(pixels.buffer)).size;
+}
+
+/** The state that an address asks for: #release=3&pair=1. Nonsense is ignored. */
+function follow() {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const within = (value, most) => (/^\d{1,6}$/.test(value ?? "") ? Math.min(Math.max(+value, 1), Math.max(most, 1)) : null);
+  state.release = within(asked.get("release"), releases.length) ?? state.release;
+  state.pair = within(asked.get("pair"), pairs.length) ?? state.pair;
+}
+
+introduce();
+build();
+playing(false);
+follow();
+refresh();
+let size = innerWidth;
+window.addEventListener("resize", () => { if (innerWidth !== size) { size = innerWidth; arrange(); refresh(); } });
+window.addEventListener("hashchange", () => { follow(); refresh(); });
+dark.addEventListener("change", refresh);
+document.body.dataset.ready = "true";

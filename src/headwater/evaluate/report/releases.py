@@ -1,0 +1,159 @@
+"""Releases read back from their folders: cards checked, data turned into points of the cube."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwater.evaluate.measures import Floats, SchemaLike
+from headwater.files import FileRefusedError
+from headwater.publish.folder import folders, read_card
+
+MOST = 60
+"""Releases on one page."""
+
+_ONE_RUN = ("schema", "epsilon", "mechanism", "neighbours")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One release as it lies in its folder."""
+
+    folder: Path
+    card: dict[str, Any]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Which records it is about: after the first number, up to the second."""
+        start, end = self.card["span"]
+        return start, end
+
+    def points(self, schema: SchemaLike) -> Floats:
+        """Its rows in the unit cube. The file must be the one that the card describes."""
+        path = self.folder / self.card["data"]
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise FileRefusedError(f"{path}: the data of this release cannot be read: {error.strerror}") from error
+        if hashlib.sha256(data).hexdigest() != self.card["sha256"]:
+            raise FileRefusedError(
+                f"{path}: the checksum on the card does not match: the file was cut short or altered"
+            )
+        table = _table(path, data)
+        try:
+            points = schema.encode(table)
+        except (ValueError, TypeError) as error:
+            raise FileRefusedError(f"{path}: the data do not fit the schema on the card: {error}") from error
+        if len(points) != self.card["rows"]:
+            raise FileRefusedError(f"{path}: {len(points):,} rows, but the card says {self.card['rows']:,}")
+        return points
+
+
+def find(place: str | os.PathLike[str]) -> list[Published]:
+    """All releases of a folder, by time. They must be of one run. Half-written ones are left out."""
+    place = Path(place)
+    if not place.is_dir():
+        raise FileNotFoundError(f"{place}: there is no such folder of releases")
+    found = [Published(folder, _checked(folder / "card.json", read_card(folder))) for folder in folders(place)]
+    if not found:
+        raise FileRefusedError(f"{place}: there are no releases in this folder: nothing in it is called release-…")
+    found.sort(key=lambda release: (release.card["t"], release.span))
+    for release in found[1:]:
+        for key in _ONE_RUN:
+            if release.card[key] != found[0].card[key]:
+                raise FileRefusedError(
+                    f"{release.folder / 'card.json'}: its {key} differs from that of "
+                    f"{found[0].folder / 'card.json'}: keep the releases of different runs in different folders"
+                )
+    return found
+
+
+def thin(releases: Sequence[Published], most: int = MOST) -> list[Published]:
+    """At most so many releases, evenly spread, the first and the last among them."""
+    if len(releases) <= most:
+        return list(releases)
+    return [releases[i] for i in np.unique(np.linspace(0, len(releases) - 1, most).round().astype(int))]
+
+
+def _checked(path: Path, card: dict[str, Any]) -> dict[str, Any]:
+    """A card whose entries are of the right kind: what the page shows is what they say."""
+    for key, fits in _ENTRIES.items():
+        if key not in card or not fits(card[key]):
+            raise FileRefusedError(f"{path}: the card is damaged: {key!r} is not what it should be")
+    return card
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _span(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_count, value)) and value[0] <= value[1]
+
+
+def _error(value: object) -> bool:
+    return value is None or (isinstance(value, dict) and all(_number(value.get(key)) for key in ("typical", "upper")))
+
+
+_ENTRIES: dict[str, Callable[[Any], bool]] = {
+    "headwater": _text,
+    "time": _text,
+    "t": _count,
+    "span": _span,
+    "rows": _count,
+    "epsilon": _number,
+    "neighbours": _text,
+    "mechanism": _text,
+    "expected_error": _error,
+    "schema": lambda value: isinstance(value, dict),
+    "data": lambda value: _text(value) and Path(value).name == value,  # a card cannot point out of its folder
+    "sha256": _text,
+}
+
+
+def _table(path: Path, data: bytes) -> Any:  # noqa: ANN401  # pyarrow ships no types
+    arrow = _arrow("pyarrow")
+    try:
+        if path.suffix == ".parquet":
+            return _arrow("pyarrow.parquet").read_table(arrow.BufferReader(data))
+        if path.suffix == ".csv":
+            return _csv(data)
+    except arrow.ArrowException as error:
+        raise FileRefusedError(f"{path}: the data cannot be read: the file is damaged") from error
+    raise FileRefusedError(f"{path}: the data are neither Parquet nor CSV")
+
+
+def _csv(data: bytes) -> Any:  # noqa: ANN401
+    """All columns as text, which the schema can read: types that are guessed could differ between releases."""
+    arrow, csv = _arrow("pyarrow"), _arrow("pyarrow.csv")
+    names = csv.open_csv(arrow.BufferReader(data)).schema.names
+    options = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, arrow.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    return csv.read_csv(arrow.BufferReader(data), convert_options=options)
+
+
+def _arrow(module: str) -> Any:  # noqa: ANN401
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{module} is not installed: pip install 'headwater[cli]'") from error

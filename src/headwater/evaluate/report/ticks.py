@@ -1,0 +1,145 @@
+"""Round numbers and dates to write on an axis, as pairs of a position from 0 to 1 and a label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from headwater.evaluate.measures import Column
+from headwater.table.times import microseconds
+
+Ticks = list[tuple[float, str]]
+
+WANTED = 6  # the page leaves some out where there is no room
+
+_DAY = 86_400
+_SECONDS = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, _DAY, 2 * _DAY, 7 * _DAY)
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400, 6_000, 12_000)
+
+
+def of(column: Column) -> Ticks:
+    """The ticks of a column with an order."""
+    declared, values = column.declared, column.axis.values
+    if column.kind == "datetime":
+        return datetimes(*drawn(column))
+    if column.kind == "time-of-day":
+        return [(hour / 24, f"{hour:02d}:00") for hour in range(0, 25, 4)]
+    low, high = Fraction(declared["low"]), Fraction(declared["high"])
+    if values is None:
+        return numbers(low, high)
+    return [(float((v - low + Fraction(1, 2)) / values), label) for v, label in _round(low, high, whole=True)]
+
+
+def stretches(column: Column, edges: Sequence[float]) -> list[str]:
+    """What the bins between these positions are called."""
+    declared, values = column.declared, column.axis.values
+    if column.kind in ("datetime", "time-of-day"):
+        start, end = drawn(column)
+        form = "%H:%M:%S" if column.kind == "time-of-day" else "%Y-%m-%d %H:%M"
+        texts = [(start + edge * (end - start)).strftime(form) for edge in edges]
+    elif values is not None:
+        numbered = [round(edge * values) for edge in edges]
+        pairs = [(declared["low"] + a, declared["low"] + b - 1) for a, b in pairwise(numbered)]
+        return [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in pairs]
+    else:
+        low, high = declared["low"], declared["high"]
+        texts = [f"{low + edge * (high - low):.6g}" for edge in edges]
+    return [f"{a} to {b}" for a, b in pairwise(texts)]
+
+
+def drawn(column: Column) -> tuple[datetime, datetime]:
+    """Where the axis of a column of moments starts, and where its last step ends."""
+    if column.kind == "time-of-day":
+        return datetime(1, 1, 1), datetime(1, 1, 2)
+    start = moment(column.declared["start"])
+    step = timedelta(microseconds=microseconds(column.declared.get("step", "1s")))
+    try:
+        return start, start + (column.axis.values or 1) * step
+    except OverflowError:  # the last step ends after the year 9999
+        return start, datetime.max.replace(tzinfo=start.tzinfo)
+
+
+def numbers(low: Any, high: Any) -> Ticks:  # noqa: ANN401  # any real numbers
+    """Round numbers between two bounds.
+
+    >>> numbers(0, 4)
+    [(0.0, '0'), (0.25, '1'), (0.5, '2'), (0.75, '3'), (1.0, '4')]
+    """
+    low, high = Fraction(low), Fraction(high)
+    if high <= low:
+        return [(0.5, f"{float(low):g}")]
+    return [(float((value - low) / (high - low)), label) for value, label in _round(low, high)]
+
+
+def _round(low: Fraction, high: Fraction, *, whole: bool = False) -> Iterator[tuple[Fraction, str]]:
+    """Multiples of 1, 2 or 5 times a power of ten, at most `WANTED` and one."""
+    rough = max((high - low) / WANTED, Fraction(1) if whole else Fraction(0)) or Fraction(1)
+    power = Fraction(10) ** math.floor(math.log10(rough))
+    step = next(step for factor in (1, 2, 5, 10, 20) if (step := factor * power) >= rough)
+    digits = max(0, -math.floor(math.log10(step)))
+    big = max(abs(low), abs(high)) >= 10_000_000 or digits > 6
+    for i in range(math.ceil(low / step), math.floor(high / step) + 1):
+        value = i * step
+        yield value, f"{float(value):g}" if big else f"{float(value):,.{digits}f}"
+
+
+def moment(text: object) -> datetime:
+    """A bound of a date column as the card has it: ISO 8601, the day alone or with a time.
+
+    >>> moment("2013-01-01")
+    datetime.datetime(2013, 1, 1, 0, 0)
+    """
+    return text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
+
+
+def datetimes(start: datetime, end: datetime) -> Ticks:
+    """Round dates or times between two bounds, in the first one's offset from UTC if it has one.
+
+    >>> [label for _, label in datetimes(datetime(2013, 1, 1), datetime(2014, 1, 1))]
+    ['Jan 2013', 'Mar 2013', 'May 2013', 'Jul 2013', 'Sep 2013', 'Nov 2013', 'Jan 2014']
+    >>> datetimes(datetime(2013, 1, 1, 6), datetime(2013, 1, 2))[2]
+    (0.3333333333333333, '12:00')
+    """
+    span = (end - start).total_seconds()
+    if span <= 0:
+        return [(0.5, start.isoformat(sep=" "))]
+    every = next((s for s in _SECONDS if span / s <= WANTED + 1), None)
+    moments = _months(start, end) if every is None else _evenly(start, end, every)
+    if every is None:
+        form = "%Y" if span > 4 * 366 * _DAY else "%b %Y"
+    elif every >= _DAY:
+        form = "%-d %b"
+    else:
+        form = ("%H:%M" if every >= 60 else "%H:%M:%S") if span <= _DAY else "%-d %b %H:%M"
+    return [((m - start).total_seconds() / span, _format(m, form)) for m in moments]
+
+
+def _evenly(start: datetime, end: datetime, seconds: int) -> Iterator[datetime]:
+    midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
+    step = timedelta(seconds=seconds)
+    moment = midnight + math.ceil((start - midnight) / step) * step
+    while moment <= end:
+        yield moment
+        moment += step
+
+
+def _months(start: datetime, end: datetime) -> Iterator[datetime]:
+    spanned = (end.year - start.year) * 12 + end.month - start.month
+    step = next((m for m in _MONTHS if spanned / m <= WANTED + 1), _MONTHS[-1])
+    first = -(-(start.year * 12 + start.month - 1) // step) * step
+    for number in range(first, end.year * 12 + end.month, step):
+        if number // 12 <= datetime.max.year and start <= (m := _first_of(start, number)) <= end:
+            yield m
+
+
+def _first_of(like: datetime, number: int) -> datetime:
+    return like.replace(year=number // 12, month=number % 12 + 1, day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _format(moment: datetime, form: str) -> str:
+    # The day without a leading zero is spelt differently on different systems, so it is put in by hand.
+    return moment.strftime(form.replace("%-d", str(moment.day)))

@@ -1,0 +1,250 @@
+"""The page in a real browser: skipped where there is none, unless HEADWATER_BROWSER=required."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headwater.evaluate.report import write_report
+from headwater.table.columns import Boolean, Category, Datetime, Integer, Number
+from headwater.table.schema import Schema
+from tests.evaluate.test_report import HOSTILE, write_release
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--virtual-time-budget=15000",
+    "--window-size=1280,2000",
+    "--dump-dom",
+)
+SCHEMA = Schema(
+    when=Datetime("2024-01-01", "2024-12-31"),
+    x=Number(0, 10, missing=True),
+    n=Integer(0, 20),
+    town=Category("here", "there", "elsewhere"),
+    ok=Boolean(),
+)
+
+
+class Body(HTMLParser):
+    """The attributes of the body, the text of the page, and which elements there are."""
+
+    def __init__(self, dom: str) -> None:
+        super().__init__()
+        self.data, self.text, self.tags = dict[str, str](), "", list[str]()
+        self.shown_by_id = dict[str, bool]()
+        self.feed(dom)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        found = {name: value or "" for name, value in attrs}
+        if tag == "body":
+            self.data = {name.removeprefix("data-"): value for name, value in found.items() if name.startswith("data-")}
+        if "id" in found:
+            self.shown_by_id[found["id"]] = "hidden" not in found
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] not in ("script", "style"):
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    """The path of a browser."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None and os.environ.get("HEADWATER_BROWSER") == "required":
+        pytest.fail("HEADWATER_BROWSER=required, but no Chromium was found")
+    if found is None:
+        pytest.skip("no Chromium was found")
+    return found
+
+
+def load(browser: str, page: Path, address: str = "") -> Body:
+    """Open a page from the disk, let it run, and read what has become of it."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        command = [browser, *FLAGS, f"--user-data-dir={home}", page.as_uri() + address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
+    return Body(done.stdout)
+
+
+def drive(browser: str, page: Path, script: str) -> dict[str, Any]:
+    """Run a script that fills ``result`` at the end of the page, whose policy would forbid it and is taken out."""
+    text = page.read_text(encoding="utf-8").replace('http-equiv="Content-Security-Policy"', 'name="policy"')
+    save = "document.body.dataset.result = JSON.stringify(result);"
+    wrapped = f"<script>(async () => {{ const result = {{}}; {script}; {save} }})();</script></body>"
+    changed = page.with_name("driven.html")
+    changed.write_text(text.replace("</body>", wrapped), encoding="utf-8")
+    body = load(browser, changed)
+    assert "error" not in body.data
+    found: dict[str, Any] = json.loads(body.data["result"])
+    return found
+
+
+def releases(out: Path, count: int) -> Any:  # noqa: ANN401
+    """Releases of a stream that drifts to the right."""
+    rng = np.random.default_rng(0)
+    for i in range(1, count + 1):
+        points = np.clip(rng.normal(0.1 + 0.3 * i / count, 0.08, (1_000 * i, 5)), 0, 0.49)
+        points[: 100 * i, 1] = 0.5  # missing
+        points[:, 4] = 0.5 * rng.integers(0, 2, len(points))
+        write_release(out, SCHEMA, SCHEMA.decode(points, "arrow"), 1_000 * i)
+    return SCHEMA.decode(np.clip(rng.normal(0.2, 0.1, (1_000 * count, 5)), 0, 0.49), "arrow")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A private page of six releases, and the same one beside real data."""
+    place = tmp_path_factory.mktemp("pages")
+    real = releases(place / "out", 6)
+    return write_report(place / "out", place / "r.html"), write_report(place / "out", place / "a.html", against=real)
+
+
+def test_the_page_is_drawn_without_errors_under_its_own_policy(browser: str, pages: tuple[Path, Path]) -> None:
+    body = load(browser, pages[0])
+    assert body.data["ready"] == "true"
+    assert "error" not in body.data
+    assert body.data["release"] == "6"
+    assert int(body.data["colours"]) > 10
+    assert "ε = 1" in body.text
+    assert "6,000 synthetic records, published 6 times" in body.text
+    assert "missing 10.0%" in body.text
+    assert "Jan 2024" in body.text
+    assert not body.shown_by_id["warning"]
+
+
+def test_an_address_chooses_release_and_pair_and_the_picture_follows(browser: str, pages: tuple[Path, Path]) -> None:
+    first, last, other = (load(browser, pages[0], f"#release={r}&pair={p}").data for r, p in ((1, 1), (6, 1), (6, 2)))
+    assert (first["release"], last["release"], other["pair"]) == ("1", "6", "2")
+    assert len({first["density"], last["density"], other["density"]}) == 3
+    assert first["marginals"] != last["marginals"] == other["marginals"]
+
+
+def test_an_address_of_nonsense_shows_the_last_release(browser: str, pages: tuple[Path, Path]) -> None:
+    data = load(browser, pages[0], "#release=-1e9&pair=<b>").data
+    assert (data["ready"], data["release"], data["pair"]) == ("true", "6", "1")
+    assert "error" not in data
+
+
+def test_slider_and_buttons_change_the_picture(browser: str, pages: tuple[Path, Path]) -> None:
+    found = drive(
+        browser,
+        pages[0],
+        """
+        const set = document.body.dataset, slider = document.getElementById("slider");
+        result.before = [set.density, set.marginals];
+        slider.value = 2;
+        slider.dispatchEvent(new Event("input"));
+        result.after = [set.density, set.marginals];
+        result.shown = document.getElementById("which").textContent;
+        result.spoken = slider.getAttribute("aria-valuetext");
+        result.address = location.hash;
+        document.querySelectorAll("#choices button")[1].click();
+        result.pair = set.density;
+        """,
+    )
+    assert found["before"][0] != found["after"][0] != found["pair"]
+    assert found["before"][1] != found["after"][1]
+    assert found["shown"] == found["spoken"]
+    assert "Release 2 of 6: t = 2,000" in found["shown"]
+    assert found["address"] == "#release=2&pair=1"
+
+
+def test_pointing_at_a_chart_reads_out_the_bin(browser: str, pages: tuple[Path, Path]) -> None:
+    found = drive(
+        browser,
+        pages[1],
+        """
+        const point = (chart, across, up) => {
+          const box = chart.getBoundingClientRect();
+          const place = { clientX: box.left + across * box.width, clientY: box.top + up * box.height };
+          chart.dispatchEvent(new PointerEvent("pointermove", place));
+          return chart.closest("figure").querySelector(".below").firstChild.textContent;
+        };
+        result.histogram = point(document.querySelector("svg.histogram"), 0.5, 0.5);
+        result.density = point(document.querySelector(".density svg"), 0.5, 0.5);
+        result.outside = point(document.querySelector(".density svg"), 0.001, 0.001);
+        """,
+    )
+    assert re.fullmatch(
+        r"2024-\d\d-\d\d \d\d:\d\d to 2024-\d\d-\d\d \d\d:\d\d: [\d.<]+%, real [\d.<]+%", found["histogram"]
+    )
+    assert re.fullmatch(r"2024.* to 2024.* × [\d.]+ to [\d.]+: [\d.<]+%", found["density"])
+    assert found["outside"] == ""
+
+
+def test_play_runs_from_the_first_release_to_the_last_and_stops(browser: str, pages: tuple[Path, Path]) -> None:
+    found = drive(
+        browser,
+        pages[0],
+        """
+        const set = document.body.dataset, button = document.getElementById("play");
+        result.seen = [];
+        button.click();
+        result.pressed = button.getAttribute("aria-pressed");
+        for (let i = 0; i < 40; i++) {
+          result.seen.push(set.release);
+          await new Promise((done) => setTimeout(done, 150));
+        }
+        result.released = button.getAttribute("aria-pressed");
+        """,
+    )
+    assert list(dict.fromkeys(found["seen"])) == ["1", "2", "3", "4", "5", "6"]
+    assert (found["pressed"], found["released"]) == ("true", "false")
+
+
+def test_real_data_stand_beside_the_release_under_a_warning(browser: str, pages: tuple[Path, Path]) -> None:
+    body = load(browser, pages[1])
+    assert body.shown_by_id["warning"]
+    assert body.shown_by_id["badge"]
+    assert "Real data, not private" in body.text
+    assert body.tags.count("canvas") == 3  # two pictures and the scale
+    assert load(browser, pages[0]).tags.count("canvas") == 2
+
+
+def test_hostile_names_are_shown_and_never_run(browser: str, tmp_path: Path) -> None:
+    schema = Schema({HOSTILE: Category("a", HOSTILE), "<img src=x onerror=alert(1)>": Number(0, 1)})
+    table = {HOSTILE: ["a", HOSTILE], "<img src=x onerror=alert(1)>": [0.1, 0.2]}
+    write_release(tmp_path / "out", schema, table, 2, note=HOSTILE, mechanism=HOSTILE)
+    body = load(browser, write_report(tmp_path / "out", tmp_path / "r.html"))
+    assert body.data["ready"] == "true"
+    assert "error" not in body.data
+    assert body.tags.count("script") == 2
+    assert "img" not in body.tags
+    assert HOSTILE in body.text
+
+
+def test_a_single_release_without_error_or_pairs_is_drawn(browser: str, tmp_path: Path) -> None:
+    write_release(tmp_path / "out", Schema(x=Number(5, 6)), {"x": [5.5]}, 1, expected_error=None, mechanism="paper")
+    body = load(browser, write_report(tmp_path / "out", tmp_path / "r.html"))
+    assert body.data["ready"] == "true"
+    assert "error" not in body.data
+    assert not body.shown_by_id["pairs"]
+    assert "state no expected error" in body.text
+
+
+def test_nothing_sticks_out_on_a_phone(browser: str, pages: tuple[Path, Path], tmp_path: Path) -> None:
+    report = """parent.postMessage(document.documentElement.scrollWidth - document.documentElement.clientWidth, "*");"""
+    text = pages[1].read_text(encoding="utf-8").replace('http-equiv="Content-Security-Policy"', 'name="policy"')
+    inside = tmp_path / "inside.html"
+    inside.write_text(text.replace("</body>", f"<script>{report}</script></body>"), encoding="utf-8")
+    outside = tmp_path / "outside.html"
+    outside.write_text(
+        "<!DOCTYPE html><body><script>addEventListener('message', (e) => { document.body.dataset.over = e.data; });"
+        f"</script><iframe src='{inside.name}' width='360' height='800'></iframe></body>",
+        encoding="utf-8",
+    )
+    assert load(browser, outside).data["over"] == "0"
