@@ -4,13 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: bench-speed demo test setup lint types imports check test-newest bench bench-accuracy lock clean help
+.PHONY: demo test setup lint types imports docs check test-newest bench bench-speed bench-accuracy lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
 
-demo: $(VENV)/.demo  ## run the mechanism on a moving crowd and draw what came out
-	$(BIN)/python examples/moving_crowd.py
+demo: $(VENV)/.demo  ## run on a year of flights, publish again and again, and draw what came out
+	$(BIN)/headwater demo --out out/demo --fresh
 
 test: $(VENV)/.dev   ## every test, on all cores
 	$(BIN)/python -m pytest -n auto
@@ -27,7 +27,10 @@ types: $(VENV)/.dev  ## mypy, strict
 imports: $(VENV)/.dev  ## the wall between data and publication
 	$(BIN)/lint-imports
 
-check: test lint types imports  ## all that CI asks
+docs: $(VENV)/.dev   ## the documentation site, in out/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir out/site
+
+check: test lint types imports docs  ## all that CI asks
 
 test-newest: ## the tests once more, on the newest Python that can be found
 	$(MAKE) test VENV=.venv-newest PYTHON="$$(sh tools/newest-python)"
@@ -41,7 +44,7 @@ bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmark
 	$(BIN)/python benchmarks/theorem.py
 	$(MAKE) bench-speed bench-accuracy
 
-bench-speed: $(VENV)/.dev  ## cascade's speed against bare NumPy
+bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 	$(BIN)/python benchmarks/speed.py
 
 lock: $(VENV)/.dev   ## pin what is installed now as what everybody installs

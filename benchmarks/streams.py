@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import pandas  # type: ignore[import-untyped]
+import pandas
 from numpy.typing import NDArray
 
 Points = NDArray[np.float64]

@@ -38,7 +38,9 @@ high = 100
 def write_input(folder: Path, rows: int = ROWS) -> None:
     rng = np.random.default_rng(5)
     kinds = rng.choice(["a", "b", "c", ""], rows, p=[0.5, 0.2, 0.2, 0.1])
-    lines = [f"{x:.6f},{k},{n}" for x, k, n in zip(rng.beta(2, 5, rows), kinds, rng.integers(0, 101, rows), strict=True)]
+    lines = [
+        f"{x:.6f},{k},{n}" for x, k, n in zip(rng.beta(2, 5, rows), kinds, rng.integers(0, 101, rows), strict=True)
+    ]
     (folder / "in.csv").write_text("x,kind,n\n" + "\n".join(lines) + "\n")
     (folder / "s.toml").write_text(SCHEMA)
 

@@ -14,7 +14,6 @@ of a finite axis is one point, so no cut divides it; a half that holds no possib
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -75,9 +74,9 @@ class Axis:
         """The distance between neighbouring values of a finite axis; of a continuum, the length of all of it."""
         return 2.0**-self.cuts if self.values is not None else 0.5 if self.missing else 1.0
 
-    def place(self, values: NDArray[np.generic], missing: Flags | None = None) -> Points:
+    def place(self, values: Points | Integers, missing: Flags | None = None) -> Points:
         """Coordinates of values: numbers below `values` of a finite axis, numbers of ``[0, 1]`` of a continuum."""
-        places: Points = values * self.unit
+        places = np.multiply(values, self.unit, dtype=np.float64)
         if self.missing:
             if self.values is None:
                 np.minimum(places, np.nextafter(0.5, 0), out=places)
@@ -128,8 +127,8 @@ class Partition:
     order: tuple[int, ...] = field(compare=False)
     """Which axis is cut at each depth."""
 
-    def __init__(self, axes: int | Sequence[Axis]) -> None:
-        if not isinstance(axes, (tuple, list)):
+    def __init__(self, axes: int | tuple[Axis, ...] | list[Axis]) -> None:
+        if not isinstance(axes, tuple | list):
             if isinstance(axes, bool) or not hasattr(axes, "__index__"):
                 raise TypeError(f"the dimension must be a whole number, not {type(axes).__name__}")
             if (dimension := axes.__index__()) < 1:  # NumPy's numbers too
@@ -190,7 +189,8 @@ class Partition:
         if axis.values is None:  # a missing value stays in the lowest part of its half
             return np.where(prefixes >> max(cuts - 1, 0) > 0, 1.0, 0.5)
         (_, lower), (_, upper) = (axis.count(2 * prefixes + half, cuts + 1) for half in (0, 1))
-        return lower / np.maximum(lower + upper, 1)
+        share: Points = lower / np.maximum(lower + upper, 1)
+        return share
 
     def possible(self, cells: Cells, depth: int) -> Flags:
         """Whether cells hold any value at all."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from headwater.measure.noise import warn_of_seed
 from headwater.partition import Cells
-from headwater.publish.folder import publish, read_card, sweep
+from headwater.publish.folder import check_format, publish, read_card, sweep
 from headwater.publish.release import Release
 from headwater.store import Kept, Store, StoreError
 from headwater.synthesizer import Synthesizer
@@ -95,6 +95,7 @@ class Run:
         allow_copy: bool = False,
     ) -> Run:
         """Start a run, or go on with the one that the state holds."""
+        check_format(release_format)
         config = {"schema": schema.to_dict(), "epsilon": float(epsilon), "mechanism": mechanism, "seed": seed}
         fresh = state is None or not state.exists()
         if fresh:
@@ -237,6 +238,8 @@ def run(
     )
     try:
         begun(current)
+        if not follow:  # nobody waits for the next record: take much at a time
+            reading = {"batch_rows": 1 << 18, "block_bytes": 1 << 24} | reading
         with open_source(paths, schema, current.position, follow=follow, **reading) as source:
             yield from current.feed(source)
         yield from current.publish()

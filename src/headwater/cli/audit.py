@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from headwater.audit import run_audit
 from headwater.cli.outcome import Exit, err, out, told
 
 
@@ -27,6 +26,8 @@ def command(
 
     Example: headwater audit --size quick --search 20
     """
+    from headwater.audit import run_audit  # here, so that the other commands start faster
+
     found = run_audit(size, runs=runs, only=only, search=search, checkpoint=checkpoint, show=True)
     if as_json:
         out.print_json(found.to_json())

@@ -72,12 +72,8 @@ class Display:
         done = self._t - self._from
         out.print(f"{done:,} records, {self._releases} releases in {out_folder}, {self.rate():,.0f} records a second")
         if state is None:
-            out.print(
-                "nothing was kept: this run cannot be continued, and reading these records again costs ε again"
-            )
+            out.print("nothing was kept: this run cannot be continued, and reading these records again costs ε again")
         elif stopped:
             out.print(f"stopped. To go on, give the same command again: {state} holds everything, and is secret")
         else:
-            out.print(
-                f"when there is more, give the same command again: {state} holds everything, and is secret"
-            )
+            out.print(f"when there is more, give the same command again: {state} holds everything, and is secret")

@@ -10,7 +10,6 @@ import numpy as np
 import typer
 
 from headwater.cli.outcome import err, out, told
-from headwater.evaluate.measures import NOT_PRIVATE, evaluate
 from headwater.partition import Points
 from headwater.publish.folder import read_card
 from headwater.table.errors import TableError
@@ -33,14 +32,16 @@ def command(
 
     Example: headwater evaluate trips.csv releases/release-000000010000 --schema trips.toml
     """
+    from headwater.evaluate.measures import NOT_PRIVATE, evaluate  # here, so that the other commands start faster
+
     if len(real) < 2:
         raise ValueError("name the real file or files, then the synthetic one")
     if not as_json:
         err.print(NOT_PRIVATE, style="bold red")
     known = Schema.load(schema)
     *truth, synthetic = real
-    sides = [_points(paths, known, ignore_extra) for paths in (truth, [_table(synthetic)])]
-    found = evaluate(*sides, known)
+    before = _points(truth, known, ignore_extra)
+    found = evaluate(before, _points([_table(synthetic)], known, ignore_extra), known)
     if as_json:
         out.print_json(json.dumps(found.to_dict()))
     else:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from enum import IntEnum
-from typing import ParamSpec, TypeVar
+from pathlib import Path
+from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -56,7 +59,7 @@ def told(command: Callable[P, T]) -> Callable[P, T]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         with warnings.catch_warnings():
             warnings.simplefilter("default", SeededRunWarning)
-            warnings.showwarning = _say_warning
+            warnings.showwarning = _say_warning  # type: ignore[assignment]  # where in the code helps nobody here
             try:
                 return command(*args, **kwargs)
             except TableError as error:
@@ -74,13 +77,29 @@ def told(command: Callable[P, T]) -> Callable[P, T]:
                 _end(error, Exit.USAGE)
             except KeyboardInterrupt:
                 _end("stopped", Exit.INTERRUPTED)
+            except (typer.Exit, typer.Abort, typer.BadParameter):
+                raise
+            except Exception as error:
+                if os.environ.get("HEADWATER_DEBUG"):
+                    raise
+                _end(_unexpected(error), Exit.BUG)
 
     return wrapped
 
 
-def _end(why: object, code: Exit) -> None:
+def _end(why: object, code: Exit) -> NoReturn:
     err.print(f"[bold red]error:[/] {_plain(str(why))}", soft_wrap=True)
     raise typer.Exit(int(code))
+
+
+def _unexpected(error: Exception) -> str:
+    """Where it happened, but not what the error says: that may be somebody's record."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}, line {last.lineno}"
+    return (
+        f"{type(error).__name__} in {where}. This is a bug of Headwater: please report it. HEADWATER_DEBUG=1 shows "
+        "everything, perhaps records too; nothing that was published is harmed"
+    )
 
 
 def _plain(text: str) -> str:

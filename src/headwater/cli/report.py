@@ -9,7 +9,6 @@ import typer
 from rich.progress import Progress
 
 from headwater.cli.outcome import err, out, told
-from headwater.evaluate.report import write_report
 from headwater.publish.folder import folders, read_card
 from headwater.table.readers import read
 from headwater.table.schema import schema_from_dict
@@ -35,6 +34,8 @@ def command(
 
     Example: headwater report releases --out report.html
     """
+    from headwater.evaluate.report import write_report  # here, so that the other commands start faster
+
     truth = None
     if against:
         first = folders(releases)

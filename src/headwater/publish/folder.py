@@ -23,7 +23,8 @@ from headwater.publish.release import Release
 
 FORMATS = ("parquet", "csv")
 _CARD = 1  # the version of cards
-_NEEDED = {"headwater", "time", "t", "span", "rows", "epsilon", "mechanism", "expected_error", "schema", "data", "sha256"}
+_NEEDED = {"headwater", "time", "t", "span", "rows", "epsilon", "mechanism", "expected_error"}
+_NEEDED |= {"schema", "data", "sha256"}
 _HIDDEN = ".release-"
 NOTE = (
     "Synthetic data. All releases of this run together are ε-differentially private for replacing one record; "
@@ -41,8 +42,7 @@ def name_of(release: Release) -> str:
 
 def publish(release: Release, out: str | os.PathLike[str], *, format: str = "parquet") -> Path:  # noqa: A002
     """Write a release into its folder in ``out``, and say where. If it is there already, it stays as it is."""
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    check_format(format)
     out = Path(out)
     place = out / name_of(release)
     if place.exists():
@@ -65,6 +65,12 @@ def publish(release: Release, out: str | os.PathLike[str], *, format: str = "par
         raise
     sync_folder(out)
     return place
+
+
+def check_format(format: str) -> None:  # noqa: A002 - as in `publish`
+    """Refuse formats that releases are not written in."""
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
 
 
 def sweep(out: str | os.PathLike[str]) -> None:
@@ -119,7 +125,7 @@ def folders(out: str | os.PathLike[str]) -> list[Path]:
 
 
 def _write_table(release: Release, path: Path) -> None:
-    from pyarrow import csv, parquet  # noqa: PLC0415 - the core works without
+    from pyarrow import csv, parquet  # the core works without
 
     table = release.sample("arrow")
     if path.suffix == ".csv":

@@ -55,7 +55,7 @@ def sample(
         turn = np.arange(start, start + size, dtype=np.uint64).astype(np.uint32)
         for axis in range(d):
             place = turn * step[axis] + shift[axis] if even else rng.integers(0, 1 << 32, size=size, dtype=np.uint32)
-            column = place * np.repeat(unit[here, axis], inside)
+            column = np.multiply(place, np.repeat(unit[here, axis], inside), dtype=np.float64)
             kind = partition.axes[axis]
             if kind.values is not None:  # one of the values that the cell holds, all alike
                 np.floor(column, out=column)

@@ -1,0 +1,127 @@
+"""A million rows of CSV, from the file to releases, against pyarrow reading the file and NumPy counting its cells.
+
+Both sides run in their own process, from the start of Python to the end, with what they import counted in or out alike:
+the baseline imports pyarrow and NumPy, reads the whole file with the same column types and bins all five columns.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROWS = 1_000_000
+REPEATS = 3
+
+SCHEMA = """headwater = 1
+[columns.amount]
+kind = "number"
+low = 0
+high = 1000
+[columns.score]
+kind = "number"
+low = -5
+high = 5
+[columns.age]
+kind = "integer"
+low = 0
+high = 110
+[columns.region]
+kind = "category"
+values = ["north", "south", "east", "west", "centre", "abroad"]
+[columns.at]
+kind = "datetime"
+start = "2024-01-01T00:00:00"
+end = "2024-12-31T23:59:59"
+"""
+
+BASELINE = """
+import sys, numpy as np, pyarrow as pa, pyarrow.csv as csv, pyarrow.compute as pc
+types = {"amount": pa.float64(), "score": pa.float64(), "age": pa.int64(), "region": pa.string(), "at": pa.timestamp("s")}
+table = csv.read_csv(sys.argv[1], convert_options=csv.ConvertOptions(column_types=types))
+regions = pa.array(["north", "south", "east", "west", "centre", "abroad"])
+start = np.datetime64("2024-01-01T00:00:00", "s").astype(np.int64)
+columns = [
+    (table["amount"].to_numpy() / 1000, 16),
+    ((table["score"].to_numpy() + 5) / 10, 16),
+    (table["age"].to_numpy() / 111, 16),
+    (pc.index_in(table["region"], value_set=regions).to_numpy() / 6, 6),
+    ((table["at"].cast(pa.int64()).to_numpy() - start) / (366 * 86400), 16),
+]
+cells = np.zeros(table.num_rows, dtype=np.int64)
+for values, bins in columns:
+    cells = cells * bins + np.clip((values * bins).astype(np.int64), 0, bins - 1)
+counts = np.bincount(cells, minlength=16**4 * 6)
+assert counts.sum() == table.num_rows
+"""
+
+
+def write_csv(path: Path, rows: int) -> None:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    rng = np.random.default_rng(0)
+    start = np.datetime64("2024-01-01T00:00:00", "s")
+    regions = np.array(["north", "south", "east", "west", "centre", "abroad"])
+    table = pa.table(
+        {
+            "amount": np.round(rng.gamma(2, 60, rows), 2),
+            "score": np.round(rng.normal(0, 1.2, rows), 3),
+            "age": rng.binomial(110, 0.4, rows),
+            "region": regions[rng.choice(6, rows, p=[0.3, 0.25, 0.2, 0.15, 0.08, 0.02])],
+            "at": start + np.sort(rng.integers(0, 366 * 86400, rows)).astype("timedelta64[s]"),
+        }
+    )
+    csv.write_csv(table, path)
+
+
+def timed(command: list[str], folder: Path) -> tuple[float, int]:
+    """Seconds, and the most memory that the process ever had, in bytes."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    _, status, usage = __import__("os").wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"{command} failed")
+    return time.perf_counter() - began, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def measure(rows: int = ROWS, releases: int = 1, repeats: int = REPEATS) -> dict[str, float]:
+    """The best of a few times of each side, one after the other, so that a busy machine slows both."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_csv(folder / "in.csv", rows)
+        (folder / "s.toml").write_text(SCHEMA)
+        (folder / "baseline.py").write_text(BASELINE)
+        best = {"baseline": float("inf"), "run": float("inf")}
+        memory = {"baseline": 0, "run": 0}
+        for turn in range(repeats):
+            commands = {
+                "baseline": [sys.executable, "baseline.py", "in.csv"],
+                "run": [sys.executable, "-m", "headwater.cli", "run", "in.csv", "--schema", "s.toml", "--epsilon", "1",
+                        "--out", f"out{turn}", "--every", str(-(-rows // releases))],
+            }  # fmt: skip
+            for side, command in commands.items():
+                seconds, peak = timed(command, folder)
+                best[side], memory[side] = min(best[side], seconds), max(memory[side], peak)
+        size = (folder / "in.csv").stat().st_size
+    return {
+        "rows": rows,
+        "releases": releases,
+        "file_mb": size / 1e6,
+        "baseline_seconds": best["baseline"],
+        "run_seconds": best["run"],
+        "ratio": best["run"] / best["baseline"],
+        "baseline_memory_mb": memory["baseline"] / 1e6,
+        "run_memory_mb": memory["run"] / 1e6,
+    }
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    print(json.dumps(measure(), indent=2))
