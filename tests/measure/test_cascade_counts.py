@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import headwater as hw
 from headwater.measure import cascade as cascade_module
@@ -13,6 +14,7 @@ from headwater.measure.cascade import CascadeMechanism, histogram
 from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
 from headwater.partition import Partition
+from headwater.publish.tree import Tree, children
 from tests.support.trees import crowd, leaves_one_by_one, random_tree
 
 # --- counting leaves -------------------------------------------------------------------------------------
@@ -26,7 +28,7 @@ from tests.support.trees import crowd, leaves_one_by_one, random_tree
 )
 @settings(max_examples=150, deadline=None)
 def test_leaves_are_counted_as_one_by_one(depth: int, n: int, kind: str, seed: int) -> None:
-    """Also at depths beyond the table of `count_leaves`, for no points, and for the first and the last cell."""
+    """Also for trees of several rounds of `count_leaves`, for no points, and for the first and the last cell."""
     rng = np.random.default_rng(seed)
     tree = random_tree(rng, int(rng.integers(0, depth + 1)), 40)
     last = (1 << depth) - 1
@@ -46,6 +48,27 @@ def test_leaves_are_counted_as_one_by_one(depth: int, n: int, kind: str, seed: i
     assert counts.sum() == n
 
 
+@pytest.mark.parametrize("atoms", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("depth", [32, 40])
+def test_many_points_are_counted_as_few(atoms: float, depth: int) -> None:
+    """Many chunks and several rounds: points along a line, and so many in one place that their leaf is far deeper."""
+    rng = np.random.default_rng(4)
+    cells = (rng.beta(0.1, 3.0, 200_000) * 2**depth).astype(np.uint64)
+    cells[rng.random(len(cells)) < atoms] = (1 << depth) // 3
+    splits, nodes = list[NDArray[np.bool_]](), np.zeros(1, dtype=np.uint64)
+    for level in range(depth + 1):  # split whatever holds 10 points
+        held = np.searchsorted(np.sort(cells), np.stack([nodes, nodes + np.uint64(1)]) << np.uint64(depth - level))
+        splits.append((held[1] - held[0] >= 10) & (level < depth))
+        nodes = children(nodes[splits[-1]])
+    tree = Tree(tuple(splits[: 1 + max(i for i in range(depth) if splits[i].any()) + 1]))
+    ordered = np.sort(cells).astype(np.int64)
+    starts, stops = tree.edges(depth)
+    expected = np.searchsorted(ordered, stops) - np.searchsorted(ordered, starts)
+    counts = count_leaves(cells.astype(cascade_module._word(depth)), depth, tree)
+    assert counts.tolist() == expected.tolist()
+    assert counts.sum() == len(cells)
+
+
 def test_cells_are_stored_in_the_shortest_word() -> None:
     words = [cascade_module._word(depth) for depth in (1, 8, 9, 32, 33, 59)]
     assert words == [np.uint8, np.uint8, np.uint32, np.uint32, np.uint64, np.uint64]
@@ -62,7 +85,7 @@ def test_slow_buckets_cover_the_past_and_the_last_one_also_in_fast_steps() -> No
 
 @pytest.mark.parametrize("epsilon", [0.5, 30.0])
 def test_on_a_line_coarse_trees_are_parts_of_the_finest(epsilon: float) -> None:
-    """What `Halves.blended` relies on."""
+    """What `blend` relies on."""
     mechanism = CascadeMechanism(Partition(1), epsilon, Noise(seed=1))
     mechanism.update(crowd(20_000, 1))
     rungs = 0

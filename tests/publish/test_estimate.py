@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from headwater.partition import DEEPEST, Partition
-from headwater.publish.estimate import Density, Pool, estimate, grow, leaves, round_in_order
-from headwater.publish.tree import Summary, Tree, children, find
+from headwater.publish.estimate import Density, Pool, estimate, forecast, grow, leaves, round_in_order
+from headwater.publish.tree import Summary, Tree, children
 from tests.support.trees import random_tree
 
 seeds = st.integers(0, 10**6)
@@ -147,8 +147,8 @@ def test_least_only_cuts(seed: int, least: float) -> None:
     check(cut, pools, 1)
     assert len(cut.depths) <= len(whole.depths)
     for (cells, mass, split), (known, _, possible) in zip(cut.depths, whole.depths, strict=False):
-        place, found = find(known, cells)
-        assert found.all()
+        place = np.searchsorted(known, cells)
+        assert known[place].tolist() == cells.tolist()
         assert split.tolist() == (possible[place] & (mass[newest].sum(axis=0) >= least)).tolist()
 
 
@@ -172,7 +172,7 @@ def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(seed: int, worth
     rng = np.random.default_rng(seed)
     density = estimate([random_pool(rng, "ordinary")], 1, Partition(2))
     points, base = 1000, 4 * worth
-    tree = grow(density, ALL, points, worth, base, deepest, Partition(2))
+    tree = grow(forecast(density, ALL), points, worth, base, deepest, Partition(2))
     known = [dict(zip(cells.tolist(), mass.sum(axis=0).tolist(), strict=True)) for cells, mass, _ in density.depths]
     total = known[0][0]
     mass = {0: float(points)}
@@ -186,14 +186,14 @@ def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(seed: int, worth
                 there = depth + 1 < len(known) and child in known[depth + 1]
                 below[child] = known[depth + 1][child] * (points / total) if there else mass[cell] / 2
         mass = below
-    finer = grow(density, ALL, points, worth / 3, base / 3, deepest, Partition(2))
+    finer = grow(forecast(density, ALL), points, worth / 3, base / 3, deepest, Partition(2))
     for (cells, split), (more, also) in zip(tree.nodes(), finer.nodes(), strict=False):
         assert set(cells[split].tolist()) <= set(more[also].tolist())
 
 
 def test_before_anything_is_known_the_next_tree_is_even() -> None:
     density = estimate([], 1, Partition(2))
-    sizes = [len(split) for split in grow(density, slice(0, None), 64, 10.0, 1e9, 20, Partition(2)).splits]
+    sizes = [len(split) for split in grow(forecast(density, slice(0, None)), 64, 10.0, 1e9, 20, Partition(2)).splits]
     assert sizes == [1, 2, 4, 8]
 
 

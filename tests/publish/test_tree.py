@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwater.partition import Partition
 from headwater.publish.estimate import Pool
-from headwater.publish.tree import Summary, Tree, children, find, halves, together
+from headwater.publish.tree import LEAF, Summary, Tree, children, numbered, together
 from tests.support.trees import random_tree
 
 Cell = tuple[int, int]  # depth, name
@@ -72,9 +72,9 @@ def added(*values: Values) -> Values:
 
 def as_dict(pool: Pool) -> Values:
     return {
-        (depth, int(cell)): half.values[:, i].tolist()
-        for depth, half in enumerate(pool.depths)
-        for i, cell in enumerate(half.cells)
+        (depth, int(cell)): values[:, i].tolist()
+        for depth, ((nodes, split), values) in enumerate(zip(pool.tree.nodes(), pool.values, strict=False))
+        for i, cell in enumerate(nodes[split])
     }
 
 
@@ -105,12 +105,31 @@ def test_children_are_the_two_halves() -> None:
     assert children(np.empty(0, dtype=np.uint64)).tolist() == []
 
 
-@given(st.sets(st.integers(0, 60), min_size=1), st.lists(st.integers(0, 70)))
-def test_find_tells_where_a_cell_is_and_whether(known: set[int], asked: list[int]) -> None:
-    ordered = sorted(known)
-    place, there = find(np.array(ordered, dtype=np.uint64), np.array(asked, dtype=np.uint64))
-    assert there.tolist() == [cell in known for cell in asked]
-    assert [ordered[i] for i, ok in zip(place, there, strict=True) if ok] == [cell for cell in asked if cell in known]
+@given(seeds, st.integers(0, 12))
+def test_below_a_split_cell_are_the_places_of_its_halves(seed: int, deepest: int) -> None:
+    tree = random_tree(np.random.default_rng(seed), deepest)
+    split = [nodes[flags].tolist() for nodes, flags in tree.nodes()]
+    below = tree.below()
+    assert len(below) == len(tree.splits) - 1
+    for depth, places in enumerate(below):
+        known = {cell: place for place, cell in enumerate(split[depth + 1])}
+        expected = [[known.get(2 * cell, -1), known.get(2 * cell + 1, -1)] for cell in split[depth]]
+        assert places.tolist() == [*expected, [-1, -1]]
+
+
+def test_of_pairs_the_split_ones_are_numbered() -> None:
+    assert numbered(np.array([True, False, False, True])).tolist() == [[0, -1], [-1, 1], [-1, -1]]
+
+
+@given(seeds, st.integers(0, 20))
+def test_sizes_and_levels_are_those_of_the_leaves(seed: int, deepest: int) -> None:
+    tree = random_tree(np.random.default_rng(seed), deepest)
+    leaves = leaf_cells(tree)
+    assert tree.size == len(leaves)
+    assert tree.levels().tolist() == [depth for depth, _ in leaves]
+    starts, stops = tree.edges(20)
+    assert starts.tolist() == [cell << (20 - depth) for depth, cell in leaves]
+    assert stops.tolist() == [(cell + 1) << (20 - depth) for depth, cell in leaves]
 
 
 @given(seeds)
@@ -142,7 +161,7 @@ def test_coarse_measurements_are_weighted_by_their_precision(seed: int) -> None:
 @given(seeds, st.integers(2, 6))
 @settings(max_examples=60, deadline=None)
 def test_a_pool_is_the_sum_of_its_summaries(seed: int, n: int) -> None:
-    """Over all cells that any of them knows, in any order; rows stay sorted by cell."""
+    """Over all cells that any of them knows, in any order; the tree is the union of theirs."""
     rng = np.random.default_rng(seed)
     summaries = [random_summary(rng, int(rng.integers(0, 7))) for _ in range(n)]
     forth, back = Pool(), Pool()
@@ -153,18 +172,28 @@ def test_a_pool_is_the_sum_of_its_summaries(seed: int, n: int) -> None:
     assert forth.points == back.points == sum(summary.points for summary in summaries)
     assert agree(as_dict(forth), expected)
     assert agree(as_dict(back), expected)
-    for half in forth.depths:
-        assert (np.diff(half.cells.astype(np.int64)) > 0).all()
+    for pool in (forth, back):
+        assert [values.shape for values in pool.values] == [(5, int(flags.sum())) for flags in pool.tree.splits[:-1]]
+        assert not pool.tree.splits[-1].any()
 
 
-def test_merging_changes_neither_side() -> None:
+def test_what_splits_nothing_adds_only_its_points() -> None:
+    rng = np.random.default_rng(1)
+    pool = Pool.of(random_summary(rng), Partition(2))
+    bare = Pool.of(Summary(0, 7, LEAF, np.array([9]), 2.0), Partition(2))
+    for total in (pool.plus(bare), bare.plus(pool)):
+        assert total.points == pool.points + 7
+        assert as_dict(total) == as_dict(pool)
+
+
+def test_adding_changes_neither_side() -> None:
     rng = np.random.default_rng(3)
     sides = [np.array([True]), np.array([True, False]), np.zeros(2, dtype=bool)]
     trees = [Tree(tuple(sides)), Tree((sides[0], ~sides[1], sides[2]))]
-    for one, other in zip(*(halves(random_summary(rng, tree=tree), Partition(2)) for tree in trees), strict=True):
-        before = [(half.cells.tolist(), half.values.tolist()) for half in (one, other)]
-        one.merged(other)
-        assert [(half.cells.tolist(), half.values.tolist()) for half in (one, other)] == before
+    one, other = (Pool.of(random_summary(rng, tree=tree), Partition(2)) for tree in trees)
+    before = as_dict(one), as_dict(other)
+    one.plus(other)
+    assert (as_dict(one), as_dict(other)) == before
 
 
 @given(seeds, st.lists(st.integers(0, 2), max_size=8))

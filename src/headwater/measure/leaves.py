@@ -27,7 +27,7 @@ def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
     size, deepest = len(cells).bit_length(), len(tree.splits) - 1
     if deepest <= min(size, _ROWS + 2):
         return _count_equal(cells, depth, tree, deepest)
-    rounds = _rounds(tree, depth, min(max(size - 4, 6), _ROWS))
+    rounds = _rounds(tree, depth, min(max(size - 4, 6), _ROWS, depth))
     counts, rows = np.zeros(tree.size, dtype=np.int64), np.empty(0, dtype=np.int64)
     for number, boxes in enumerate(rounds):
         ends = np.zeros(boxes.size + 1, dtype=np.int64)
@@ -44,7 +44,7 @@ def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
                 crowded = np.flatnonzero(boxes.crowded.take(box))
                 further.append((batch[crowded], boxes.rows.take(box[crowded])))
         np.cumsum(ends, out=ends)
-        counts[boxes.leaves] = ends[boxes.last + 1] - ends[boxes.first]
+        counts[boxes.leaves] = ends.take(boxes.end) - ends.take(boxes.first)
         if further:
             cells, rows = (np.concatenate(parts) for parts in zip(*further, strict=True))
     return counts
@@ -62,7 +62,7 @@ def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 
 @dataclass(frozen=True, eq=False)
 class _Boxes:
-    """The boxes of one round. A leaf of number ``leaves[i]`` is all boxes from ``first[i]`` to ``last[i]``.
+    """The boxes of one round. A leaf of number ``leaves[i]`` is all boxes from ``first[i]`` up to ``end[i]``.
 
     But if it is only part of a box, the box is ``crowded``, and is one of the ``rows`` of the next round.
     """
@@ -71,9 +71,9 @@ class _Boxes:
     top: int
     shifts: Integers
     bases: Integers
-    leaves: Integers
+    leaves: Integers | slice
     first: Integers
-    last: Integers
+    end: Integers
     crowded: Flags
     rows: Integers
 
@@ -91,32 +91,37 @@ def _rounds(tree: Tree, depth: int, rows: int) -> list[_Boxes]:
     """All rounds for a tree, of which the first has ``2^rows`` rows."""
     top = depth - rows
     starts, stops = tree.edges(depth)
-    leaves = np.arange(len(starts))
-    bits = depth - tree.levels()
-    row, last = starts >> top, (stops - 1) >> top
-    widths, begins = np.full(1 << (depth - top), top), np.arange(1 << (depth - top)) << top  # of the rows
-    rounds = []
+    bits, leaves = depth - tree.levels(), np.arange(len(starts))
+    row = starts >> top
+    widths, begins = np.full(1 << rows, top), np.arange(1 << rows) << top  # of the rows
+    wide = int(np.searchsorted(-bits, -top))  # so many leaves, the first ones, may be several rows
+    rounds: list[_Boxes] = []
     while True:
-        # How often a row is halved. Of several leaves in a row the last one counts, which is the deepest.
+        # How often a row is halved: as its deepest leaf asks for, which is the last one, but to few more boxes than it
+        # has leaves.
         halvings = np.zeros(len(widths), dtype=np.int64)
-        halvings[row] = np.maximum(widths[row] - bits, 0)
-        while (1 << halvings).sum() > 4 * (len(leaves) + len(widths)):
-            np.minimum(halvings, halvings.max() - 1, out=halvings)
+        halvings[row] = widths[row] - bits
+        halvings = np.clip(halvings, 0, np.frexp(np.bincount(row, minlength=len(widths)))[1] + 2)
         shifts, ends = widths - halvings, np.cumsum(1 << halvings)
         bases = ends - (1 << halvings) - (begins >> shifts)
-        first = bases[row] + (starts >> shifts[row])
-        end = bases[last] + ((stops - 1) >> shifts[last])
-        narrow = np.flatnonzero(bits < shifts[row])
-        crowded, again = np.unique(first[narrow], return_index=True)
+        shift = shifts.take(row)
+        first = bases.take(row) + (starts >> shift)
+        rest = bits - shift
+        end = first + (1 << np.maximum(rest, 0))
+        if not rounds:
+            end[:wide] = ends[(stops[:wide] >> top) - 1]
         size = int(ends[-1])
-        rank = np.zeros(size, dtype=np.int64)
-        rank[crowded] = np.arange(len(crowded))
-        flags = np.zeros(size, dtype=bool)
-        flags[crowded] = True
-        rounds.append(_Boxes(size, top, shifts, bases, leaves, first, end, flags, rank))
+        crowded, rank = np.zeros(size, dtype=bool), np.empty(0, dtype=np.int64)
+        (narrow,) = (rest < 0).nonzero()
+        if len(narrow):
+            boxes, again = np.unique(first[narrow], return_index=True)
+            crowded[boxes] = True
+            rank = np.zeros(size, dtype=np.int64)
+            rank[boxes] = np.arange(len(boxes))
+        rounds.append(_Boxes(size, top, shifts, bases, leaves if rounds else slice(None), first, end, crowded, rank))
         if not len(narrow):
             return rounds
-        widths = shifts[row[narrow[again]]]
+        widths = shift[narrow[again]]
         begins = starts[narrow[again]] >> widths << widths
-        row = last = rank[first[narrow]]
-        leaves, starts, stops, bits = (array[narrow] for array in (leaves, starts, stops, bits))
+        row = rank[first[narrow]]
+        leaves, starts, bits = leaves[narrow], starts[narrow], bits[narrow]

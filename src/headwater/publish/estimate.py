@@ -186,11 +186,12 @@ def _trust(surprise: Floats, noise: Floats, base: Floats, cells: Cells) -> Float
     excess = surprise * surprise / base - doubt
     s, total = 0.25, np.add.reduce
     for _ in range(2):
-        weight = 1 / np.square(doubt + s)
+        weight = np.reciprocal(np.square(doubt + s))
         s = max(0.0, float(total(weight * excess) / total(weight)))
-    weight = 1 / np.square(doubt + s)
+    weight = np.reciprocal(np.square(doubt + s))
     near, group = cells >> np.uint64(NEAR), np.zeros(len(cells), dtype=np.int64)
-    (near[1:] != near[:-1]).cumsum(out=group[1:])
+    np.not_equal(near[1:], near[:-1], out=group[1:])
+    group.cumsum(out=group)
     weights = np.bincount(group, weight)
     prior = PRIOR * weights / np.bincount(group)
     local = np.maximum((np.bincount(group, weight * excess) + prior * s) / (weights + prior), 0)[group]

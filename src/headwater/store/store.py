@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from headwater.store import tables
 from headwater.store.errors import StateCopiedError, StateDamagedError, StoreError, damaged, plain_errors
 from headwater.store.lock import Lock
+from headwater.store.making import make_file, make_folder, real_path
 
 Position = Any  # any JSON value that says how far the input has been read
 
@@ -73,10 +74,10 @@ class Store:
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any]) -> Store:
         """Make the state of a new run, owner-only, and open it. ``config`` (JSON) is kept with it for ever."""
-        path = _real(path)
+        path = real_path(path)
         text = json.dumps(dict(config))
         with plain_errors(path):
-            _make_folder(path.parent)
+            make_folder(path.parent)
         lock = Lock(path)
         try:
             with plain_errors(path):
@@ -84,7 +85,7 @@ class Store:
                     remedy = "go on with it, or choose another path for a new run"
                     raise StoreError(path, "there is a state here already", remedy)
                 lock.note(0)  # whatever the lock file says is of another state that is gone
-                _make_file(path, text)
+                make_file(path, text)
             return cls._open(path, lock, allow_copy=False)
         except BaseException:
             lock.release()
@@ -96,7 +97,7 @@ class Store:
 
         ``allow_copy=True`` says: I know that this is a copy or a backup, and no other run goes on from this state.
         """
-        path = _real(path)
+        path = real_path(path)
         with plain_errors(path):
             if not path.is_file():
                 raise StoreError(path, "there is no state here", "check the path, or start a new run")
@@ -344,35 +345,3 @@ def _abandon_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_abandon_in_child)
-
-
-def _real(path: str | os.PathLike[str]) -> Path:
-    """The path without links, so that two names of one state meet the same lock."""
-    return Path(os.path.realpath(path))
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder of a state, owner-only as the state is."""
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        folder.mkdir(mode=0o700)
-
-
-def _make_file(path: Path, config: str) -> None:
-    """Build the state under another name and move it in place: a kill leaves either no state or a whole one."""
-    new = path.with_name(f".{path.name}.new")
-    for leftover in (new, new.with_name(new.name + "-journal")):
-        leftover.unlink(missing_ok=True)  # of a run that was killed while it made its state; we hold the lock
-    try:
-        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        meta = {"config": config, "config_sha256": hashlib.sha256(config.encode()).hexdigest()}
-        tables.build(new, meta | {"commits": "0", "opened": "0"} | tables.identity(new))
-        os.rename(new, path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
-    handle = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,0 +1,360 @@
+"""What a store keeps, and that it keeps it whole."""
+
+import os
+import random
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.store import StateCopiedError, StateDamagedError, Store, StoreError
+from headwater.store import store as store_module
+
+CONFIG = {"epsilon": 1.0, "schema": {"columns": {"x": {"kind": "number"}}}}
+
+
+def points(n: int, seed: int = 0) -> Any:  # noqa: ANN401
+    return np.random.default_rng(seed).random((n, 3))
+
+
+def test_what_was_appended_comes_back(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", CONFIG) as store:
+        store.append(4, points(4), {"row": 4})
+        store.append(9, points(5, 1), {"row": 9})
+        assert store.t == 9
+    with Store.open(tmp_path / "s") as store:
+        kept = store.load()
+        assert (kept.snapshot, kept.position, kept.t, store.t) == (None, {"row": 9}, 9, 9)
+        assert [part.shape for part in kept.journal] == [(4, 3), (5, 3)]
+        np.testing.assert_array_equal(kept.journal[1], points(5, 1))
+        assert store.config == CONFIG
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(5, dtype=np.uint64),
+        np.zeros((0, 3)),
+        np.array([[1, 2], [3, 4]], dtype=">i4"),
+        np.array([True, False]),
+        np.arange(12.0).reshape(3, 4)[:, ::2],
+        np.array([1.5], dtype=np.float32),
+    ],
+)
+def test_any_array_of_numbers_is_kept_as_it_is(tmp_path: Path, array: Any) -> None:  # noqa: ANN401
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(len(array), array)
+        (back,) = store.load().journal
+    np.testing.assert_array_equal(back, array)
+    assert (back.shape, back.dtype) == (array.shape, array.dtype.newbyteorder("<"))
+
+
+def test_arrays_of_objects_and_time_going_back_are_refused(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        with pytest.raises(TypeError, match="array of numbers"):
+            store.append(1, np.array(["secret"]))
+        store.append(5, points(5))
+        with pytest.raises(ValueError, match="went back from 5 to 4"):
+            store.append(4, points(1))
+        with pytest.raises(ValueError, match="went back"):
+            store.snapshot(4, b"")
+        assert store.load().t == 5
+
+
+def test_a_snapshot_takes_the_place_of_the_journal(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(4, points(4), {"row": 4})
+        assert store.journal_bytes == 4 * 3 * 8
+        store.snapshot(4, b"state", {"row": 4})
+        assert (store.journal_bytes, store.snapshot_bytes) == (0, 5)
+        store.append(6, points(2))
+    with Store.open(tmp_path / "s") as store:
+        kept = store.load()
+        assert (kept.snapshot, kept.position, kept.t) == (b"state", {"row": 4}, 6)
+        assert len(kept.journal) == 1
+        assert (store.journal_bytes, store.snapshot_bytes) == (48, 5)
+
+
+def test_a_snapshot_without_a_position_keeps_the_last_one(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(1, points(1), {"row": 1})
+        store.append(2, points(1))
+        store.snapshot(2, b"a")
+        assert store.load().position == {"row": 1}
+        store.snapshot(2, b"b")
+        assert store.load().position == {"row": 1}
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 25])
+def test_a_snapshot_of_many_parts_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(store_module, "_PART", 10)
+    data = bytes(range(size))
+    with Store.create(tmp_path / "s", {}) as store:
+        store.snapshot(0, b"x" * 99)
+        store.snapshot(0, data)
+        assert store.load().snapshot == data
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["append", "snapshot", "reopen"]), st.integers(0, 5)), max_size=12))
+def test_any_sequence_of_calls_keeps_what_a_plain_list_keeps(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[str, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("states") / "s"
+    store = Store.create(path, {})
+    snapshot, journal, position, t = None, [], None, 0
+    for call, n in calls:
+        if call == "append":
+            journal.append(points(n, t))
+            t, position = t + n, {"t": t + n}
+            store.append(t, journal[-1], position)
+        elif call == "snapshot":
+            snapshot, journal = bytes([n]) * n, []
+            store.snapshot(t, snapshot)
+        else:
+            store.close()
+            store = Store.open(path)
+        kept = store.load()
+        assert (kept.snapshot, kept.position, kept.t, len(kept.journal)) == (snapshot, position, t, len(journal))
+        assert all(np.array_equal(a, b) for a, b in zip(kept.journal, journal, strict=True))
+        assert store.journal_bytes == sum(part.nbytes for part in journal)
+    store.close()
+
+
+def test_a_published_release_never_changes(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.published(20, "bb")
+        store.published(10, "aa")
+        store.published(10, "aa")  # saying it twice is fine
+        with pytest.raises(StoreError, match="t = 10 was published before with other content"):
+            store.published(10, "cc")
+    with Store.open(tmp_path / "s") as store:
+        assert list(store.releases().items()) == [(10, "aa"), (20, "bb")]
+
+
+def test_changing_what_config_returns_changes_nothing(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", CONFIG) as store:
+        store.config["schema"]["columns"].clear()
+        assert store.config == CONFIG
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+def test_nobody_else_can_read_the_state_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = Store.create(tmp_path / "new" / "inner" / "s", {})
+        with store._transaction():  # in the middle of a commit all side files are there
+            store._connection.execute("INSERT INTO release VALUES (1, 'aa')")
+            store._connection.execute("PRAGMA cache_spill = 1")
+            found = modes(store.path.parent)
+        store.close()
+    finally:
+        os.umask(before)
+    assert any(name.endswith("-journal") for name in found)
+    assert set(found.values()) == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "new", tmp_path / "new" / "inner")} == {0o700}
+
+
+def test_a_folder_that_was_there_keeps_its_permissions(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    Store.create(tmp_path / "s", {}).close()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_a_state_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    Store.create(tmp_path / "s", {}).close()
+    (tmp_path / "s").chmod(0o640)
+    with pytest.raises(StoreError, match=r"other users may read.*chmod 600"):
+        Store.open(tmp_path / "s")
+
+
+def test_at_rest_the_state_is_one_file_that_says_what_it_is(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(4, points(4))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s", "s.lock"]
+    with sqlite3.connect(tmp_path / "s") as connection:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (readme,) = connection.execute("SELECT value FROM meta WHERE key = 'readme'").fetchone()
+    connection.close()
+    assert application == int.from_bytes(b"HWAT", "big")
+    assert "as secret as the data" in readme
+
+
+def test_a_new_state_never_overwrites_an_old_one(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {"run": 1}) as store:
+        store.append(4, points(4))
+    with pytest.raises(StoreError, match="there is a state here already"):
+        Store.create(tmp_path / "s", {"run": 2})
+    with Store.open(tmp_path / "s") as store:
+        assert (store.config, store.t) == ({"run": 1}, 4)
+
+
+def test_a_state_can_be_made_where_another_one_was_deleted(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        for t in range(1, 9):
+            store.append(t, points(1))
+    (tmp_path / "s").unlink()
+    Store.create(tmp_path / "s", {"run": 2}).close()
+    with Store.open(tmp_path / "s") as store:
+        assert (store.config, store.t) == ({"run": 2}, 0)
+
+
+def test_openings_are_counted(tmp_path: Path) -> None:
+    Store.create(tmp_path / "s", {}).close()
+    for time in (2, 3):
+        with Store.open(tmp_path / "s") as store:
+            assert store.opened == time
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "s", {})
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.append(1, points(1))
+
+
+# ---- copies
+
+
+def test_a_copy_is_refused_unless_allowed(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(4, points(4))
+    copy = tmp_path / "copy"
+    copy.write_bytes((tmp_path / "s").read_bytes())
+    copy.chmod(0o600)
+    with pytest.raises(StateCopiedError, match=r"copy of a state.*allow_copy.*same noise on different data"):
+        Store.open(copy)
+    with Store.open(copy, allow_copy=True) as store:
+        assert store.t == 4
+    Store.open(copy).close()  # said once, it is the state from now on
+    Store.open(tmp_path / "s").close()  # the first one never stopped to be one
+
+
+def test_a_state_that_was_moved_goes_on(tmp_path: Path) -> None:
+    Store.create(tmp_path / "s", {}).close()
+    (tmp_path / "s").rename(tmp_path / "other")
+    Store.open(tmp_path / "other").close()
+
+
+def test_an_older_version_put_back_in_place_is_refused_unless_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with Store.create(path, {}) as store:
+        store.append(4, points(4))
+    old = path.read_bytes()
+    with Store.open(path) as store:
+        store.append(8, points(4))
+    path.write_bytes(old)  # the same inode
+    with pytest.raises(StateCopiedError, match="older version of this state"):
+        Store.open(path)
+    with Store.open(path, allow_copy=True) as store:
+        assert store.t == 4
+        store.append(5, points(1))
+    Store.open(path).close()
+
+
+# ---- damage
+
+
+def test_files_that_are_no_states_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no state here"):
+        Store.open(tmp_path / "none")
+    (tmp_path / "text").write_text("something else, and long enough to be looked at" * 9)
+    connection = sqlite3.connect(tmp_path / "foreign")
+    connection.execute("CREATE TABLE t (x)")
+    connection.commit()
+    connection.close()
+    (tmp_path / "empty").touch()
+    for name in ("text", "foreign", "empty"):
+        (tmp_path / name).chmod(0o600)
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(StoreError, match=r"not the state of a Headwater run|damaged"):
+            Store.open(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == before
+
+
+def change(path: Path, statement: str, *values: object) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute(statement, values)
+    connection.commit()
+    connection.close()
+
+
+def test_a_newer_state_is_refused(tmp_path: Path) -> None:
+    Store.create(tmp_path / "s", {}).close()
+    change(tmp_path / "s", "PRAGMA user_version = 7")
+    with pytest.raises(StoreError, match=r"newer Headwater \(format 7, this one knows 1\)"):
+        Store.open(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE journal SET data = zeroblob(length(data)) WHERE seq = 1",
+        "UPDATE journal SET head = replace(head, '8', '9') WHERE seq = 2",
+        "DELETE FROM journal WHERE seq = 1",
+        "UPDATE journal SET sha256 = x'00'",
+        "UPDATE snapshot SET data = x'00' WHERE part = 1",
+        "UPDATE snapshot SET data = x'00' WHERE part = 0",
+        "DELETE FROM snapshot WHERE part = 1",
+        "DELETE FROM snapshot",
+        "UPDATE meta SET value = '{\"epsilon\": 9}' WHERE key = 'config'",
+        "DELETE FROM meta",
+        "DROP TABLE journal",
+    ],
+)
+def test_altered_content_is_noticed(tmp_path: Path, statement: str) -> None:
+    with Store.create(tmp_path / "s", {"epsilon": 1}) as store:
+        store.snapshot(2, b"state", {"row": 2})
+        store.append(4, points(2))
+        store.append(8, points(4))
+    change(tmp_path / "s", statement)
+    with pytest.raises(StoreError) as caught:
+        open_and_load(tmp_path / "s")
+    assert caught.value.remedy
+
+
+def open_and_load(path: Path) -> Any:  # noqa: ANN401
+    with Store.open(path) as store:
+        return store.load()
+
+
+def test_random_damage_never_goes_unnoticed_and_never_shows_a_database_error(tmp_path: Path) -> None:
+    """Bytes of the file set at random: the state is what it was, or refused with a plain error."""
+    with Store.create(tmp_path / "s", {"epsilon": 1}) as store:
+        store.snapshot(2, b"state" * 20000, {"row": 2})
+        store.append(60002, points(60000))
+        good = store.load()
+    data, chance, refused = (tmp_path / "s").read_bytes(), random.Random(1), 0  # noqa: S311 - a test
+    for _ in range(60):
+        broken = bytearray(data)
+        for _ in range(20):
+            broken[chance.randrange(len(broken))] = chance.randrange(256)
+        if chance.random() < 0.2:
+            del broken[chance.randrange(len(broken)) :]
+        (tmp_path / "s").write_bytes(broken)
+        (tmp_path / "s.lock").unlink(missing_ok=True)
+        try:
+            kept = open_and_load(tmp_path / "s")
+        except StoreError:
+            refused += 1
+            continue
+        assert (kept.snapshot, kept.position, kept.t) == good[0:1] + good[2:]
+        assert np.array_equal(kept.journal[0], good.journal[0])
+    assert refused > 30
+
+
+def test_a_damaged_snapshot_is_called_damaged(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.snapshot(0, b"state")
+    change(tmp_path / "s", "UPDATE snapshot SET data = x'00' WHERE part = 1")
+    with pytest.raises(StateDamagedError, match=r"checksum.*put back a backup"):
+        open_and_load(tmp_path / "s")

@@ -1,0 +1,169 @@
+"""One owner: no second process, no second thread, no forked child."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headwater.store import StateInUseError, Store, StoreError
+
+FORKS = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forking beside threads is the point
+
+HOLD = """if True:
+    import sys, time
+    from headwater.store import Store
+    store = Store.open(sys.argv[1])
+    print("open", flush=True)
+    time.sleep(60)
+"""
+
+
+@contextmanager
+def held_by_another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own code
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(1, np.zeros(1))
+    return tmp_path / "s"
+
+
+def test_a_second_process_is_refused_at_once_and_a_kill_frees_the_state(path: Path) -> None:
+    with held_by_another_process(path) as process:
+        begin = time.monotonic()
+        with pytest.raises(StateInUseError, match=r"another process or thread.*let it end first"):
+            Store.open(path)
+        assert time.monotonic() - begin < 1
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with Store.open(path) as store:
+            assert store.t == 1
+
+
+def test_the_guard_holds_when_the_lock_file_is_removed(path: Path) -> None:
+    with held_by_another_process(path):
+        path.with_name("s.lock").unlink()
+        with pytest.raises(StateInUseError):
+            Store.open(path)
+
+
+def test_the_guard_holds_under_other_names_of_the_file(path: Path) -> None:
+    path.with_name("link").symlink_to(path)
+    os.link(path, path.with_name("twin"))
+    with held_by_another_process(path):
+        for name in ("link", "twin"):
+            with pytest.raises(StateInUseError):
+                Store.open(path.with_name(name))
+
+
+def test_a_second_opening_in_the_same_process_is_refused(path: Path) -> None:
+    found = []
+
+    def second() -> None:
+        try:
+            Store.open(path)
+        except StateInUseError as error:
+            found.append(error)
+
+    with Store.open(path):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+        assert len(found) == 1
+        with pytest.raises(StateInUseError):
+            Store.create(path, {})
+    Store.open(path).close()
+
+
+def test_a_refused_opening_leaves_the_owner_unharmed(path: Path) -> None:
+    with Store.open(path) as store:
+        for t in range(2, 6):
+            with pytest.raises(StateInUseError):
+                Store.open(path)
+            store.append(t, np.zeros(1))
+    with Store.open(path) as store:
+        assert store.load().t == 5
+
+
+def test_threads_take_turns(path: Path) -> None:
+    with Store.open(path) as store:
+        threads = [threading.Thread(target=store.published, args=(t, "aa")) for t in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert list(store.releases()) == list(range(20))
+
+
+@FORKS
+def test_a_forked_child_can_neither_use_nor_harm_the_state(path: Path) -> None:
+    """The child tries everything and ends in the ordinary way; its parent goes on, and keeps all it wrote."""
+    with Store.open(path) as store:
+        store.append(2, np.zeros(1))
+        child = os.fork()
+        if child == 0:  # pragma: no cover - in the child
+            refused = 0
+            for call in (store.load, store.releases, lambda: store.append(3, np.ones(1))):
+                try:
+                    call()
+                except StoreError as error:
+                    refused += "forked" in str(error)
+            store.close()
+            del store
+            os._exit(0 if refused == 3 else 1)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        store.append(3, np.zeros(1))
+        with pytest.raises(StateInUseError):
+            Store.open(path)
+    with Store.open(path) as store:
+        assert store.load().t == 3
+
+
+def test_a_child_that_outlives_its_parent_does_not_keep_the_state(tmp_path: Path) -> None:
+    """The parent is killed while a forked child of it lives on: the state is free."""
+    code = """if True:
+        import os, sys, time
+        from headwater.store import Store
+        store = Store.create(sys.argv[1], {})
+        if os.fork() == 0:
+            print(os.getpid(), flush=True)
+        time.sleep(60)
+        os._exit(0)
+    """
+    command = [sys.executable, "-c", code, str(tmp_path / "s")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own code
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.kill()
+        process.wait()
+        try:
+            Store.open(tmp_path / "s").close()
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+@FORKS
+def test_a_worker_that_ends_in_the_ordinary_way_leaves_the_parent_unharmed(path: Path) -> None:
+    with Store.open(path) as store:
+        worker = multiprocessing.get_context("fork").Process(target=sum, args=([],))
+        worker.start()
+        worker.join()
+        store.append(2, np.zeros(1))
+        assert store.load().t == 2

@@ -1,0 +1,231 @@
+"""Following a file that grows, a folder that fills, and a pipe."""
+
+import io
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.table.columns import Integer
+from headwater.table.errors import TableError
+from headwater.table.readers import InputChangedError, Source, open_source
+from headwater.table.readers.source import Position
+from headwater.table.schema import Schema
+
+SCHEMA = Schema(n=Integer(0, 10**6))
+POLL = 0.01
+
+Pipe = Callable[[], io.FileIO]
+
+
+def follow(path: Path, position: Position | None = None) -> Source:
+    return open_source(path, SCHEMA, position, follow=True, poll_seconds=POLL)
+
+
+def until(source: Iterator[Any], done: Callable[[list[int]], bool], seconds: float = 10.0) -> list[int]:
+    """Numbers from a source until ``done`` says so."""
+    numbers: list[int] = []
+    end = time.monotonic() + seconds
+    while not done(numbers):
+        assert time.monotonic() < end, f"only {len(numbers)} records arrived"
+        batch = next(source)
+        if batch is not None:
+            numbers += batch.table["n"].to_pylist()
+    return numbers
+
+
+def test_a_growing_file_is_read_as_it_grows(tmp_path: Path) -> None:
+    """A writer that never writes whole lines at once: every record arrives once, whole and in order."""
+    path = tmp_path / "a.csv"
+    path.write_text("")
+
+    def write() -> None:
+        text = "n\n" + "".join(f"{n}\n" for n in range(2000))
+        with open(path, "a", buffering=1) as file:
+            for start in range(0, len(text), 37):
+                file.write(text[start : start + 37])
+                file.flush()
+                time.sleep(0.0005)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with follow(path) as source:
+        assert until(source, lambda numbers: len(numbers) >= 2000) == list(range(2000))
+    writer.join()
+
+
+def test_a_half_line_waits_for_its_end_and_idle_polls_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n\n1\n2")
+    with follow(path) as source:
+        assert until(source, lambda numbers: len(numbers) == 1) == [1]
+        assert next(source) is None
+        with open(path, "a") as file:
+            file.write("3\n")
+        assert until(source, lambda numbers: len(numbers) == 1) == [23]
+
+
+def test_a_followed_file_goes_on_from_a_position(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"n": 1}\n{"n": 2}\n')
+    with follow(path) as source:
+        batch = next(source)
+    assert batch is not None
+    with open(path, "a") as file:
+        file.write('{"n": 3}\n')
+    with follow(path, batch.position_after(1)) as source:
+        assert until(source, lambda numbers: len(numbers) == 2) == [2, 3]
+
+
+def test_a_folder_that_fills_is_read_in_the_order_of_names(tmp_path: Path) -> None:
+    with follow(tmp_path) as source:
+        assert next(source) is None  # nothing there yet
+        (tmp_path / "1.csv").write_text("n\n1\n")
+        assert until(source, lambda numbers: len(numbers) == 1) == [1]
+        with open(tmp_path / "1.csv", "a") as file:
+            file.write("2\n3")
+        assert until(source, lambda numbers: len(numbers) == 1) == [2]
+        (tmp_path / "2.csv").write_text("n\n4\n")
+        assert until(source, lambda numbers: len(numbers) == 2) == [3, 4]  # the next file says that 1.csv is complete
+
+
+def test_a_name_before_those_that_were_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "2.csv").write_text("n\n1\n")
+    with follow(tmp_path) as source:
+        until(source, lambda numbers: len(numbers) == 1)
+        (tmp_path / "1.csv").write_text("n\n0\n")
+        with pytest.raises(TableError, match="files after it were read already") as caught:
+            until(source, lambda _: False)
+    assert caught.value.file == str(tmp_path / "1.csv")
+
+
+def test_records_added_to_a_file_that_is_done_are_an_error(tmp_path: Path) -> None:
+    for name in ("1.csv", "2.csv"):
+        (tmp_path / name).write_text("n\n1\n")
+    with follow(tmp_path) as source:
+        until(source, lambda numbers: len(numbers) == 2)
+        with open(tmp_path / "1.csv", "a") as file:
+            file.write("2\n")
+        with pytest.raises(InputChangedError, match=r"1\.csv"):
+            until(source, lambda _: False)
+
+
+@pytest.mark.parametrize("how", ["truncate", "remove", "replace"])
+def test_a_followed_file_that_is_rotated_away_is_an_error(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n\n1\n2\n")
+    with follow(path) as source:
+        until(source, lambda numbers: len(numbers) == 2)
+        match how:
+            case "truncate":
+                os.truncate(path, 0)
+            case "remove":
+                path.unlink()
+            case "replace":
+                (tmp_path / "b").write_text("n\n1\n2\n")
+                os.replace(tmp_path / "b", path)
+        with pytest.raises(TableError, match=r"a\.csv"):
+            until(source, lambda _: False)
+
+
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipe]:
+    """Standard input as a pipe: what is written to the result comes in."""
+    ends = []
+
+    def make() -> io.FileIO:
+        out, into = os.pipe()
+        reading, writing = io.FileIO(out, "rb"), io.FileIO(into, "wb")
+        ends.extend([reading, writing])
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=reading))
+        return writing
+
+    yield make
+    for end in ends:
+        end.close()
+
+
+def test_a_pipe_is_read_to_its_end(pipe: Pipe) -> None:
+    writing = pipe()
+    writing.write(b"n\n1\n2\n3")
+    writing.close()
+    with open_source("-", SCHEMA, poll_seconds=POLL) as source:
+        assert [n for batch in source if batch for n in batch.table["n"].to_pylist()] == [1, 2, 3]
+
+
+def test_a_pipe_that_pauses_hands_on_what_it_has_but_no_half_line(pipe: Pipe) -> None:
+    writing = pipe()
+    writing.write(b"n\n1\n2")
+    with open_source("-", SCHEMA, poll_seconds=POLL) as source:
+        assert until(source, lambda numbers: len(numbers) == 1) == [1]
+        assert next(source) is None
+        writing.write(b"5\n")
+        assert until(source, lambda numbers: len(numbers) == 1) == [25]
+        writing.close()
+        assert list(source) == []
+
+
+def test_json_lines_come_through_a_pipe_by_format(pipe: Pipe) -> None:
+    writing = pipe()
+    writing.write(b'{"n": 1}\n')
+    writing.close()
+    with open_source("-", SCHEMA, format="jsonl", poll_seconds=POLL) as source:
+        assert [batch.table["n"].to_pylist() for batch in source if batch] == [[1]]
+
+
+def first_position(pipe: Pipe, data: bytes, rows: int) -> Position:
+    writing = pipe()
+    writing.write(data)
+    writing.close()
+    with open_source("-", SCHEMA, poll_seconds=POLL) as source:
+        batch = next(source)
+    assert batch is not None
+    return batch.position_after(rows)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_pipe_that_starts_again_is_skipped_and_checked(pipe: Pipe, rows: int) -> None:
+    position = first_position(pipe, b"n\n1\n2\n", rows)
+    writing = pipe()
+    writing.write(b"n\n1\n2\n3\n")
+    writing.close()
+    with open_source("-", SCHEMA, position, poll_seconds=POLL) as source:
+        assert until(source, lambda numbers: 3 in numbers) == [2, 3][rows - 1 :]
+
+
+@pytest.mark.parametrize("data", [b"n\n7\n2\n3\n", b"n\n1\n"])
+def test_a_pipe_with_other_records_is_refused_and_the_choice_explained(pipe: Pipe, data: bytes) -> None:
+    position = first_position(pipe, b"n\n1\n2\n", 2)
+    writing = pipe()
+    writing.write(data)
+    writing.close()
+    with pytest.raises(InputChangedError, match=r"standard input.*stdin_continues"):
+        list(open_source("-", SCHEMA, position, poll_seconds=POLL))
+
+
+@pytest.mark.parametrize("header", [b"", b"n\n"])
+def test_a_pipe_may_go_on_with_new_records(pipe: Pipe, header: bytes) -> None:
+    position = first_position(pipe, b"n\n1\n2\n", 2)
+    writing = pipe()
+    writing.write(header + b"3\n4\n")
+    writing.close()
+    with open_source("-", SCHEMA, position, stdin_continues=True, poll_seconds=POLL) as source:
+        batch = next(source)
+    assert batch is not None
+    assert batch.table["n"].to_pylist() == [3, 4]
+    assert batch.position["records"] == 4
+    pipe().close()
+    with pytest.raises(InputChangedError, match="stdin_continues"):
+        list(open_source("-", SCHEMA, batch.position, poll_seconds=POLL))
+
+
+def test_input_that_is_no_real_file_is_read_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"n\n1\n2\n")))
+    with open_source("-", SCHEMA) as source:
+        assert [batch.table["n"].to_pylist() for batch in source if batch] == [[1, 2]]
