@@ -59,7 +59,7 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) (once, about a minute) ..."
-	@$(PIP) -e '.[demo]' && touch $@
+	@$(PIP) -e '.[cli]' && touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) with the developer's tools (once, about a minute) ..."
