@@ -53,8 +53,10 @@ def write(
 
 def pack(banner: str, header: Mapping[str, object], arrays: Arrays) -> bytes:
     """What `write` would write."""
-    body = b"".join(_pieces(banner, header, arrays))
-    return body + hashlib.sha256(body).digest()
+    pieces, digest = list(_pieces(banner, header, arrays)), hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return b"".join([*pieces, digest.digest()])  # at once: a large state is copied once
 
 
 def _pieces(banner: str, header: Mapping[str, object], arrays: Arrays) -> Iterator[bytes | memoryview]:

@@ -15,7 +15,7 @@ of a finite axis is one point, so no cut divides it; a half that holds no possib
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +147,7 @@ class Partition:
         """The depth at which nothing is left to cut, or `DEEPEST`."""
         return len(self.order)
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether every axis is a continuum without gaps, so that every cell has two equal halves."""
         return all(axis.plain for axis in self.axes)

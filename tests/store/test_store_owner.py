@@ -1,6 +1,5 @@
 """One owner: no second process, no second thread, no forked child."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -32,9 +31,11 @@ def held_by_another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own code
         assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
-        yield process
-        process.kill()
+        try:
+            assert process.stdout.readline() == "open\n"
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -159,11 +160,21 @@ def test_a_child_that_outlives_its_parent_does_not_keep_the_state(tmp_path: Path
             os.kill(child, signal.SIGKILL)
 
 
-@FORKS
-def test_a_worker_that_ends_in_the_ordinary_way_leaves_the_parent_unharmed(path: Path) -> None:
-    with Store.open(path) as store:
-        worker = multiprocessing.get_context("fork").Process(target=sum, args=([],))
-        worker.start()
-        worker.join()
-        store.append(2, np.zeros(1))
-        assert store.load().t == 2
+def test_a_child_that_ends_in_the_ordinary_way_leaves_the_files_of_its_parent_alone(tmp_path: Path) -> None:
+    """If the child closed the database, SQLite would delete the journal that the parent's next commit relies on."""
+    code = """if True:
+        import os, sys
+        import numpy as np
+        from headwater.store import Store
+        with Store.create(sys.argv[1], {}) as store:
+            store.append(1, np.zeros(1))
+            before = sorted(os.listdir(os.path.dirname(sys.argv[1])))
+            if os.fork() == 0:
+                sys.exit(0)
+            os.wait()
+            assert sorted(os.listdir(os.path.dirname(sys.argv[1]))) == before
+            assert "s-journal" in before
+            store.append(2, np.zeros(1))
+            assert store.load().t == 2
+    """
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "s")], check=True)  # noqa: S603 - our own code

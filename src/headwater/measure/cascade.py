@@ -202,7 +202,7 @@ class CascadeMechanism:
             if not self.partition.plain:
                 counts[~possible(tree, self.partition)] = 0
             parts.append(Summary(start, start + spec.size, tree, counts, variance))
-        return replace(parts[0], coarse=tuple(parts[1:]))
+        return replace(parts[0], coarse=tuple(parts[1:])) if len(parts) > 1 else parts[0]
 
     def pooled(self, since: int = 0) -> Pooled:
         """What is published about the points after the first ``since`` ones, or a few more: whole buckets only."""

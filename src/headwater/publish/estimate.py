@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,10 +52,12 @@ class Pool:
             one, two = _put(self.tree.splits[depth], ours), _put(other.tree.splits[depth], theirs)
             splits.append(one | two)
             one, two = one[splits[-1]], two[splits[-1]]
-            values.append(np.zeros((5, len(one))))
-            for row, left, right in zip(values[-1], self.values[depth], other.values[depth], strict=True):
-                row[one] = left
-                row[two] += right
+            values.append(_put(self.values[depth], one))
+            if two.all():
+                values[-1] += other.values[depth]
+            else:
+                for row, more in zip(values[-1], other.values[depth], strict=True):
+                    row[two] += more
             ours, theirs = one.repeat(2), two.repeat(2)
         # Where one of them ends, only the other splits anything.
         splits.append(_put(deeper.tree.splits[common], ours if deeper is self else theirs))
@@ -62,10 +65,13 @@ class Pool:
         return Pool(self.points + other.points, tree, [*values, *deeper.values[common:]])
 
 
-def _put(flags: Flags, where: Flags) -> Flags:
-    """The flags put where they belong, among others that are down."""
-    found = np.zeros(len(where), dtype=bool)
-    found[where] = flags
+def _put(rows: NDArray[Any], where: Flags) -> NDArray[Any]:
+    """A copy with every row put where it belongs, among zeros."""
+    if where.all():
+        return rows.copy()
+    found = np.zeros((*rows.shape[:-1], len(where)), dtype=rows.dtype)
+    for row, known in zip(np.atleast_2d(found), np.atleast_2d(rows), strict=True):
+        row[where] = known
     return found
 
 
@@ -127,7 +133,7 @@ def estimate(
         if not len(at):
             break
         cells, mass = cells[at], mass.take(at, axis=1)
-        share, shares, error = partition.shares(cells, depth), np.empty_like(mass), np.zeros(len(at))
+        share, error, both = partition.shares(cells, depth), np.zeros(len(at)), np.empty((*mass.shape, 2))
         # Where a half is empty, there is nothing to estimate.
         open_ = None if partition.axes[partition.order[depth]].plain else (share > 0) & (share < 1)
         for index, (pool, place) in enumerate(zip(pools, places, strict=True)):
@@ -141,18 +147,15 @@ def estimate(
                     here = some if len(some) < len(at) else ALL
                     values = pool.values[depth].take(place[here], axis=1)
                     found, wrong = _share(values, pool.points, cells[here], mass[index, here], share[here])
-                    share = share.copy()
                     share[here] = found
                     if index >= before and not least:
                         error[here] += wrong()
                 ends = depth + 1 == len(pool.values)
                 places[index] = None if ends else pool.tree.below()[depth].take(place, axis=0).reshape(-1)
-            shares[index] = share
-        shares[-1] = share
+            np.multiply(mass[index], share, out=both[index, :, 0])
+        np.multiply(mass[-1], share, out=both[-1, :, 0])
         if not least:
             spread += partition.diameter(depth) * float(np.sqrt(error).sum())
-        both = np.empty((*mass.shape, 2))
-        np.multiply(mass, shares, out=both[:, :, 0])
         np.subtract(mass, both[:, :, 0], out=both[:, :, 1])
         mass, cells = both.reshape(len(mass), -1), children(cells)
     return Density(depths, spread)

@@ -58,8 +58,9 @@ class CsvParser:
     def parse(self, data: Bytes, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
         """A block of records as a table; ``line`` is where it begins in the file."""
         check_bytes(data, line)
-        quoted = b'"' in data
-        columns = self._read(data, {place: field.types[0] for place, field in self._fields.items()}, quoted)
+        # pyarrow cuts text at newlines to share it among threads, also inside of quotes: so quoted text is one step.
+        step = len(data) + 1 if b'"' in data else _STEP
+        columns = self._read(data, {place: field.types[0] for place, field in self._fields.items()}, step)
         if columns is None:
             columns = self._read_slowly(data, line)
         return arrow().table({field.name: self._finish(columns[place], field) for place, field in self._fields.items()})
@@ -67,16 +68,15 @@ class CsvParser:
     def _finish(self, column: Any, field: Field) -> Any:  # noqa: ANN401
         return column.cast("string").fill_null("") if field.empty_is_text and column.null_count else column
 
-    def _read(
-        self, data: Bytes | memoryview, types: Mapping[int, Any], quoted: bool, step: int = _STEP
-    ) -> dict[int, Any] | None:
+    def _read(self, data: Bytes | memoryview, types: Mapping[int, Any], step: int) -> dict[int, Any] | None:
         """Some columns by their place, or None. pyarrow's own message is dropped: it shows values."""
         pa, pacsv = arrow(), arrow("csv")
+        cut_short = bytes(data[-1:]) != b"\n"  # then pyarrow must look for the beginning of the last record
         try:
             table = pacsv.read_csv(
                 pa.BufferReader(data),
                 pacsv.ReadOptions(column_names=[str(place) for place in range(self._width)], block_size=step),
-                pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=quoted),
+                pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=cut_short),
                 pacsv.ConvertOptions(
                     column_types={str(place): kind for place, kind in types.items()},
                     include_columns=[str(place) for place in types],
@@ -96,19 +96,19 @@ class CsvParser:
             return {place: arrow().array([], field.types[0]) for place, field in self._fields.items()}
         step = len(data) + 1  # a record may be longer than the usual step
         as_text = dict.fromkeys(self._fields, text)
-        if self._read(data, as_text, True, step) is None:
-            row = _first_failure(data, records, lambda part: self._read(part, as_text, True, step) is None)
+        if self._read(data, as_text, step) is None:
+            row = _first_failure(data, records, lambda part: self._read(part, as_text, step) is None)
             raise self._broken(data[records.starts[row] : records.ends[row]]).at(line=int(records.lines[row]))
         return {place: self._column(data, place, field, records) for place, field in self._fields.items()}
 
     def _column(self, data: Bytes, place: int, field: Field, records: Records) -> Any:  # noqa: ANN401
         step = len(data) + 1
         for kind in field.types:
-            column = self._read(data, {place: kind}, True, step)
+            column = self._read(data, {place: kind}, step)
             if column is not None:
                 return column[place]
         widest = field.types[-1]
-        row = _first_failure(data, records, lambda part: self._read(part, {place: widest}, True, step) is None)
+        row = _first_failure(data, records, lambda part: self._read(part, {place: widest}, step) is None)
         problem = f"a value that is not {field.called}"
         remedy = f"write {field.called}, or leave the field empty where the schema says missing = true"
         raise TableError(problem, remedy, line=int(records.lines[row]), row=row, column=field.name)

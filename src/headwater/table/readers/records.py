@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from headwater.table.errors import TableError
 
 _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
+_PIECE = 1 << 17  # so much text at a time that comparisons stay in the cache
 
 Places = NDArray[np.int64]
 Bytes = bytes | bytearray
@@ -22,14 +23,16 @@ Bytes = bytes | bytearray
 
 def newlines_in(data: Bytes) -> int:
     """How many newlines there are."""
-    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE))  # four times as fast as count()
+    text = np.frombuffer(data, dtype=np.uint8)
+    return sum(int(np.count_nonzero(text[i : i + _PIECE] == _NEWLINE)) for i in range(0, len(text), _PIECE))
 
 
 def quotes_in(data: Bytes) -> Places:
     """Where the quotes are."""
     if b'"' not in data:  # far faster than an array of comparisons
         return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _QUOTE)
+    text = np.frombuffer(data, dtype=np.uint8)
+    return np.concatenate([np.flatnonzero(text[i : i + _PIECE] == _QUOTE) + i for i in range(0, len(text), _PIECE)])
 
 
 def check_quotes(data: Bytes, quotes: Places, delimiter: str, line: int) -> None:
