@@ -28,7 +28,8 @@ imports: $(VENV)/.dev  ## the wall between data and publication
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.dev   ## the documentation site, in out/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir out/site
+	$(BIN)/python tools/write-cli-docs --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir out/site  # not --quiet: it hides what --strict counts
 
 check: test lint types imports docs  ## all that CI asks
 

@@ -7,6 +7,7 @@ the baseline imports pyarrow and NumPy, reads the whole file with the same colum
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -43,7 +44,7 @@ end = "2024-12-31T23:59:59"
 
 BASELINE = """
 import sys, numpy as np, pyarrow as pa, pyarrow.csv as csv, pyarrow.compute as pc
-types = {"amount": pa.float64(), "score": pa.float64(), "age": pa.int64(), "region": pa.string(), "at": pa.timestamp("s")}
+types = {"amount": "float64", "score": "float64", "age": "int64", "region": "string", "at": pa.timestamp("s")}
 table = csv.read_csv(sys.argv[1], convert_options=csv.ConvertOptions(column_types=types))
 regions = pa.array(["north", "south", "east", "west", "centre", "abroad"])
 start = np.datetime64("2024-01-01T00:00:00", "s").astype(np.int64)
@@ -85,7 +86,7 @@ def timed(command: list[str], folder: Path) -> tuple[float, int]:
     """Seconds, and the most memory that the process ever had, in bytes."""
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-    _, status, usage = __import__("os").wait4(process.pid, 0)
+    _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise RuntimeError(f"{command} failed")
     return time.perf_counter() - began, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)

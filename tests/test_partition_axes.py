@@ -135,5 +135,5 @@ def test_weights_give_more_cuts() -> None:
 
 @pytest.mark.parametrize("bad", [{"values": 0}, {"values": (1 << 53) + 1}, {"weight": 0.0}, {"weight": float("nan")}])
 def test_axes_that_make_no_sense_are_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="values|weight"):
+    with pytest.raises(ValueError, match=r"values|weight"):
         Axis(**bad)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from headwater.cli import report, run
-from headwater.cli.outcome import out, told
+from headwater.cli.outcome import say, told
 
 _FILES = ("flights.csv.gz", "flights.toml", "README.md")
 
@@ -37,8 +37,8 @@ def command(
     data, schema, releases, page = (
         folder / name for name in ("flights.csv.gz", "flights.toml", "releases", "report.html")
     )
-    out.print(f"\n$ headwater run {data} --schema {schema} --epsilon {epsilon:g} --out {releases} --every 20000\n")
+    say(f"\n$ headwater run {data} --schema {schema} --epsilon {epsilon:g} --out {releases} --every 20000\n")
     run.command([str(data)], schema, epsilon, out_=releases, every="20000")
-    out.print(f"\n$ headwater report {releases} --out {page} --against {data}\n")
+    say(f"\n$ headwater report {releases} --out {page} --against {data}\n")
     report.command(releases, out_=page, against=[str(data)])
-    out.print(f"\nlook at [bold]{page.resolve()}[/] in a browser")
+    say(f"\nlook at {page.resolve()} in a browser", style="bold")

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 
-from headwater.cli.outcome import interactive, out
+from headwater.cli.outcome import interactive, out, say
 from headwater.pipeline import Progress, Run
 from headwater.publish.release import Release
 
@@ -40,7 +40,7 @@ class Display:
         """The run is ready: say whether it goes on from somewhere."""
         self._run, self._from, self._t = run, run.synth.t, run.synth.t
         if run.synth.t:
-            out.print(f"going on from record {run.synth.t:,}")
+            say(f"going on from record {run.synth.t:,}")
 
     def show(self, progress: Progress) -> None:
         """Something happened."""
@@ -49,7 +49,7 @@ class Display:
             self._releases, self._last, self._where = self._releases + 1, progress.release, progress.published
             if not self._live:
                 error = progress.release.expected_error()
-                out.print(f"{progress.published}  t = {progress.t:,}  {error}", soft_wrap=True)
+                say(f"{progress.published}  t = {progress.t:,}  {error}")
 
     def rate(self) -> float:
         """Records a second since the start."""
@@ -69,11 +69,12 @@ class Display:
 
     def close(self, out_folder: Path, state: Path | None, *, stopped: bool) -> None:
         """The last words: what there is, and how to go on."""
-        done = self._t - self._from
-        out.print(f"{done:,} records, {self._releases} releases in {out_folder}, {self.rate():,.0f} records a second")
+        done, made = self._t - self._from, self._releases
+        speed = f", {self.rate():,.0f} records a second" if done else ""
+        say(f"{done:,} new records, {made} new release{'' if made == 1 else 's'} in {out_folder}{speed}")
         if state is None:
-            out.print("nothing was kept: this run cannot be continued, and reading these records again costs ε again")
+            say("nothing was kept: this run cannot be continued, and reading these records again costs ε again")
         elif stopped:
-            out.print(f"stopped. To go on, give the same command again: {state} holds everything, and is secret")
+            say(f"stopped. To go on, give the same command again: {state} holds everything, and is secret")
         else:
-            out.print(f"when there is more, give the same command again: {state} holds everything, and is secret")
+            say(f"when there is more, give the same command again: {state} holds everything, and is secret")

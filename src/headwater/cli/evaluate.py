@@ -9,9 +9,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from headwater.cli.outcome import err, out, told
+from headwater.cli.outcome import out, told
 from headwater.partition import Points
-from headwater.publish.folder import read_card
+from headwater.publish.folder import folders, read_card
 from headwater.table.errors import TableError
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
@@ -32,12 +32,10 @@ def command(
 
     Example: headwater evaluate trips.csv releases/release-000000010000 --schema trips.toml
     """
-    from headwater.evaluate.measures import NOT_PRIVATE, evaluate  # here, so that the other commands start faster
+    from headwater.evaluate.measures import evaluate  # here, so that the other commands start faster
 
     if len(real) < 2:
         raise ValueError("name the real file or files, then the synthetic one")
-    if not as_json:
-        err.print(NOT_PRIVATE, style="bold red")
     known = Schema.load(schema)
     *truth, synthetic = real
     before = _points(truth, known, ignore_extra)
@@ -50,6 +48,8 @@ def command(
 
 def _table(path: str) -> str:
     folder = Path(path)
+    if folders(folder):
+        raise ValueError(f"{path} holds several releases: name one of them, such as {folders(folder)[-1]}")
     return str(folder / read_card(folder)["data"]) if (folder / "card.json").exists() else path
 
 

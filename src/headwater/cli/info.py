@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from headwater.cli.outcome import out, told
+from headwater.cli.outcome import out, say, told
 from headwater.pipeline import opened
+from headwater.publish.bounds import ExpectedError
 from headwater.publish.folder import folders, read_card
+from headwater.store import is_store
 from headwater.table.schema import Schema, schema_from_dict
 
 
@@ -27,6 +29,8 @@ def command(
         _releases([path] if (path / "card.json").exists() else folders(path), path)
     elif path.suffix in (".toml", ".json"):
         out.print(str(Schema.load(path)), soft_wrap=True, markup=False)
+    elif path.exists() and not is_store(path):
+        raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
     else:
         with opened(path) as synth:
             rows = {"records": f"{synth.t:,}", "ε": f"{synth.epsilon:g}", "mechanism": synth.mechanism}
@@ -42,16 +46,21 @@ def _releases(places: list[Path], folder: Path) -> None:
     if len(places) == 1:
         card = read_card(places[0])
         card["schema"] = str(schema_from_dict(card["schema"]))
+        card["span"] = "records {} to {}".format(card["span"][0] + 1, card["span"][1])
+        card["expected_error"] = _error(card["expected_error"])
         _print({name: _plain(value) for name, value in card.items()}, str(places[0]))
         return
     table = Table("release", "records", "ε", "mechanism", "expected error", title=f"{folder}: {len(places)} releases")
     for place in places:
         card = read_card(place)
-        error = card["expected_error"]
-        about = f"{error['typical']:.2g} (below {error['upper']:.2g})" if error else "unknown"
+        about = _error(card["expected_error"])
         table.add_row(place.name, f"{card['rows']:,}", f"{card['epsilon']:g}", card["mechanism"], about)
     out.print(table)
     out.print("ε is that of all these releases together: it does not add up.")
+
+
+def _error(error: dict[str, float] | None) -> str:
+    return str(ExpectedError(error["typical"], error["upper"])) if error else "unknown"
 
 
 def _plain(value: Any) -> str:  # noqa: ANN401 - whatever JSON holds
@@ -59,7 +68,7 @@ def _plain(value: Any) -> str:  # noqa: ANN401 - whatever JSON holds
 
 
 def _print(rows: dict[str, str], title: str) -> None:
-    table = Table(title=title, show_header=False, title_justify="left")
+    width = max(map(len, rows))
+    say(title, style="bold")
     for name, value in rows.items():
-        table.add_row(name, value)
-    out.print(table, markup=False)
+        say(f"  {name:<{width}}  {value}")

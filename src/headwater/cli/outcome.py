@@ -111,6 +111,11 @@ def _say_warning(message: Warning | str, *_: object) -> None:
     err.print(f"[yellow]warning:[/] {_plain(str(message))}", soft_wrap=True)
 
 
+def say(text: str, style: str | None = None) -> None:
+    """One line for people, never broken: lines are copied, and read by programs."""
+    out.print(_plain(text), style=style, soft_wrap=True)
+
+
 def interactive() -> bool:
     """Whether somebody is looking."""
     return sys.stdout.isatty()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.outcome import out, told
+from headwater.cli.outcome import say, told
 from headwater.pipeline import opened
 from headwater.publish.folder import publish
 
@@ -28,4 +28,4 @@ def command(
         release = synth.release(last=last, since=since)
         place = publish(release, out_, format=format_)
     first, end = release.span
-    out.print(f"{place}: records {first + 1:,} to {end:,}, {release.expected_error()}", soft_wrap=True)
+    say(f"{place}: records {first + 1:,} to {end:,}, {release.expected_error()}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from headwater.cli.outcome import err, out, told
+from headwater.cli.outcome import err, say, told
 from headwater.publish.folder import folders, read_card
 from headwater.table.readers import read
 from headwater.table.schema import schema_from_dict
@@ -53,8 +53,8 @@ def command(
 
         page = write_report(releases, out_, against=truth, pairs=pairs, progress=tell)
     if against:
-        err.print(f"{page} shows the real data: it is NOT PRIVATE", style="bold red")
-    out.print(f"{page}: open it in a browser", soft_wrap=True)
+        err.print(f"{page} shows the real data: it is NOT PRIVATE", style="bold red", soft_wrap=True, markup=False)
+    say(f"{page}: open it in a browser")
 
 
 def _pair(names: str) -> tuple[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headwater.cli.outcome import err, out, told
+from headwater.cli.outcome import out, say, told
 from headwater.table.draft import draft_schema
 from headwater.table.readers import names_and_types
 
@@ -32,6 +33,10 @@ def command(
     if out_ is None:
         out.print(text, markup=False, soft_wrap=True, end="")
         return
-    with out_.open("x", encoding="utf-8") as file:  # never over a schema that somebody has filled in
-        file.write(text)
-    err.print(f"{out_}: fill in the bounds that are left open, then: headwater run {data} --schema {out_} --epsilon 1")
+    try:
+        with out_.open("x", encoding="utf-8") as file:  # never over a schema that somebody has filled in
+            file.write(text)
+    except FileExistsError:
+        remedy = "there is a file here already; give --out another name, or remove it first"
+        raise FileExistsError(errno.EEXIST, remedy, str(out_)) from None
+    say(f"{out_}: fill in the bounds that are left open, then: headwater run {data} --schema {out_} --epsilon 1")

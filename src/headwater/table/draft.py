@@ -9,7 +9,8 @@ from headwater.table.errors import SchemaError, quoted
 from headwater.table.schema_files import FORMAT, toml_key
 
 HEAD = f"""\
-# A draft of a schema, made from the names and types of the columns. No value was looked at.
+# A draft of a schema, made from the names and types of the columns. Text files have no types: there they were
+# guessed from the first lines, so check every kind. No value is in here.
 #
 # Fill in what is left open. Take bounds from what you know: what can be measured, what a form allows, what a
 # year holds. Never take them from the data: the lowest value of a column is somebody's value, and a bound is

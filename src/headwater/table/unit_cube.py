@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Partition
+
+MOST_AXES = 1000
+"""A cube of more dimensions is refused: cells are cut 60 times in all, and each axis takes memory."""
 
 
 @dataclass(frozen=True)
@@ -17,17 +21,23 @@ class UnitCube:
     dimension: int
 
     def __post_init__(self) -> None:
+        axes: object = self.dimension
+        if hasattr(axes, "__index__") and axes.__index__() > MOST_AXES:
+            raise ValueError(f"the dimension must be at most {MOST_AXES}, not {self.dimension}")
         object.__setattr__(self, "dimension", Partition(self.dimension).dimension)  # or refused
 
     def encode(self, points: object) -> NDArray[np.float64]:
         """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong."""
         return check_points(points, self.dimension)
 
-    def decode(self, points: NDArray[np.float64], kind: str | None = None) -> NDArray[np.float64]:
-        """Points as they are: an array is the only kind of table there is here."""
-        if kind not in (None, "numpy"):
-            raise ValueError(f"points of the unit cube have no columns and so cannot be a table of kind {kind!r}")
-        return points
+    def decode(self, points: NDArray[np.float64], kind: str | None = None) -> Any:  # noqa: ANN401 - of any library
+        """Points as they are, or as a table with columns ``x0, x1, …`` if a kind of table is asked for."""
+        if kind in (None, "numpy"):
+            return points
+        from headwater.table.columns import Number  # here, since schemas know of cubes
+        from headwater.table.schema import Schema
+
+        return Schema({f"x{axis}": Number(0, 1) for axis in range(self.dimension)}).decode(points, kind)
 
     @property
     def partition(self) -> Partition:

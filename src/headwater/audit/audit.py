@@ -1,0 +1,199 @@
+"""The whole audit: exact checks, worst cases picked by hand, a random search."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+
+import headwater
+from headwater.audit.checks import AuditAlarm, check_counting, check_ledger, check_sensitivity
+from headwater.audit.exact import linear_loss
+from headwater.audit.experiments import Experiment
+from headwater.audit.findings import ALPHA, Finding, judge
+from headwater.audit.page import AuditReport, ExactFinding
+from headwater.audit.runner import Progress, run_experiments
+from headwater.audit.sealing import sparse_loss
+from headwater.audit.suite import SIZES, at_random, cascade, handpicked, long_cascade, paper, pmm, tables
+from headwater.measure.counters import BinaryCounter, HybridCounter
+from headwater.measure.noise import Noise
+from headwater.measure.paper import PaperMechanism
+from headwater.synthesizer import Synthesizer
+from headwater.table.unit_cube import unit_cube
+
+SCREEN = 400  # runs on each stream of a random pair before the most telling ones are run in full
+KEEP = 6  # of these
+
+
+def run_audit(
+    size: str = "standard",
+    *,
+    runs: int | None = None,
+    only: str | None = None,
+    search: int = 0,
+    exact: bool = True,
+    sampled: bool = True,
+    processes: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    seed: int | None = None,
+    show: bool = False,
+) -> AuditReport:
+    """Try to refute every claim of Headwater; say how far that got.
+
+    Parameters
+    ----------
+    size
+        ``"quick"`` (about a minute), ``"standard"`` or ``"full"`` (hours): which worst cases, and how often they run.
+    runs
+        On each stream of a pair, if not the number that belongs to the size.
+    only
+        Only experiments and checks whose name contains this.
+    search
+        How many random pairs to screen. The most telling ones are then run in full, with new keys.
+    exact, sampled
+        Whether to compute exact losses, and whether to sample.
+    processes
+        How many to use; all processors unless given.
+    checkpoint
+        A file that finished work is kept in. Called again with the same file, an interrupted audit goes on.
+    seed
+        For tests only. Without it every run has a key from the operating system.
+    show
+        Whether to say on standard error how far it is.
+    """
+    if size not in SIZES:
+        raise ValueError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
+    runs = SIZES[size] if runs is None else runs
+
+    def wanted(name: str) -> bool:
+        return only is None or only in name
+
+    computed = tuple(exact_findings(size, wanted, show)) if exact else ()
+    experiments = [one for one in handpicked(size) if wanted(one.name)] if sampled else []
+    screened = [one for one in at_random(search, seed or 0) if wanted(one.name)] if sampled else []
+    options = {"processes": processes, "checkpoint": checkpoint, "seed": seed}
+    with _progress(show) as progress:
+        best: list[tuple[float, Experiment]] = []
+        for experiment, columns in run_experiments(screened, SCREEN, progress=progress, **options):  # type: ignore[arg-type]
+            found = judge(experiment, columns)
+            best.append((found.lower / experiment.epsilon, experiment))
+        best.sort(key=lambda pair: -pair[0])
+        experiments += [experiment for _, experiment in best[:KEEP]]
+        if seed is not None:
+            options["seed"] = seed + 10**9  # the screened pairs' runs are not used again
+        order = {experiment.name: place for place, experiment in enumerate(experiments)}
+        findings: list[Finding] = []
+        for experiment, columns in run_experiments(experiments, runs, progress=progress, **options):  # type: ignore[arg-type]
+            findings.append(judge(experiment, columns, experiments=len(experiments)))
+    findings.sort(key=lambda found: order[found.name])
+    return AuditReport(headwater.__version__, 1 - ALPHA, tuple(findings), computed, len(screened))
+
+
+def exact_findings(
+    size: str = "standard", wanted: Callable[[str], bool] = lambda _: True, show: bool = False
+) -> Iterator[ExactFinding]:
+    """Losses that are computed: counters on all outputs, releases on the dearest ones, ledgers."""
+    for name, claimed, how, compute in _computations(size):
+        if not wanted(name):
+            continue
+        if show:
+            print(f"exact: {name}", file=sys.stderr)
+        try:
+            yield ExactFinding(name, claimed, compute(), how)
+        except AuditAlarm as alarm:
+            yield ExactFinding(name, claimed, None, str(alarm))
+
+
+def _computations(size: str) -> Iterator[tuple[str, float, str, Callable[[], float]]]:
+    every = "every output of a box, every pair of neighbours"
+    for horizon, epsilon in [(1, 0.5), (2, 1.0), (4, 1.0), (5, 3.0)]:
+        yield (
+            f"binary counter, {horizon} steps, ε = {epsilon:g}", epsilon, every,
+            lambda h=horizon, e=epsilon: linear_loss(lambda noise: BinaryCounter(h, epsilon=e, noise=noise), h),  # type: ignore[misc]
+        )  # fmt: skip
+        yield (
+            f"hybrid counter, {horizon} steps, ε = {4 * epsilon:g}", 4 * epsilon, every,
+            lambda h=horizon, e=epsilon: linear_loss(lambda noise: HybridCounter(epsilon=4 * e, noise=noise), h),  # type: ignore[misc]
+        )  # fmt: skip
+    for horizon, epsilon, constant in [(2, 4.0, 9.0), (3, 4.0, 0.5), (4, 6.0, 1.0)]:
+        yield (
+            f"sparse counter, {horizon} steps, ε = {epsilon:g}", epsilon, "every cut, every pair of neighbours",
+            lambda h=horizon, e=epsilon, c=constant: sparse_loss(h, e, c)[1],  # type: ignore[misc]
+        )  # fmt: skip
+        yield (
+            f"inhomogeneous counter, a level of {horizon} steps, ε = {2 * epsilon:g}", 2 * epsilon,
+            "its sparse counter, every cut, and its total",
+            lambda h=horizon, e=epsilon, c=constant: sparse_loss(h, e, c)[1] + e,  # type: ignore[misc]
+        )  # fmt: skip
+    for experiment in _traced(size):
+        yield (
+            experiment.name, experiment.epsilon, "the dearest of the outputs tried; nothing else published differs",
+            lambda one=experiment: _sensitivity(one),  # type: ignore[misc]
+        )  # fmt: skip
+    for dimension, epsilon in [(1, 0.1), (1, 1.0), (2, 1.0), (2, 50.0), (5, 2.0)]:
+        yield (
+            f"ledgers, d = {dimension}, ε = {epsilon:g}", epsilon, "the largest total of any stage or level",
+            lambda d=dimension, e=epsilon: float(_ledgers(d, e)),  # type: ignore[misc]
+        )  # fmt: skip
+
+
+def _traced(size: str) -> list[Experiment]:
+    """Releases, windows, cards and saved states, for pairs at every bucket's and level's end."""
+    settings = (
+        [(2, 8.0)] if size == "quick" else [(1, 0.5), (1, 8.0), (1, 64.0), (2, 1.0), (2, 8.0), (2, 64.0), (3, 8.0)]
+    )
+    found = [experiment for d, epsilon in settings for experiment in cascade(d, epsilon)]
+    found += [experiment for d, epsilon in settings[:4] if epsilon >= 1 for experiment in paper(d, epsilon)]
+    found += [experiment for d, epsilon in settings[-2:] for experiment in pmm(d, epsilon)]
+    long = (
+        [(2, 64.0, 1100)] if size == "quick" else [(1, 20.0, 3000), (2, 20.0, 6000), (2, 64.0, 1100), (2, 500.0, 700)]
+    )
+    return [*found, *(long_cascade(*setting) for setting in long), *tables(8.0)]
+
+
+def _sensitivity(experiment: Experiment) -> float:
+    check_counting(experiment)
+    check_sensitivity(replace(experiment, files=True), outputs=1)  # every byte that could be published
+    return float(check_sensitivity(experiment, outputs=4).bound)
+
+
+def _ledgers(dimension: int, epsilon: float) -> Fraction:
+    """The largest total of cascade's stages to a billion records and of the paper's levels to the deepest."""
+    stages = Synthesizer(unit_cube(dimension), epsilon=epsilon).plan(until=10**9).stages
+    levels = PaperMechanism(unit_cube(dimension).partition, epsilon, Noise(seed=0))  # nothing is measured with it
+    books = [stage.ledger() for stage in stages] + [levels.ledger(level) for level in range(40)]
+    return max(check_ledger(book, epsilon) for book in books)
+
+
+@contextmanager
+def _progress(show: bool) -> Iterator[Progress | None]:
+    """A bar if rich is there, else a line every few seconds; on standard error."""
+    if not show:
+        yield None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+    except ImportError:
+        last = [time.monotonic()]
+
+        def say(done: int, total: int, name: str) -> None:
+            if done == total or time.monotonic() - last[0] > 5:
+                last[0] = time.monotonic()
+                print(f"{done}/{total} chunks: {name}", file=sys.stderr)
+
+        yield say
+        return
+    with Bar(console=Console(stderr=True)) as bar:
+        task = bar.add_task("audit", total=None)
+        yield lambda done, total, name: bar.update(task, completed=done, total=total, description=name[:60])
+
+
+def audit_pairs(experiments: Sequence[Experiment], runs: int, **options: object) -> list[Finding]:
+    """Sample experiments of one's own and judge them together; options are those of `run_experiments`."""
+    found = run_experiments(experiments, runs, **options)  # type: ignore[arg-type]
+    return [judge(experiment, columns, experiments=len(experiments)) for experiment, columns in found]

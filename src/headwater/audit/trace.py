@@ -1,0 +1,78 @@
+"""Runs in which the auditor decides what is published, and sees what would have been protected by noise.
+
+While `watching`, a draw of noise is an array that waits to be added to true counts. When that happens the true counts
+are written down, and the sum is whatever the auditor has chosen for these addresses. So two neighbouring streams can
+be made to publish the very same numbers, and everything that still differs was decided by raw data. Nothing of a
+mechanism's inside is used: only that it draws from `headwater.measure.noise.Noise` and adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headwater.measure.noise import Noise
+
+Integers = NDArray[np.int64]
+Address = tuple[bytes, int, int]  # key, upper half, lower half
+Chooser = Callable[[Address], int]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """One call for noise: where the draws live, their scale, and the true counts that they were added to."""
+
+    scale: float
+    addresses: tuple[Address, ...]
+    true: Integers
+
+
+class _Waiting(np.ndarray[Any, Any]):
+    """Noise that was asked for and not yet added to anything."""
+
+    scale: float
+    addresses: tuple[Address, ...]
+    record: list[Measurement]
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:  # noqa: ANN401
+        plain = [np.asarray(x).view(np.ndarray) if isinstance(x, _Waiting) else x for x in inputs]
+        if ufunc is np.add and method == "__call__" and hasattr(self, "addresses") and len(self) == len(self.addresses):
+            (counts,) = [x for x in inputs if not isinstance(x, _Waiting)] or [0]
+            true = np.broadcast_to(np.asarray(counts, dtype=np.int64), self.shape).copy()
+            self.record.append(Measurement(self.scale, self.addresses, true))
+            result = np.array(plain[0 if isinstance(inputs[0], _Waiting) else 1])  # what was chosen
+        else:
+            result = getattr(ufunc, method)(*plain, **kwargs)
+        if out is not None:
+            out[0][...] = result
+            return out[0]
+        return result
+
+
+@contextmanager
+def watching(choose: Chooser) -> Iterator[list[Measurement]]:
+    """While this lasts, every sum of true counts and noise is what ``choose`` says. Yields what was measured.
+
+    It changes the class `Noise` for the whole process, and puts it back: run nothing else meanwhile.
+    """
+    record: list[Measurement] = []
+    real = Noise.laplace_at
+
+    def waiting(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        his, los = np.broadcast_arrays(np.asarray(hi, np.uint64), np.asarray(lo, np.uint64))
+        pairs = zip(np.atleast_1d(his).tolist(), np.atleast_1d(los).tolist(), strict=True)
+        addresses = tuple((self.key, h, low) for h, low in pairs)
+        noise = np.array([choose(address) for address in addresses], dtype=np.int64).view(_Waiting)
+        noise.scale, noise.addresses, noise.record = scale, addresses, record
+        return noise
+
+    Noise.laplace_at = waiting  # type: ignore[method-assign]
+    try:
+        yield record
+    finally:
+        Noise.laplace_at = real  # type: ignore[method-assign]

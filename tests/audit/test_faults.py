@@ -1,0 +1,133 @@
+"""The auditor has teeth: every planted fault raises the alarm, and without it there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from headwater import BinaryCounter, SparseCounter
+from headwater.audit import (
+    AuditAlarm,
+    Experiment,
+    audit_pairs,
+    check_counting,
+    check_ledger,
+    check_sensitivity,
+    linear_loss,
+    sparse_loss,
+)
+from headwater.audit.streams import Pair, crowd, heap, kind_of_pair, replaced
+from headwater.measure.noise import NoiseStream
+from headwater.synthesizer import Synthesizer
+from headwater.table.unit_cube import unit_cube
+from tests.audit import faults
+from tests.audit.faults import Fault
+
+CORNER = kind_of_pair("corner", heap(20, 2), 0)
+FACE = kind_of_pair("face", heap(20, 2), 0)
+LATE = kind_of_pair("corner", crowd(19, 2), 16)
+EXTREME = replaced(crowd(8, 2) / 4, 3, 0.9, 0.2)
+CASCADE = Experiment("first bucket", "cascade", 8.0, CORNER, (8, 12, 20), windows=(4,))
+SUMMARIES = Experiment(
+    "first bucket, summaries", "cascade summaries", 1.0, kind_of_pair("corner", heap(64, 1), 0), (64,)
+)
+BOUNDARY = Experiment("a point on the face", "cascade", 8.0, FACE, (8,))
+OPEN = Experiment("a point of the open bucket", "cascade", 4.0, LATE, (16, 17, 18, 19))
+STRETCHED = Experiment("the largest point", "cascade", 8.0, EXTREME, (8,))
+LEVELS = Experiment("levels", "paper", 4.0, kind_of_pair("corner", heap(16, 2), 2), (1, 2, 4, 8, 16))
+TIMES = (16, 17, 18, 19, 20)
+LOADED = Experiment("loads", "paper", 2.0, kind_of_pair("corner", heap(20, 2), 5), TIMES, reloads=TIMES)
+DRAWS = Experiment("noise", "noise", 1.0, Pair(((0.0,),), ((1.0,),)))
+
+
+def ledgers() -> None:
+    """Of every stage to a million records."""
+    for stage in Synthesizer(unit_cube(2), epsilon=1.0).plan(until=10**6).stages:
+        check_ledger(stage.ledger(), 1.0)
+
+
+def sensitivity(experiment: Experiment) -> Callable[[], None]:
+    def check() -> None:
+        check_sensitivity(experiment, outputs=3)
+
+    return check
+
+
+def sampling(experiment: Experiment, runs: int) -> Callable[[], None]:
+    """The runs of a sound mechanism raise a false alarm with a probability of at most 0.1%, and seeds are fixed."""
+
+    def check() -> None:
+        (found,) = audit_pairs([experiment], runs, processes=1, seed=0)
+        if found.alarm:
+            raise AuditAlarm(found.event)
+
+    return check
+
+
+COSTS, UNPROTECTED, ELSEWHERE = "costs .*, more than ε", "noise did not protect", "what to measure depends on raw data"
+CAUGHT: list[tuple[Fault, Callable[[], None], str]] = [
+    (faults.half_the_noise, sampling(DRAWS, 0), "count"),
+    (faults.half_the_noise_in_a_plan, sensitivity(CASCADE), COSTS),
+    (faults.a_budget_that_does_not_sum, ledgers, "the ledger adds up to 1.1"),
+    (faults.a_budget_that_does_not_sum, sensitivity(CASCADE), COSTS),
+    (faults.noise_reused_between_levels, sensitivity(LEVELS), "one draw of noise protects two different counts"),
+    (faults.bucket_ends_by_data, sensitivity(CASCADE), ELSEWHERE),
+    (faults.bounds_from_data, sensitivity(STRETCHED), COSTS),
+    (faults.a_count_without_noise, sensitivity(CASCADE), UNPROTECTED),
+    (faults.a_count_without_noise, sampling(SUMMARIES, 400), "bucket 0-64"),
+    (faults.noise_drawn_anew_after_load, sensitivity(LOADED), COSTS),
+    (faults.truncated_noise, sampling(DRAWS, 0), "count"),
+    (faults.clipped_noise, sampling(DRAWS, 0), "count"),
+    (faults.a_constant_seed, sampling(SUMMARIES, 400), "bucket 0-64"),
+    (faults.rounding_by_raw_counts, sensitivity(OPEN), UNPROTECTED),
+    (faults.error_from_raw_data, sensitivity(OPEN), UNPROTECTED),
+    (faults.an_uncounted_boundary_point, lambda: check_counting(BOUNDARY), "counted in no cell"),
+    (faults.sensitivity_of_one, sensitivity(CASCADE), COSTS),
+    (faults.sensitivity_of_one, sampling(SUMMARIES, 1200), "bucket 0-64"),
+    (faults.trees_from_raw_counts, sensitivity(CASCADE), ELSEWHERE),
+]
+
+
+@pytest.mark.parametrize(("fault", "check", "why"), CAUGHT, ids=lambda one: getattr(one, "__name__", None))
+def test_a_planted_fault_raises_the_alarm(fault: Fault, check: Callable[[], None], why: str) -> None:
+    """And for the reason that it was planted for."""
+    with pytest.MonkeyPatch.context() as patch:
+        fault(patch)
+        with pytest.raises(AuditAlarm, match=why):
+            check()
+
+
+@pytest.mark.parametrize("check", list(dict.fromkeys(check for _, check, _ in CAUGHT)))
+def test_without_the_fault_there_is_no_alarm(check: Callable[[], None]) -> None:
+    check()
+
+
+class ForgetsALength(BinaryCounter):
+    """Noise for one block length fewer than there are."""
+
+    def __init__(self, horizon: int, *, epsilon: float, noise: NoiseStream) -> None:
+        super().__init__(horizon, epsilon=epsilon, noise=noise)
+        self._scale *= (self._lengths - 1) / self._lengths
+
+
+class HalvesTestNoise(SparseCounter):
+    """Every test gets half the noise it should."""
+
+    def add(self, increment: int) -> None:
+        scale, self._scale = self._scale, self._scale / 2
+        super().add(increment)
+        self._scale = scale
+
+
+def test_a_counter_with_too_little_noise_loses_more_than_its_budget_exactly() -> None:
+    assert linear_loss(lambda noise: BinaryCounter(4, epsilon=1.0, noise=noise), 4) == pytest.approx(1.0)
+    assert linear_loss(lambda noise: ForgetsALength(4, epsilon=1.0, noise=noise), 4) > 1.3
+
+
+def test_a_sparse_counter_with_too_little_noise_loses_more_than_its_budget_exactly() -> None:
+    cuts, both = sparse_loss(3, 4.0, 0.5)
+    assert 1.9 < cuts <= 2.0 + 1e-9
+    assert both <= 4.0
+    cuts, _ = sparse_loss(3, 4.0, 0.5, HalvesTestNoise)
+    assert cuts > 2.5

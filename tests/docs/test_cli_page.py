@@ -1,0 +1,103 @@
+"""Every command is documented: on its page, in its --help, with an example that works and an exit code for each end."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from headwater.cli.app import app
+from headwater.cli.outcome import Exit
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+COMMANDS = [str(command.name) for command in app.registered_commands]
+
+
+def help_of(name: str) -> str:
+    result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "300"})
+    assert result.exit_code == 0
+    return str(result.output)
+
+
+def section_of(name: str) -> str:
+    return PAGE.split(f"## headwater {name}\n")[1].split("\n## ")[0]
+
+
+def example_of(name: str) -> str:
+    """The example that --help ends its text with, which it may break over lines."""
+    found = re.search(r"^\s+Example: (.*?)\n\s*\n", help_of(name), flags=re.MULTILINE | re.DOTALL)
+    assert found, f"headwater {name} --help shows no example"
+    return " ".join(found[1].split())
+
+
+def test_the_page_is_what_the_commands_say() -> None:
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, ROOT / "tools" / "write-cli-docs", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_command_has_a_section_and_no_other_has() -> None:
+    assert re.findall(r"^## headwater (\S+)$", PAGE, flags=re.MULTILINE) == COMMANDS
+    assert list(typer.main.get_command(app).commands) == COMMANDS  # type: ignore[attr-defined]  # a group has them
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_names_exactly_the_options_that_help_names(name: str) -> None:
+    helped = set(re.findall(r"^\s+(--[a-z-]+)", help_of(name), flags=re.MULTILINE)) - {"--help"}
+    paged = set(re.findall(r"^\| `(--[a-z-]+)", section_of(name), flags=re.MULTILINE))
+    assert paged == helped
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_shows_the_example_of_help(name: str) -> None:
+    assert f"```\n{example_of(name)}\n```" in section_of(name)
+
+
+def test_every_exit_code_is_on_the_page() -> None:
+    codes = PAGE.split("## Exit codes")[1]
+    assert [int(code) for code in re.findall(r"^\| (\d+) \| \S", codes, flags=re.MULTILINE)] == list(Exit)
+
+
+def test_examples_of_help_work_one_after_another(tmp_path: Path) -> None:
+    """In the order in which a person would give them, on a file of trips. The audit, which takes a minute, has fewer
+    cases here; the demonstration has a test of its own below.
+    """
+    lines = ["distance,payment"] + [f"{number % 50},{'card' if number % 3 else 'cash'}" for number in range(10_000)]
+    (tmp_path / "trips.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    filled = {
+        "# low = 0 ": "low = 0 ",
+        "# high = 100 ": "high = 100 ",
+        "values = []": 'values = ["card", "cash"]',
+    }
+    for name in ("schema", "run", "info", "report", "release", "evaluate", "audit"):
+        words = shlex.split(example_of(name))[1:]
+        if name == "audit":
+            words += ["--runs", "50", "--only", "binary counter"]
+        done = subprocess.run(  # noqa: S603 - our own commands
+            [sys.executable, "-m", "headwater.cli", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"headwater {shlex.join(words)}\n{done.stdout}{done.stderr}"
+        if name == "schema":
+            draft = tmp_path / "trips.toml"
+            text = draft.read_text(encoding="utf-8")
+            for before, after in filled.items():
+                assert before in text
+                text = text.replace(before, after)
+            draft.write_text(text, encoding="utf-8")
+
+
+def test_the_demonstration_works(tmp_path: Path) -> None:
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "headwater.cli", *shlex.split(example_of("demo"))[1:]],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "headwater-demo" / "report.html").stat().st_size > 10_000
