@@ -193,7 +193,7 @@ def fit(work: Points, times: Points) -> tuple[float, float]:
 
 def memory() -> tuple[float, float, float]:
     """MB at most: after the imports, after a million points, and after a release of as many."""
-    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)  # noqa: S603 - our own text
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     imported, ingested, released = map(float, done.stdout.split())
     return imported, ingested, released
 

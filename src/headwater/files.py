@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,12 @@ def _pieces(banner: str, header: Mapping[str, object], arrays: Arrays) -> Iterat
             yield array.data.cast("B")
 
 
+def _sizes(shape: list[Any]) -> list[int]:
+    if not all(type(size) is int and 0 <= size < 1 << 62 for size in shape):
+        raise ValueError("a shape is made of whole numbers")  # −1 would mean: all that is left
+    return shape
+
+
 def read(path: str | os.PathLike[str], banner: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The header and the arrays of a file that `write` wrote under this banner."""
     return unpack(Path(path).read_bytes(), banner, str(path))
@@ -89,7 +97,7 @@ def unpack(data: bytes, banner: str, path: str) -> tuple[dict[str, Any], dict[st
         for name, kind, shape in header.pop("arrays"):
             if kind not in _TYPES:
                 raise FileRefusedError(f"{path}: array {name!r} has a type that Headwater does not write")
-            count = int(np.prod(shape, dtype=object))
+            count = math.prod(_sizes(shape))
             arrays[name] = np.frombuffer(content, dtype=kind, count=count, offset=offset).reshape(shape)
             offset += arrays[name].nbytes
     except FileRefusedError:
@@ -97,6 +105,23 @@ def unpack(data: bytes, banner: str, path: str) -> tuple[dict[str, Any], dict[st
     except Exception as error:
         raise FileRefusedError(f"{path}: the header cannot be read; Headwater did not write this file") from error
     return header, arrays
+
+
+def need(fits: bool, name: str) -> None:
+    """Refuse a file whose checksum matches but whose content cannot be what Headwater wrote."""
+    if not fits:
+        raise FileRefusedError(f"{name!r} does not fit the rest; Headwater did not write this file, or it was altered")
+
+
+@contextmanager
+def believing(path: str) -> Iterator[None]:
+    """Whatever goes wrong while a file is put together is the file's fault: refuse it, and say which one."""
+    try:
+        yield
+    except FileRefusedError as error:
+        raise FileRefusedError(f"{path}: {error}") from error.__cause__
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise FileRefusedError(f"{path}: its parts do not fit together; Headwater did not write this file") from error
 
 
 def sync_folder(folder: Path) -> None:

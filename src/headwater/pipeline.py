@@ -19,6 +19,7 @@ from headwater.partition import Cells
 from headwater.publish.folder import check_format, publish, read_card, sweep
 from headwater.publish.release import Release
 from headwater.store import Kept, Store, StoreError
+from headwater.store.errors import damaged
 from headwater.synthesizer import Synthesizer
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch, open_source
@@ -239,7 +240,7 @@ def run(
     try:
         begun(current)
         if not follow:  # nobody waits for the next record: take much at a time
-            reading = {"batch_rows": 1 << 18, "block_bytes": 1 << 24} | reading
+            reading = {"block_bytes": 1 << 24} | reading
         with open_source(paths, schema, current.position, follow=follow, **reading) as source:
             yield from current.feed(source)
         yield from current.publish()
@@ -252,8 +253,13 @@ def _restored(kept: Kept, store: Store) -> Synthesizer:
     if kept.snapshot is None:
         raise StoreError(store.path, "this run has not begun yet", "give the command that was to begin it again")
     synth = Synthesizer.from_bytes(kept.snapshot)
-    for cells in kept.journal:
-        synth.take(cells)
+    try:
+        for cells in kept.journal:
+            synth.take(cells)
+    except (TypeError, ValueError) as error:
+        raise damaged(store.path, "its journal does not hold records") from error
+    if synth.t != kept.t:
+        raise damaged(store.path, "its journal does not hold as many records as it says")
     return synth
 
 

@@ -20,11 +20,12 @@ from headwater.measure.noise import Noise, warn_of_seed
 from headwater.measure.paper import PaperMechanism
 from headwater.measure.plan import Plan
 from headwater.measure.pmm import PmmMechanism
+from headwater.measure.restoring import restore
 from headwater.partition import Cells
 from headwater.publish.consistency import STRATEGIES, Layer
 from headwater.publish.estimate import estimate, leaves, round_in_order
 from headwater.publish.release import Leaves, Release
-from headwater.table.frames import kind_of
+from headwater.table.frames import KINDS, kind_of
 from headwater.table.located import check_cells, check_counts
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.unit_cube import UnitCube
@@ -192,12 +193,16 @@ class Synthesizer:
 
         Go on **once**: two runs from one file publish the same noise on different data.
         """
-        return cls._restored(*files.read(path, _BANNER))
+        header, arrays = files.read(path, _BANNER)
+        with files.believing(str(path)):
+            return cls._restored(header, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Synthesizer:
         """Go on from where `to_bytes` was called, **once**, like `load`."""
-        return cls._restored(*files.unpack(data, _BANNER, "these bytes"))
+        header, arrays = files.unpack(data, _BANNER, "these bytes")
+        with files.believing("these bytes"):
+            return cls._restored(header, arrays)
 
     @classmethod
     def _restored(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Synthesizer:
@@ -210,7 +215,9 @@ class Synthesizer:
         synth._measure.noise = Noise(key=bytes.fromhex(header["key"]))
         synth._public = bytes.fromhex(header["public"])
         synth._kind = header["kind"]
-        synth._measure.restore(header, arrays)
+        files.need(len(synth._public) == 32, "public")
+        files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in KINDS), "kind")
+        restore(synth._measure, header, arrays)
         return synth
 
 

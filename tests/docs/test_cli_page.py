@@ -38,7 +38,7 @@ def example_of(name: str) -> str:
 
 
 def test_the_page_is_what_the_commands_say() -> None:
-    done = subprocess.run(  # noqa: S603 - our own script
+    done = subprocess.run(
         [sys.executable, ROOT / "tools" / "write-cli-docs", "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
@@ -81,7 +81,7 @@ def test_examples_of_help_work_one_after_another(tmp_path: Path) -> None:
         words = shlex.split(example_of(name))[1:]
         if name == "audit":
             words += ["--runs", "50", "--only", "binary counter"]
-        done = subprocess.run(  # noqa: S603 - our own commands
+        done = subprocess.run(
             [sys.executable, "-m", "headwater.cli", *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"headwater {shlex.join(words)}\n{done.stdout}{done.stderr}"
@@ -95,7 +95,7 @@ def test_examples_of_help_work_one_after_another(tmp_path: Path) -> None:
 
 
 def test_the_demonstration_works(tmp_path: Path) -> None:
-    done = subprocess.run(  # noqa: S603 - our own command
+    done = subprocess.run(
         [sys.executable, "-m", "headwater.cli", *shlex.split(example_of("demo"))[1:]],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip

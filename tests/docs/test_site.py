@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     """Run one of our tools with this Python; the notice about another major version of mkdocs is not about us."""
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(  # noqa: S603 - our own tools
+    return subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
 

@@ -77,7 +77,7 @@ def load(browser: str, page: Path, address: str = "") -> Body:
     """Open a page from the disk, let it run, and read what has become of it."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         command = [browser, *FLAGS, f"--user-data-dir={home}", page.as_uri() + address]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return Body(done.stdout)
 
 

@@ -29,7 +29,7 @@ HOLD = """if True:
 @contextmanager
 def held_by_another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own code
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == "open\n"
@@ -149,7 +149,7 @@ def test_a_child_that_outlives_its_parent_does_not_keep_the_state(tmp_path: Path
         os._exit(0)
     """
     command = [sys.executable, "-c", code, str(tmp_path / "s")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own code
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
         process.kill()
@@ -177,4 +177,4 @@ def test_a_child_that_ends_in_the_ordinary_way_leaves_the_files_of_its_parent_al
             store.append(2, np.zeros(1))
             assert store.load().t == 2
     """
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "s")], check=True)  # noqa: S603 - our own code
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "s")], check=True)

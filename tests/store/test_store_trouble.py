@@ -30,10 +30,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:  # noqa: S603 - fixed words
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no right to mount here")
     yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607 - fixed words
+    subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S607 - fixed words
 
 
 @ROOT
@@ -106,7 +106,7 @@ def test_a_limit_on_the_size_of_files_is_like_a_full_disk(tmp_path: Path) -> Non
 
 def run(code: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+    return subprocess.run(command, capture_output=True, text=True, check=True)
 
 
 @ROOT
@@ -176,7 +176,7 @@ def test_a_kill_at_any_moment_leaves_whole_commits_only(tmp_path: Path) -> None:
     chance, last, seen = random.Random(0), 0, set()  # noqa: S311 - a test
     command = [sys.executable, "-c", WRITERS, str(path)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as writers:  # noqa: S603 - our own code
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as writers:
         assert writers.stdin is not None
         assert writers.stdout is not None
         for _ in range(100):

@@ -223,7 +223,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
                 print(error)
     """
     run = [sys.executable, "-c", code, str(tmp_path)]
-    done = subprocess.run(run, capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert [line.split(";")[0] for line in done.stdout.splitlines()] == [
         "a.csv: no permission to read this",
         "a.parquet: no permission to read this",

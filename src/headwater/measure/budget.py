@@ -68,7 +68,7 @@ def check_epsilon(epsilon: float) -> float:
     """The budget as a float, refused unless it is a positive finite number."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real):
         raise TypeError(f"epsilon must be a number, not {type(epsilon).__name__}")
-    if not (math.isfinite(epsilon) and epsilon > 0):
+    if not 0 < epsilon < math.inf:  # so, because whole numbers may be too long for a float
         raise ValueError(f"epsilon must be positive and finite, not {epsilon!r}")
     if not 2.0**-64 <= epsilon <= 2.0**40:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +15,13 @@ from headwater import files
 from headwater.partition import Cells, Points
 from headwater.publish.bounds import ErrorBound, ExpectedError, error_bound, expected_error
 from headwater.publish.sampling import sample
+from headwater.table.frames import KINDS
 from headwater.table.schema import schema_from_dict
 from headwater.table.unit_cube import UnitCube
 from headwater.wall import AnySchema, Facts
 
 _BANNER = "headwater release 2: may be published"
+_SEED = (1 << 128) - 1  # the largest there is
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +142,12 @@ class Release:
     def load(path: str | os.PathLike[str]) -> Release:
         """Read a release that `save` wrote."""
         header, arrays = files.read(path, _BANNER)
-        facts = Facts(header["t"], header["epsilon"], schema_from_dict(header["schema"]), header["mechanism"])
-        leaves = Leaves(arrays["cells"], arrays["depths"], arrays["counts"])
-        return Release(facts, header["start"], leaves, header["spread"], header["seed"], header["kind"])
+        with files.believing(str(path)):
+            facts = Facts(header["t"], header["epsilon"], schema_from_dict(header["schema"]), header["mechanism"])
+            leaves = Leaves(arrays["cells"], arrays["depths"], arrays["counts"])
+            release = Release(facts, header["start"], leaves, header["spread"], header["seed"], header["kind"])
+            _check(release)
+        return release
 
     def __str__(self) -> str:
         cube = isinstance(self.schema, UnitCube)
@@ -150,3 +156,25 @@ class Release:
         return f"release of {self.t - self.start:,} {what} (ε = {self.epsilon:g}, {self.mechanism}{window})"
 
     __repr__ = __str__
+
+
+def _check(release: Release) -> None:
+    """Refuse a file whose numbers no release has: a checksum finds damage, not what was made up."""
+    facts, leaves, spread, kind = release.facts, release.leaves, release.spread, release.kind
+    for name, number, most in (
+        ("t", facts.t, 1 << 60),
+        ("start", release.start, facts.t),
+        ("seed", release.seed, _SEED),
+    ):
+        files.need(type(number) is int and 0 <= number <= most, name)
+    files.need(type(facts.epsilon) is float and 0 < facts.epsilon < math.inf, "epsilon")
+    files.need(isinstance(facts.mechanism, str), "mechanism")
+    files.need(spread is None or (type(spread) is float and spread >= 0), "spread")
+    files.need(kind is None or (not isinstance(facts.schema, UnitCube) and kind in KINDS), "kind")
+    cells, depths, counts = leaves.cells, leaves.depths, leaves.counts
+    files.need(cells.ndim == 1 and cells.shape == depths.shape == counts.shape, "cells, depths and counts")
+    files.need([a.dtype.str for a in (cells, depths, counts)] == ["<u8", "<i8", "<i8"], "cells, depths and counts")
+    files.need(bool(((depths >= 0) & (depths <= facts.schema.partition.deepest)).all()), "depths")
+    files.need(not (cells >> depths.astype(np.uint64)).any(), "cells")
+    files.need(bool(((counts > 0) & (counts <= facts.t)).all()), "counts")
+    files.need(sum(counts.tolist()) == facts.t - release.start, "counts")

@@ -2,5 +2,6 @@
 
 from headwater.store.errors import StateCopiedError, StateDamagedError, StateInUseError, StoreError
 from headwater.store.store import Kept, Store
+from headwater.store.tables import is_store
 
-__all__ = ["Kept", "StateCopiedError", "StateDamagedError", "StateInUseError", "Store", "StoreError"]
+__all__ = ["Kept", "StateCopiedError", "StateDamagedError", "StateInUseError", "Store", "StoreError", "is_store"]

@@ -47,6 +47,8 @@ def plain_errors(path: Path) -> Iterator[None]:
         raise _explain(path, error) from None
     except OSError as error:
         raise _explain_os(path, error) from None
+    except UnicodeDecodeError:  # of a name or a text in the file, or of SQLite's message about it
+        raise damaged(path, "its pages cannot be read") from None
 
 
 def damaged(path: Path, what: str) -> StateDamagedError:

@@ -25,6 +25,9 @@ from headwater.store.making import make_file, make_folder, real_path
 
 Position = Any  # any JSON value that says how far the input has been read
 
+_UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError)
+"""What can go wrong when parts are put together that do not belong together; NumPy reads some types as Python."""
+
 _PART = 1 << 26  # SQLite takes blobs below 1 GB: a snapshot is kept in parts
 
 
@@ -134,7 +137,7 @@ class Store:
             self._commits, self._opened = int(meta["commits"]), int(meta["opened"]) + 1
             if not allow_copy:
                 self._refuse_copy(meta)
-        except (KeyError, ValueError) as error:
+        except _UNFIT as error:
             raise damaged(self.path, "its notes about itself cannot be read") from error
         self._commits = max(self._commits, self._lock.commits)  # an allowed copy goes on above the old count
         with self._transaction():
@@ -245,11 +248,11 @@ class Store:
                 if tables.digest(head.encode(), data) != checksum:
                     raise damaged(self.path, "a part of the journal does not match its checksum")
                 place = json.loads(head)
-                if place["from"] != t:
+                if place["from"] != t or type(place["to"]) is not int:
                     raise damaged(self.path, "a part of the journal is missing")
                 journal.append(np.frombuffer(data, dtype=place["dtype"]).reshape(place["shape"]))
                 position, t = place["position"] if place["position"] is not None else position, place["to"]
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
+        except _UNFIT as error:
             raise damaged(self.path, "its parts do not fit together") from error
         return Kept(snapshot, journal, position, t)
 
@@ -308,7 +311,7 @@ class Store:
             first = self._connection.execute("SELECT data FROM snapshot WHERE part = 0").fetchone()
         try:
             self._t = int(json.loads(last[0])["to"] if last else json.loads(first[0])["t"] if first else 0)
-        except (KeyError, ValueError, TypeError) as error:
+        except _UNFIT as error:
             raise damaged(self.path, "its parts do not fit together") from error
 
     def _last_position(self) -> Position:
@@ -327,7 +330,7 @@ class Store:
             if tables.digest(str(number).encode(), data) != checksum:
                 raise damaged(self.path, "the snapshot does not match its checksum")
         head = json.loads(parts[0][1])
-        if [number for number, _, _ in parts] != list(range(head["parts"] + 1)):
+        if head["parts"] != len(parts) - 1 or [number for number, _, _ in parts] != list(range(len(parts))):
             raise StateDamagedError(self.path, "a part of the snapshot is missing", "put back a backup of the state")
         return b"".join(data for _, data, _ in parts[1:]), head["position"], int(head["t"])
 

@@ -29,6 +29,13 @@ CREATE TABLE release (t INTEGER PRIMARY KEY, sha256 TEXT NOT NULL);
 """
 
 
+def is_store(path: Path) -> bool:
+    """Whether a file claims to be the state of a run, by its first bytes."""
+    with path.open("rb") as file:
+        head = file.read(72)
+    return head.startswith(b"SQLite format 3\0") and head[68:72] == APPLICATION.to_bytes(4, "big")
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """A connection that never makes a file, never waits, and calls a commit done when it is on the disk.
 

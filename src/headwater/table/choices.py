@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.table.column import Column, WrongValueError, describe
-from headwater.table.errors import SchemaError
+from headwater.table.errors import SchemaError, is_unicode
 from headwater.table.series import Values
 
 TEXTS = {"true": True, "yes": True, "t": True, "1": True, "false": False, "no": False, "f": False, "0": False}
@@ -233,6 +233,8 @@ def _label(value: object) -> str | int | bool:
             "the values of a Category must be texts, whole numbers (of 64 bits) or booleans",
             f"write for example {Category.required['values']}",
         )
+    if isinstance(value, str) and not is_unicode(value):
+        raise SchemaError("a value of a Category holds half a character", "write it in Unicode")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -52,7 +53,7 @@ class Column(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.missing, bool):
             raise SchemaError("missing must be true or false", "write missing = true or leave it out")
-        if not is_number(self.weight) or not 0 < self.weight < float("inf"):
+        if not is_number(self.weight) or not 0 < self.weight <= sys.float_info.max:
             raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
         self.set(weight=float(self.weight))
 

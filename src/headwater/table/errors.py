@@ -81,9 +81,22 @@ class SchemaError(ValueError):
         return f"{', '.join(place)}: {self.problem}; {self.remedy}" if place else f"{self.problem}; {self.remedy}"
 
 
+def is_unicode(text: str) -> bool:
+    r"""Whether text can be written to a file; JSON and Python let halves of characters through.
+
+    >>> is_unicode("é"), is_unicode("\ud800")
+    (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def quoted(name: str) -> str:
     """A name in double quotes, on one line whatever is in it."""
-    return json.dumps(name, ensure_ascii=False)
+    return json.dumps(name, ensure_ascii=not is_unicode(name))
 
 
 def listed(names: Sequence[str]) -> str:

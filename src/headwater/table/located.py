@@ -19,9 +19,7 @@ def check_cells(cells: object, depth: int) -> Cells:
     return names.astype(np.uint64, copy=False)
 
 
-def check_counts(
-    cells: object, counts: object, partition: Partition, depth: int
-) -> tuple[Cells, NDArray[np.int64]]:
+def check_counts(cells: object, counts: object, partition: Partition, depth: int) -> tuple[Cells, NDArray[np.int64]]:
     """Counted cells as arrays, or an error that says what is wrong."""
     names, numbers = _whole("cells", cells), _whole("counts", counts)
     if names.ndim != 1 or names.shape != numbers.shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -45,9 +46,10 @@ class Number(Bounded):
         for name in ("low", "high"):
             bound = getattr(self, name)
             if bound is not None:
-                if not is_number(bound) or not np.isfinite(bound):
+                number = _finite(bound)
+                if number is None:
                     raise SchemaError(f"{name} must be a finite number", f"write for example {self.required[name]}")
-                self.set(**{name: float(bound)})
+                self.set(**{name: number})
         if self.low is not None and self.high is not None:
             if not self.low < self.high:
                 raise SchemaError("low must be below high", "write the lower bound as low, the upper as high")
@@ -180,6 +182,15 @@ class Integer(Bounded):
     def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Counted from ``low``."""
         return numbers + self.limits[0]
+
+
+def _finite(bound: Any) -> float | None:  # noqa: ANN401 - an argument of any type
+    """A bound as a float; None if it is none."""
+    try:
+        number = float(bound) if is_number(bound) else math.nan
+    except OverflowError:  # a whole number that no float is near to
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _number(text: str, kind: Any) -> Any:  # noqa: ANN401 - float or Decimal

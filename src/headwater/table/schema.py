@@ -13,10 +13,10 @@ import numpy as np
 from headwater.partition import DEEPEST, Partition, Points
 from headwater.table.build import build
 from headwater.table.columns import KINDS, Column
-from headwater.table.errors import SchemaError, TableError, listed, quoted
+from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
 from headwater.table.frames import columns_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
-from headwater.table.unit_cube import UnitCube
+from headwater.table.unit_cube import MOST_AXES, UnitCube
 
 
 class Schema:
@@ -55,6 +55,8 @@ class Schema:
         for name, column in named.items():
             if not (name and isinstance(name, str)):
                 raise SchemaError("the name of a column must be text, and not empty", "give it a name")
+            if not is_unicode(name):
+                raise SchemaError("the name of a column holds half a character", "write it in Unicode")
             if not isinstance(column, Column):
                 kinds = ", ".join(kind.__name__ for kind in KINDS.values())
                 raise SchemaError(
@@ -173,17 +175,19 @@ class Schema:
         return f"Schema({dict(self._items)!r})"
 
 
-def schema_from_dict(declared: Mapping[str, Any]) -> Schema | UnitCube:
+def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - whatever a file holds
     """The schema that a ``to_dict()`` describes, whichever kind it is.
 
     >>> schema_from_dict(UnitCube(2).to_dict())
     UnitCube(dimension=2)
     """
-    if "unit_cube" in declared:
+    if isinstance(declared, Mapping) and "unit_cube" in declared:
         _check_format(declared, {"headwater", "unit_cube"})
         dimension = declared["unit_cube"]
-        if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
-            raise SchemaError("unit_cube must be a whole number from 1", "write for example unit_cube = 2")
+        if isinstance(dimension, bool) or not isinstance(dimension, int) or not 1 <= dimension <= MOST_AXES:
+            raise SchemaError(
+                f"unit_cube must be a whole number from 1 to {MOST_AXES}", "write for example unit_cube = 2"
+            )
         return UnitCube(dimension)
     return Schema.from_dict(declared)
 

@@ -28,6 +28,10 @@ def read_schema_file(path: str | PathLike[str]) -> dict[str, Any]:
         found = json.loads(text, object_pairs_hook=_pairs)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
         raise SchemaError(f"the file is not valid {suffix[1:].upper()}: {error}", "correct it at that place") from None
+    except SchemaError:
+        raise
+    except ValueError:  # Python reads no number of more than some thousand digits
+        raise SchemaError("the file holds a number that is far too long", "write bounds that can be") from None
     except RecursionError:
         raise SchemaError("the file is nested too deeply", "write it as Schema.save does") from None
     if not isinstance(found, dict):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,7 @@ def find(place: str | os.PathLike[str]) -> list[Published]:
     place = Path(place)
     if not place.is_dir():
         raise FileNotFoundError(f"{place}: there is no such folder of releases")
-    found = [Published(folder, _checked(folder / "card.json", read_card(folder))) for folder in folders(place)]
+    found = [Published(folder, read_card(folder)) for folder in folders(place)]
     if not found:
         raise FileRefusedError(f"{place}: there are no releases in this folder: nothing in it is called release-…")
     found.sort(key=lambda release: (release.card["t"], release.span))
@@ -81,50 +80,6 @@ def thin(releases: Sequence[Published], most: int = MOST) -> list[Published]:
     if len(releases) <= most:
         return list(releases)
     return [releases[i] for i in np.unique(np.linspace(0, len(releases) - 1, most).round().astype(int))]
-
-
-def _checked(path: Path, card: dict[str, Any]) -> dict[str, Any]:
-    """A card whose entries are of the right kind: what the page shows is what they say."""
-    for key, fits in _ENTRIES.items():
-        if key not in card or not fits(card[key]):
-            raise FileRefusedError(f"{path}: the card is damaged: {key!r} is not what it should be")
-    return card
-
-
-def _text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-
-
-def _span(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_count, value)) and value[0] <= value[1]
-
-
-def _error(value: object) -> bool:
-    return value is None or (isinstance(value, dict) and all(_number(value.get(key)) for key in ("typical", "upper")))
-
-
-_ENTRIES: dict[str, Callable[[Any], bool]] = {
-    "headwater": _text,
-    "time": _text,
-    "t": _count,
-    "span": _span,
-    "rows": _count,
-    "epsilon": _number,
-    "neighbours": _text,
-    "mechanism": _text,
-    "expected_error": _error,
-    "schema": lambda value: isinstance(value, dict),
-    "data": lambda value: _text(value) and Path(value).name == value,  # a card cannot point out of its folder
-    "sha256": _text,
-}
 
 
 def _table(path: Path, data: bytes) -> Any:  # noqa: ANN401  # pyarrow ships no types

@@ -80,6 +80,9 @@ class ColumnarFile:
         groups = list(range(group, file.num_row_groups))
         wanted = [names[place] for place in places]
         for batch in file.iter_batches(self._options.batch_rows, row_groups=groups, columns=wanted) if groups else ():
+            batch.validate(
+                full=True
+            )  # a damaged file may hold places outside of itself, where reading ends the process
             if skip < batch.num_rows:
                 yield self._pick(pa.Table.from_batches([batch.slice(skip)]), wanted)
             skip = max(skip - batch.num_rows, 0)
@@ -94,6 +97,7 @@ class ColumnarFile:
         batches = map(opened.get_batch, range(opened.num_record_batches)) if in_file else iter(opened)
         skip = self._row
         for batch in batches:
+            batch.validate(full=True)
             if skip < batch.num_rows:
                 yield self._rename(pa.Table.from_batches([batch.slice(skip)]).select(places))
             skip = max(skip - batch.num_rows, 0)

@@ -15,6 +15,7 @@ from headwater.table.readers.columnar import ColumnarFile
 from headwater.table.readers.layout import layout_of
 from headwater.table.readers.options import Options, changed
 from headwater.table.readers.paths import Input, Inputs, StrPath
+from headwater.table.readers.positions import check_place, check_position
 from headwater.table.readers.text_file import Block, Place, TextFile
 
 Position = dict[str, Any]
@@ -103,6 +104,7 @@ class Source:
 
     def _resume(self, position: Position) -> Place:
         """Check the files that an earlier run has read to their ends, and say where in the next one it stopped."""
+        check_position(position, self._inputs.found[0].name if self._inputs.found else "the input")
         for number, known in enumerate(position["finished"]):
             if number >= len(self._inputs.found):
                 raise changed(self._inputs.found[-1].name, "lost files that came after this one")
@@ -132,6 +134,8 @@ class Source:
             reader.close()
 
     def _open(self, source: Input, place: Place | None) -> TextFile | ColumnarFile:
+        if place is not None:
+            check_place(place, source)
         kind = ColumnarFile if source.format in ("parquet", "arrow") else TextFile
         return kind(source, self._layout, self._options, place)
 
@@ -177,6 +181,8 @@ class Source:
     def _slice(self, source: Input, block: Block, skip: int) -> Iterator[Batch]:
         """A block as batches of about equal size."""
         rows = block.table.num_rows
+        if skip > rows:
+            raise changed(source.name, "has fewer records at the place where reading stopped")
         base = {"records": self._records, "finished": list(self._finished), "name": source.key}
         count = -(-(rows - skip) // self._options.batch_rows)
         edges = [skip + (rows - skip) * i // count for i in range(count + 1)] if count else []

@@ -14,7 +14,7 @@ _HEAD = 1 << 20  # how much text is looked at
 def names_and_types(
     path: StrPath,
     *,
-    format: str | None = None,
+    format: str | None = None,  # noqa: A002 - as in Options
     delimiter: str | None = None,
 ) -> dict[str, str]:
     """The type of each column by its name, in Arrow's words. Text files have no types: their first lines decide."""
@@ -42,6 +42,6 @@ def names_and_types(
                 found = arrow("csv").read_csv(whole, parse_options=parse).schema
             else:
                 found = arrow("json").read_json(whole).schema
-    except (pa.ArrowInvalid, pa.ArrowException):  # whose message may show values
+        return {field.name: str(field.type) for field in found}
+    except (pa.ArrowException, UnicodeDecodeError):  # whose message may show values
         raise TableError(problem, "check that it is one, or say which format it has", file=source.name) from None
-    return {field.name: str(field.type) for field in found}
