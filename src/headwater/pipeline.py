@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from headwater.table.readers import Batch, open_source
 from headwater.wall import AnySchema
 
 _LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
+_END: Any = object()
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -239,10 +241,8 @@ def run(
     )
     try:
         begun(current)
-        if not follow:  # nobody waits for the next record: take much at a time
-            reading = {"block_bytes": 1 << 24} | reading
         with open_source(paths, schema, current.position, follow=follow, **reading) as source:
-            yield from current.feed(source)
+            yield from current.feed(_ahead(source))
         yield from current.publish()
     finally:
         current.close()
@@ -261,6 +261,15 @@ def _restored(kept: Kept, store: Store) -> Synthesizer:
     if synth.t != kept.t:
         raise damaged(store.path, "its journal does not hold as many records as it says")
     return synth
+
+
+def _ahead(batches: Iterator[Batch | None]) -> Iterator[Batch | None]:
+    """The same batches, the next of them read while the last one is being counted."""
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, batches, _END)
+        while (batch := coming.result()) is not _END:
+            coming = reader.submit(next, batches, _END)
+            yield batch
 
 
 @contextmanager

@@ -172,7 +172,8 @@ def _write_table(release: Release, path: Path) -> None:
     if path.suffix == ".csv":
         csv.write_csv(table, path)
     else:
-        parquet.write_table(table, path, compression="zstd")
+        few = [field.name for field in table.schema if str(field.type) != "double"]  # whose values come again and again
+        parquet.write_table(table, path, compression="zstd", use_dictionary=few)
 
 
 def _now() -> datetime:
