@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
+from headwater.audit.exact import log_pmf
 from headwater.measure import cascade as cascade_module
 from headwater.measure.budget import scale_for
 from headwater.measure.cascade import CascadeMechanism, resolution
@@ -28,7 +29,6 @@ from headwater.measure.plan import Speed, Stage, stage_at
 from headwater.partition import Partition
 from headwater.publish.estimate import Pool
 from headwater.publish.tree import Summary, Tree
-from tests.support.exact import log_pmf
 from tests.support.trees import crowd, leaves_one_by_one
 
 Integers = NDArray[np.int64]

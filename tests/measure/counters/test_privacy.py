@@ -9,10 +9,11 @@ from functools import cache, partial
 
 import pytest
 
+from headwater.audit.exact import Linear, Script
+from headwater.audit.sealing import Bare, sealings
 from headwater.measure.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.measure.counters import inhomogeneous as inhomogeneous_module
 from headwater.measure.noise import NoiseStream
-from tests.support.exact import Exact, Linear, Script, sealings
 
 ROUNDING = 1e-9
 """Of the test's own floating point; the noise itself is exact."""
@@ -20,7 +21,7 @@ ROUNDING = 1e-9
 
 def worst_linear(counter: Callable[..., object], horizon: int, epsilon: float) -> float:
     law = Linear.of(lambda noise: counter(epsilon=epsilon, noise=noise), horizon)  # type: ignore[arg-type, return-value]
-    return law.worst_log_ratio(box=2 if horizon < 5 else 1)
+    return law.loss(box=2 if horizon < 5 else 1)
 
 
 @pytest.mark.parametrize("horizon", range(1, 7))
@@ -73,7 +74,7 @@ def worst_sparse(
     """
 
     def make(noise: Script) -> SparseCounter:
-        return sparse(horizon, epsilon=epsilon, constant=constant, sub=Exact, noise=noise)
+        return sparse(horizon, epsilon=epsilon, constant=constant, sub=Bare, noise=noise)
 
     reach = horizon * max(values) + math.ceil(24 * 2 / epsilon)
     laws = {x: sealings(make, x, reach) for x in itertools.product(values, repeat=horizon)}
