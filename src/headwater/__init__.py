@@ -4,7 +4,7 @@ from headwater.files import FileRefusedError
 from headwater.measure.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.measure.noise import SeededRunWarning
 from headwater.publish.release import Release
-from headwater.synthesizer import Synthesizer, pmm
+from headwater.synthesizer import Synthesizer, histogram, pmm
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.readers import read
@@ -31,6 +31,7 @@ __all__ = [
     "TableError",
     "TimeOfDay",
     "__version__",
+    "histogram",
     "pmm",
     "read",
     "unit_cube",

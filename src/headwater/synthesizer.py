@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from headwater import files
 from headwater.measure.budget import check_epsilon
-from headwater.measure.cascade import CascadeMechanism, histogram
+from headwater.measure.cascade import CascadeMechanism
+from headwater.measure.cascade import histogram as count_cells
 from headwater.measure.noise import Noise, warn_of_seed
 from headwater.measure.paper import PaperMechanism
 from headwater.measure.plan import Plan
@@ -113,7 +114,7 @@ class Synthesizer:
         self._measure.take(check_cells(cells, self._measure.finest))
 
     def update_counts(self, cells: object, counts: object) -> None:
-        """Take records that were counted elsewhere with `histogram`. The same as giving the records themselves.
+        """Take records that were counted elsewhere with `headwater.histogram`; the same as giving the records.
 
         Cells that are not named are zeros. At most `room` records can be taken at once. Cascade only.
         """
@@ -121,11 +122,8 @@ class Synthesizer:
         cascade.update_counts(*check_counts(cells, counts, cascade.partition, cascade.finest))
 
     def histogram(self, table: object) -> tuple[Cells, NDArray[np.int64]]:
-        """Which cells a batch falls into, and how many records into each; for `update_counts`, here or elsewhere.
-
-        Reads and changes nothing of the run: any process with the same schema gets the same. Not private.
-        """
-        return histogram(self.schema.encode(table), self.schema.partition)
+        """`headwater.histogram` under this run's schema."""
+        return histogram(table, self.schema)
 
     @property
     def room(self) -> int:
@@ -219,6 +217,19 @@ class Synthesizer:
         files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in KINDS), "kind")
         restore(synth._measure, header, arrays)
         return synth
+
+
+def histogram(table: object, schema: AnySchema) -> tuple[Cells, NDArray[np.int64]]:
+    """Which cells a batch falls into, and how many records into each: for `Synthesizer.update_counts`. Not private.
+
+    A pure function: any process with the same schema gets the same, and the owner of the run adds the counts.
+
+    >>> cells, counts = histogram([[0.1, 0.2], [0.1, 0.2], [0.9, 0.9]], UnitCube(2))
+    >>> counts.tolist()
+    [2, 1]
+    """
+    schema = _checked(schema)
+    return count_cells(schema.encode(table), schema.partition)
 
 
 def pmm(
