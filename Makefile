@@ -60,7 +60,7 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) (once, about a minute) ..."
-	@$(PIP) -e '.[cli]' && touch $@
+	@$(PIP) -e '.[cli,evaluate]' && touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) with the developer's tools (once, about a minute) ..."

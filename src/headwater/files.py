@@ -78,6 +78,8 @@ def _sizes(shape: list[Any]) -> list[int]:
 
 def read(path: str | os.PathLike[str], banner: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The header and the arrays of a file that `write` wrote under this banner."""
+    if Path(path).is_dir():
+        raise FileRefusedError(f"{path}: this is a folder, not a {banner.split(':')[0]} file")
     return unpack(Path(path).read_bytes(), banner, str(path))
 
 

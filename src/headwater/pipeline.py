@@ -17,9 +17,9 @@ from typing import Any
 
 from headwater.measure.noise import warn_of_seed
 from headwater.partition import Cells
-from headwater.publish.folder import check_format, publish, read_card, sweep
+from headwater.publish.folder import check_format, publish, read_card, refuse_others, sweep
 from headwater.publish.release import Release
-from headwater.store import Kept, Store, StoreError
+from headwater.store import Kept, Store, StoreError, is_store
 from headwater.store.errors import damaged
 from headwater.synthesizer import Synthesizer
 from headwater.table.errors import TableError
@@ -100,14 +100,13 @@ class Run:
         """Start a run, or go on with the one that the state holds."""
         check_format(release_format)
         config = {"schema": schema.to_dict(), "epsilon": float(epsilon), "mechanism": mechanism, "seed": seed}
-        fresh = state is None or not state.exists()
-        if fresh:
+        if state is None or not state.exists() or _is_unused(state, config, allow_copy):
             synth = Synthesizer(schema, epsilon=epsilon, mechanism=mechanism, seed=seed)
-            store = Store.create(state, config) if state is not None else None
-            if store:
-                store.snapshot(0, synth.to_bytes())
-            return Run(synth, store, out, every, release_format)._swept()
-        assert state is not None  # noqa: S101 - for the type checker
+            run = Run(synth, None, out, every, release_format)._swept()
+            if state is not None:
+                run.store = Store.create(state, config)
+                run.store.snapshot(0, synth.to_bytes())
+            return run
         store = Store.open(state, allow_copy=allow_copy)
         try:
             return Run._resumed(store, config, schema, out, every, release_format)
@@ -133,6 +132,7 @@ class Run:
         return run._swept()
 
     def _swept(self) -> Run:
+        refuse_others(self.out, self.synth.run)
         sweep(self.out)
         return self
 
@@ -183,7 +183,7 @@ class Run:
         if t == 0 or t in self._done:
             return
         release = self.synth.release()
-        place = publish(release, self.out, format=self.release_format)
+        place = publish(release, self.out, run=self.synth.run, format=self.release_format)
         card = read_card(place)
         if self.store:
             self.store.published(t, card["sha256"])
@@ -194,6 +194,18 @@ class Run:
         """Let go of the state."""
         if self.store:
             self.store.close()
+
+
+def _is_unused(state: Path, config: Mapping[str, Any], allow_copy: bool) -> bool:
+    """Whether a state was begun under other terms and has taken nothing yet; then it is removed, and nothing is lost.
+
+    That is what a first try leaves behind which failed before its first record.
+    """
+    with Store.open(state, allow_copy=allow_copy) as store:
+        if store.t or store.releases() or all(store.config.get(name) == value for name, value in config.items()):
+            return False
+    state.unlink()
+    return True
 
 
 def refuse_other(store: Store, config: Mapping[str, Any]) -> None:
@@ -273,9 +285,12 @@ def _ahead(batches: Iterator[Batch | None]) -> Iterator[Batch | None]:
 
 
 @contextmanager
-def opened(state: Path) -> Iterator[Synthesizer]:
-    """The synthesizer of a run that has stopped, to look at and to publish from. Nothing of the state changes."""
-    store = Store.open(state)
+def opened(state: Path, *, allow_copy: bool = False) -> Iterator[Synthesizer]:
+    """The synthesizer of a run that has stopped, to look at and to publish from: of a state, or of a saved file."""
+    if state.is_file() and not is_store(state):
+        yield Synthesizer.load(state)
+        return
+    store = Store.open(state, allow_copy=allow_copy)
     try:
         yield _restored(store.load(), store)
     finally:

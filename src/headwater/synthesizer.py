@@ -136,6 +136,14 @@ class Synthesizer:
         return mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
 
     @property
+    def run(self) -> str:
+        """A name of this run, the same for ever and on all its cards. Public, and owes nothing to data or noise."""
+        return hashlib.sha256(b"run" + self._public).hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        return f"Synthesizer({self.schema!r}, epsilon={self.epsilon:g}, mechanism={self.mechanism!r}) at t = {self.t:,}"
+
+    @property
     def level(self) -> str:
         """How finely the mechanism looks at this time, in words. Public."""
         if isinstance(self._measure, CascadeMechanism):

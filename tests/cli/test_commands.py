@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.outcome import Exit
 
@@ -164,7 +165,8 @@ def test_info_of_a_state_shows_what_is_public_and_keeps_the_key(trips: Path) -> 
         ("run trips.csv --schema trips.toml", Exit.USAGE, "--epsilon"),
         ("run wrong.csv --schema trips.toml --epsilon 1", Exit.INPUT, "line 3"),
         ("release nowhere.state", Exit.STATE, "nowhere.state"),
-        ("info nowhere", Exit.STATE, "nowhere"),
+        ("info nowhere", Exit.FILES, "nowhere"),
+        ("info trips.csv", Exit.USAGE, "neither a release"),
         ("report nowhere", Exit.FILES, "nowhere"),
         ("evaluate trips.csv --schema trips.toml", Exit.USAGE, "synthetic"),
         ("schema nowhere.csv", Exit.INPUT, "nowhere.csv"),
@@ -197,3 +199,43 @@ def test_an_unexpected_error_does_not_print_what_it_says(trips: Path, monkeypatc
     assert done.exit_code == Exit.BUG
     assert "secret" not in done.output.replace("is secret", "")
     assert "KeyError" in done.output
+
+
+def test_a_folder_holds_the_releases_of_one_run(trips: Path) -> None:
+    """Two runs on the same records cost the sum of their ε, which no card would say."""
+    assert run().exit_code == 0
+    before = {path: path.read_bytes() for path in (trips / "releases").rglob("*") if path.is_file()}
+    other = run("--state", "other.state")
+    assert other.exit_code == Exit.STATE
+    assert "another run" in " ".join(other.output.split())
+    assert not (trips / "other.state").exists()
+    assert call("release", "releases.state", "--last", "500").exit_code == 0
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
+def test_a_first_try_that_failed_does_not_stand_in_the_way_of_a_better_schema(trips: Path) -> None:
+    good = (trips / "trips.toml").read_text()
+    (trips / "trips.toml").write_text(good.replace("missing = true", ""))
+    assert run().exit_code == Exit.INPUT
+    (trips / "trips.toml").write_text(good)
+    done = run()
+    assert done.exit_code == 0, done.output
+
+
+def test_what_python_saved_can_be_looked_at_and_published_from(trips: Path) -> None:
+    synth = hw.Synthesizer(hw.Schema.load("trips.toml"), epsilon=1.0)
+    for table in hw.read("trips.csv", synth.schema):
+        synth.update(table)
+    synth.save("python.hw")
+    synth.release().save("release.hw")
+    assert "3,000" in call("info", "python.hw").output
+    assert "3,000 records" in call("info", "release.hw").output
+    assert call("release", "python.hw", "--out", "mine").exit_code == 0
+
+
+def test_a_window_is_evaluated_against_the_records_that_it_is_about(trips: Path) -> None:
+    assert run().exit_code == 0
+    assert call("release", "releases.state", "--out", "windows", "--last", "500").exit_code == 0
+    (folder,) = (trips / "windows").iterdir()
+    found = json.loads(call("evaluate", "trips.csv", folder, "--schema", "trips.toml", "--json").stdout)
+    assert found["rows"]["real"] == found["rows"]["synthetic"] < 3000

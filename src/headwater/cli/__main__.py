@@ -8,13 +8,15 @@ import sys
 def main() -> None:
     """Run the command line, or say what it needs."""
     try:
-        import pyarrow  # noqa: F401
-        import rich  # noqa: F401
-        import typer  # noqa: F401
-    except ImportError as error:
-        sys.exit(f"the command line needs {error.name}: pip install 'headwater[cli]'")
-    from headwater.cli.app import app
-
+        try:
+            import pyarrow  # noqa: F401
+            import rich  # noqa: F401
+            import typer  # noqa: F401
+        except ImportError as error:
+            sys.exit(f"the command line needs {error.name}: pip install 'headwater[cli]'")
+        from headwater.cli.app import app  # not before we know that it can be imported
+    except KeyboardInterrupt:
+        sys.exit(130)  # nothing has begun yet
     app()
 
 

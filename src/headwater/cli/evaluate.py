@@ -10,10 +10,8 @@ import numpy as np
 import typer
 
 from headwater.cli.outcome import out, told
-from headwater.partition import Points
 from headwater.publish.folder import folders, read_card
-from headwater.table.errors import TableError
-from headwater.table.readers import open_source
+from headwater.table.readers import read_points
 from headwater.table.schema import Schema
 
 
@@ -28,7 +26,8 @@ def command(
 ) -> None:
     """Compare a synthetic table with the real one: W1, each column, dependence of columns, range queries.
 
-    What it prints is computed from the real data and is NOT PRIVATE. A folder of a release stands for its table.
+    What it prints is computed from the real data and is NOT PRIVATE. A folder of a release stands for its table,
+    and is compared with the records that it is about.
 
     Example: headwater evaluate trips.csv releases/release-000000010000 --schema trips.toml
     """
@@ -38,28 +37,24 @@ def command(
         raise ValueError("name the real file or files, then the synthetic one")
     known = Schema.load(schema)
     *truth, synthetic = real
-    before = _points(truth, known, ignore_extra)
-    found = evaluate(before, _points([_table(synthetic)], known, ignore_extra), known)
+    table, span = _table(synthetic)
+    before = np.concatenate([np.empty((0, known.dimension)), *read_points(truth, known, ignore_extra=ignore_extra)])
+    if span is not None and len(before) >= span[1]:  # a release is about some records, not about all that came since
+        before = before[slice(*span)]
+    after = np.concatenate([np.empty((0, known.dimension)), *read_points([table], known, ignore_extra=ignore_extra)])
+    found = evaluate(before, after, known)
     if as_json:
         out.print_json(json.dumps(found.to_dict()))
     else:
         out.print(found)
 
 
-def _table(path: str) -> str:
+def _table(path: str) -> tuple[str, tuple[int, int] | None]:
+    """The file of a table, and which records a release is about."""
     folder = Path(path)
     if folders(folder):
         raise ValueError(f"{path} holds several releases: name one of them, such as {folders(folder)[-1]}")
-    return str(folder / read_card(folder)["data"]) if (folder / "card.json").exists() else path
-
-
-def _points(paths: list[str], schema: Schema, ignore_extra: bool) -> Points:
-    parts = [np.empty((0, schema.dimension))]
-    with open_source(paths, schema, ignore_extra=ignore_extra) as source:
-        for batch in source:
-            if batch is not None:
-                try:
-                    parts.append(schema.encode(batch.table))
-                except TableError as error:
-                    raise batch.place(error) from None
-    return np.concatenate(parts)
+    if not (folder / "card.json").exists():
+        return path, None
+    card = read_card(folder)
+    return str(folder / card["data"]), (card["span"][0], card["span"][1])

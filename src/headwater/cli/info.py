@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from headwater.cli.outcome import out, say, told
+from headwater.cli.outcome import err, out, say, told
 from headwater.pipeline import opened
 from headwater.publish.bounds import ExpectedError
 from headwater.publish.folder import folders, read_card
+from headwater.publish.release import Release
 from headwater.store import is_store
 from headwater.table.schema import Schema, schema_from_dict
 
@@ -25,11 +27,18 @@ def command(
 
     Example: headwater info releases
     """
+    if path.name == "card.json":
+        path = path.parent
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is nothing here", str(path))
     if path.is_dir():
         _releases([path] if (path / "card.json").exists() else folders(path), path)
     elif path.suffix in (".toml", ".json"):
         out.print(str(Schema.load(path)), soft_wrap=True, markup=False)
-    elif path.exists() and not is_store(path):
+    elif _begins(path, b"headwater release"):
+        release = Release.load(path)
+        say(f"{release}: {release.expected_error()}")
+    elif not is_store(path) and not _begins(path, b"headwater state"):
         raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
     else:
         with opened(path) as synth:
@@ -42,7 +51,7 @@ def command(
 
 def _releases(places: list[Path], folder: Path) -> None:
     if not places:
-        raise FileNotFoundError(2, "there are no releases here", str(folder))
+        raise FileNotFoundError(errno.ENOENT, "there are no releases here", str(folder))
     if len(places) == 1:
         card = read_card(places[0])
         card["schema"] = str(schema_from_dict(card["schema"]))
@@ -56,7 +65,17 @@ def _releases(places: list[Path], folder: Path) -> None:
         about = _error(card["expected_error"])
         table.add_row(place.name, f"{card['rows']:,}", f"{card['epsilon']:g}", card["mechanism"], about)
     out.print(table)
-    out.print("ε is that of all these releases together: it does not add up.")
+    runs = {str(card.get("run")): card["epsilon"] for card in map(read_card, places)}
+    if len(runs) == 1:
+        out.print("ε is that of all these releases together: it does not add up.")
+    else:
+        cost = sum(runs.values())
+        err.print(f"these are releases of {len(runs)} runs: together they cost ε = {cost:g}", style="bold red")
+
+
+def _begins(path: Path, head: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(head)) == head
 
 
 def _error(error: dict[str, float] | None) -> str:

@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from headwater.cli.outcome import err, say, told
 from headwater.publish.folder import folders, read_card
-from headwater.table.readers import read
+from headwater.table.readers import read_points
 from headwater.table.schema import schema_from_dict
 
 
@@ -41,7 +41,7 @@ def command(
         first = folders(releases)
         if not first:
             raise FileNotFoundError(2, "there are no releases here", str(releases))
-        truth = read(against, schema_from_dict(read_card(first[0])["schema"]), ignore_extra=ignore_extra)
+        truth = read_points(against, schema_from_dict(read_card(first[0])["schema"]), ignore_extra=ignore_extra)
     pairs = [_pair(names) for names in pair] if pair else None
     with Progress(console=err, transient=True) as bar:
         tasks = {}

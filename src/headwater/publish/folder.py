@@ -40,8 +40,11 @@ def name_of(release: Release) -> str:
     return f"release-{release.t:012d}" + (f"-since-{release.start:012d}" if release.start else "")
 
 
-def publish(release: Release, out: str | os.PathLike[str], *, format: str = "parquet") -> Path:  # noqa: A002
-    """Write a release into its folder in ``out``, and say where. If it is there already, it stays as it is."""
+def publish(release: Release, out: str | os.PathLike[str], *, run: str = "", format: str = "parquet") -> Path:  # noqa: A002
+    """Write a release into its folder in ``out``, and say where. If it is there already, it stays as it is.
+
+    ``run`` is the public name of the run, the same on all its cards.
+    """
     check_format(format)
     out = Path(out)
     place = out / name_of(release)
@@ -52,7 +55,7 @@ def publish(release: Release, out: str | os.PathLike[str], *, format: str = "par
     try:
         data = hidden / f"data.{format}"
         _write_table(release, data)
-        text = json.dumps(card_of(release, data), indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(card_of(release, data, run), indent=2, ensure_ascii=False) + "\n"
         (hidden / "card.json").write_text(text, encoding="utf-8")
         for path in hidden.iterdir():
             path.chmod(0o644)
@@ -79,13 +82,14 @@ def sweep(out: str | os.PathLike[str]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def card_of(release: Release, data: Path) -> dict[str, Any]:
+def card_of(release: Release, data: Path, run: str = "") -> dict[str, Any]:
     """What anyone may know of a release."""
     error = release.expected_error()
     known = not math.isnan(error.typical)
     return {
         "headwater": version.__version__,
         "card": _CARD,
+        "run": run,
         "time": _now().isoformat(),
         "t": release.t,
         "span": list(release.span),
@@ -158,6 +162,16 @@ _ENTRIES: dict[str, Callable[[Any], bool]] = {
     "data": lambda value: _text(value) and Path(value).name == value,  # a card cannot point out of its folder
     "sha256": _text,
 }
+
+
+def refuse_others(out: str | os.PathLike[str], run: str) -> None:
+    """One folder, one run: what several runs publish costs the sum of their ε, which no card would say."""
+    for folder in folders(out):
+        if read_card(folder).get("run", run) != run:
+            raise FileRefusedError(
+                f"{folder}: this release is of another run; give each run a folder of its own "
+                "(--out), or go on with the state that this one was made with (--state)"
+            )
 
 
 def folders(out: str | os.PathLike[str]) -> list[Path]:

@@ -116,10 +116,14 @@ class Release:
     def sample(self, kind: str | None = None) -> Any:  # noqa: ANN401 - which kind is known only when it runs
         """The synthetic data set as a table of the kind that came in, or of the one asked for; the same every time.
 
-        Kinds are ``"pandas"``, ``"polars"``, ``"arrow"``, ``"columns"``, ``"records"`` and ``"numpy"``. Records come in
-        no meaningful order.
+        Records come in a random order that means nothing. Kinds are ``"pandas"``, ``"polars"``, ``"arrow"``,
+        ``"columns"``, ``"records"`` and ``"numpy"``.
         """
-        return self.schema.decode(self.points(), kind or self.kind)
+        if kind is not None and not isinstance(kind, str):
+            raise TypeError(f"kind must be the name of a kind of table, such as 'pandas', not {type(kind).__name__}")
+        points = self.points()  # cell by cell, which would look odd in a table
+        order = np.random.default_rng([self.seed, 2]).permutation(len(points))
+        return self.schema.decode(points.take(order, axis=0), kind or self.kind)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file that anyone may see."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -53,9 +53,10 @@ class Column(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.missing, bool):
             raise SchemaError("missing must be true or false", "write missing = true or leave it out")
-        if not is_number(self.weight) or not 0 < self.weight <= sys.float_info.max:
+        weight = finite(self.weight)
+        if weight is None or weight <= 0:
             raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
-        self.set(weight=float(self.weight))
+        self.set(weight=weight)
 
     @property
     @abstractmethod
@@ -237,6 +238,15 @@ def is_missing(value: object) -> bool:
         return bool(value != value)  # only NaN is not itself
     except (TypeError, ValueError):  # something that cannot be compared is something
         return False
+
+
+def finite(value: Any) -> float | None:  # noqa: ANN401 - an argument of any type
+    """An argument as a float; None if it is no number, or none that a float can be."""
+    try:
+        number = float(value) if is_number(value) else math.nan
+    except OverflowError:  # a whole number that no float is near to
+        return None
+    return number if math.isfinite(number) else None
 
 
 def is_number(value: object) -> bool:

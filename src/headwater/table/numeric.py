@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import MOST_VALUES, Flags
-from headwater.table.column import Bounded, WrongValueError, is_number
+from headwater.table.column import Bounded, WrongValueError, finite
 from headwater.table.errors import SchemaError
 from headwater.table.series import Values
 
@@ -46,7 +45,7 @@ class Number(Bounded):
         for name in ("low", "high"):
             bound = getattr(self, name)
             if bound is not None:
-                number = _finite(bound)
+                number = finite(bound)
                 if number is None:
                     raise SchemaError(f"{name} must be a finite number", f"write for example {self.required[name]}")
                 self.set(**{name: number})
@@ -182,15 +181,6 @@ class Integer(Bounded):
     def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Counted from ``low``."""
         return numbers + self.limits[0]
-
-
-def _finite(bound: Any) -> float | None:  # noqa: ANN401 - an argument of any type
-    """A bound as a float; None if it is none."""
-    try:
-        number = float(bound) if is_number(bound) else math.nan
-    except OverflowError:  # a whole number that no float is near to
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _number(text: str, kind: Any) -> Any:  # noqa: ANN401 - float or Decimal

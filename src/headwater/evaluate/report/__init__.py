@@ -48,8 +48,8 @@ def write_report(
     out_html
         The page. Replaced if it is there.
     against
-        The real data, in order of arrival: a table, or an iterable of tables. Each release is compared with the records
-        that it is about, or those of them that are there. This makes the page NOT PRIVATE.
+        The real data, in order of arrival: a table, or an iterable of tables; arrays are points, encoded already. Each
+        release is compared with the records that it is about. This makes the page NOT PRIVATE.
     schema
         Must be the one on the cards if it is given.
     pairs

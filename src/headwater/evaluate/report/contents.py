@@ -130,7 +130,7 @@ def real_counts(
     running = cuts.count(np.empty((0, schema.dimension)))
     up_to, rows = dict[int, Counts](), 0
     for batch in _batches(against):
-        points = schema.encode(batch)
+        points = batch if isinstance(batch, np.ndarray) else schema.encode(batch)  # an array is encoded already
         for moment in [m for m in moments if m not in up_to and m <= rows + len(points)]:
             part, points = points[: moment - rows], points[moment - rows :]
             running, rows = running + cuts.count(part), moment

@@ -55,7 +55,7 @@ class ColumnarFile:
         table, readable = None, True
         try:
             table = next(self._tables, None)
-        except (pa.ArrowException, OSError, EOFError):
+        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
             readable = False  # the message may hold data
         self._check()
         if not readable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from headwater.table.errors import TableError, listed
+from headwater.table.errors import TableError, is_unicode, listed
 from headwater.table.readers.arrow import arrow
 from headwater.table.readers.layout import Field, Layout
 from headwater.table.readers.records import Bytes, newlines_in
@@ -90,8 +90,11 @@ class JsonParser:
             remedy = "add them to the schema, or read with ignore_extra (--ignore-extra)"
             return TableError(f"{extra} extra key(s) that the schema does not name", remedy)
         for field in self._fields:
-            if isinstance(record.get(field.name), dict | list):
+            value = record.get(field.name)
+            if isinstance(value, dict | list):
                 return TableError("a nested value", "write plain values only", column=field.name)
+            if isinstance(value, str) and not is_unicode(value):
+                return TableError("text with half a character in it", "write whole characters", column=field.name)
         return None
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
 
+from headwater.partition import Points
 from headwater.table.errors import TableError
 from headwater.table.readers.columnar import ColumnarFile
 from headwater.table.readers.layout import layout_of
-from headwater.table.readers.options import Options, changed
+from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input, Inputs, StrPath
 from headwater.table.readers.positions import check_place, check_position
 from headwater.table.readers.text_file import Block, Place, TextFile
@@ -117,7 +118,8 @@ class Source:
         found = self._inputs.found[len(self._finished) :]
         if not found or found[0].key != position["name"]:
             name = found[0].name if found else self._inputs.found[-1].name
-            raise changed(name, f"is not {position['name']}, which was read at this place,")
+            problem = f"another file stands where {position['name']} was read before"
+            raise InputChangedError(problem, "give the same files in the same order, or start a new run", file=name)
         place: Place = position["place"]
         if not self._options.stdin_continues:  # the block is read again, and its first rows left out
             self._records -= place.get("skip", 0)
@@ -231,6 +233,17 @@ def read(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Ite
         for batch in source:
             if batch is not None:
                 yield batch.table
+
+
+def read_points(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Iterator[Points]:  # noqa: ANN401
+    """The same as `read`, encoded; errors name file and line."""
+    with open_source(paths, schema, **options) as source:
+        for batch in source:
+            if batch is not None:
+                try:
+                    yield schema.encode(batch.table)
+                except TableError as error:
+                    raise batch.place(error) from None
 
 
 def _mark(source: Input, digest: str) -> str:
