@@ -4,7 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test setup lint types imports docs check test-newest bench bench-speed bench-accuracy lock clean help
+.PHONY: demo test setup lint types imports docs check test-newest test-statistics fuzz
+.PHONY: bench bench-speed bench-accuracy bench-long audit lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
@@ -36,6 +37,18 @@ check: test lint types imports docs  ## all that CI asks
 test-newest: ## the tests once more, on the newest Python that can be found
 	$(MAKE) test VENV=.venv-newest PYTHON="$$(sh tools/newest-python)"
 
+test-statistics: $(VENV)/.dev  ## a thousand million draws of noise, in minutes; writes docs/benchmarks/statistics.md
+	nice $(BIN)/python -m pytest tests/statistics/test_health.py -s -q
+
+fuzz: $(VENV)/.dev   ## a million odd inputs for everything that parses; writes docs/benchmarks/fuzz.md
+	nice $(BIN)/python -m benchmarks.fuzz
+
+audit: $(VENV)/.dev  ## attack the promise; goes on from where it was
+	nice $(BIN)/headwater audit --size standard --search 24 --checkpoint .cache/audit.jsonl
+
+bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in memory
+	nice $(BIN)/python benchmarks/long_run.py
+
 bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes hours
 	OMP_NUM_THREADS=1 nice $(BIN)/python benchmarks/accuracy.py --size $(or $(SIZE),quick)
 
@@ -43,10 +56,11 @@ bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmark
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/cost.py
 	$(BIN)/python benchmarks/theorem.py
-	$(MAKE) bench-speed bench-accuracy
+	$(MAKE) bench-speed bench-accuracy bench-long
 
 bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/table_speed.py
 
 lock: $(VENV)/.dev   ## pin what is installed now as what everybody installs
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt

@@ -129,3 +129,85 @@ def test_a_long_silence_costs_nothing(numbers: Path) -> None:
     assert any(step.published for step in steps)
     assert time.monotonic() - began < 20
     steps.close()  # type: ignore[attr-defined]
+
+
+def test_a_record_can_be_put_right_after_others_of_its_block_were_counted(numbers: Path, tmp_path: Path) -> None:
+    """The run stops in the middle of a block of text; what comes after that place may still be changed."""
+    state, good = tmp_path / "run.state", numbers.read_text()
+    lines = good.split("\n")
+    lines[951] = "abc"
+    numbers.write_text("\n".join(lines))
+    with pytest.raises(hw.TableError):
+        go(numbers, "100", state=state, batch_rows=300)
+    with opened(state) as synth:
+        assert 0 < synth.t < 951
+    numbers.write_text(good)
+    last = go(numbers, "100", state=state, batch_rows=300)[-1]
+    assert last.release is not None
+    assert np.array_equal(last.release.points(), go(numbers, out=tmp_path / "other")[-1].release.points())  # type: ignore[union-attr]
+
+
+def test_a_bad_record_in_a_followed_file_is_named(numbers: Path) -> None:
+    with numbers.open("a") as file:
+        file.write("abc\n")
+    with pytest.raises(hw.TableError, match="line 1002"):
+        go(numbers, follow=True, poll_seconds=0.05)
+
+
+def test_an_old_state_that_goes_on_with_other_records_is_found_out_at_the_first_release(
+    numbers: Path, tmp_path: Path
+) -> None:
+    """The same noise on different data: the release that is there says otherwise, so nothing new is published."""
+    state, good = tmp_path / "run.state", numbers.read_text()
+    lines = good.split("\n")
+    numbers.write_text("\n".join(lines[:401]) + "\n")
+    go(numbers, state=state)
+    old = state.read_bytes()
+    numbers.write_text(good)
+    go(numbers, state=state)
+    state.write_bytes(old)
+    numbers.write_text("\n".join(lines[:401] + ["0.123456"] * 600) + "\n")
+    before = sorted((tmp_path / "out").iterdir())
+    with pytest.raises(hw.FileRefusedError, match="other content"):
+        go(numbers, state=state, allow_copy=True)
+    assert sorted((tmp_path / "out").iterdir()) == before
+
+
+def test_a_journal_of_another_version_is_not_replayed(
+    numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other code might grow other trees under the same noise. A run that ended cleanly has no journal."""
+    state = tmp_path / "run.state"
+    monkeypatch.setattr("headwater.pipeline.Run.close", lambda run: run.store.close())  # as if killed
+    go(numbers, state=state)
+    monkeypatch.setattr("headwater.pipeline._BY", "headwater 99")
+    with pytest.raises(StoreError, match="headwater 99"):
+        go(numbers, state=state)
+    monkeypatch.undo()
+    go(numbers, state=state)
+    monkeypatch.setattr("headwater.pipeline._BY", "headwater 99")
+    go(numbers, state=state)
+
+
+def test_looking_at_a_copy_leaves_it_a_copy(numbers: Path, tmp_path: Path) -> None:
+    go(numbers, state=tmp_path / "run.state")
+    copy = tmp_path / "copy.state"
+    copy.write_bytes((tmp_path / "run.state").read_bytes())
+    copy.chmod(0o600)
+    before = copy.read_bytes()
+    with opened(copy) as synth:
+        assert synth.t == 1000
+    assert copy.read_bytes() == before
+    with pytest.raises(StoreError, match="copy"):
+        go(numbers, state=copy)
+
+
+def test_a_followed_file_that_was_written_anew_and_longer_is_refused(numbers: Path) -> None:
+    steps = run(
+        [str(numbers)], SCHEMA, every=Every.parse("1000"), epsilon=1.0, out=numbers.parent / "out", seed=1,
+        follow=True, poll_seconds=0.02,
+    )  # fmt: skip
+    assert any(step.published for step in steps)
+    numbers.write_text("x\n" + "0.5\n" * 5000)
+    with pytest.raises(hw.TableError, match="changed"):
+        list(steps)

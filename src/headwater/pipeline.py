@@ -8,12 +8,14 @@ there is never written again. A run without a state cannot be continued, and sta
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy
 
 from headwater.measure.noise import warn_of_seed
 from headwater.partition import Cells
@@ -24,10 +26,12 @@ from headwater.store.errors import damaged
 from headwater.synthesizer import Synthesizer
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch, open_source
+from headwater.version import __version__
 from headwater.wall import AnySchema
 
 _LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
 _END: Any = object()
+_BY = f"headwater {__version__}, numpy {numpy.__version__}"  # what decides which trees grow
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -128,7 +132,7 @@ class Run:
             if config["seed"] is not None:
                 warn_of_seed(3)
         run = Run(synth, store, out, every, release_format)
-        run.position = kept.position
+        run.position = kept.position["input"] if isinstance(kept.position, dict) else None
         return run._swept()
 
     def _swept(self) -> Run:
@@ -163,9 +167,12 @@ class Run:
         self.position = position
         if self.store is None:
             return
-        self.store.append(self.synth.t, cells, position)
+        self.store.append(self.synth.t, cells, {"input": position, "by": _BY})
         if self.store.journal_bytes > max(self.store.snapshot_bytes, _LEAST_SNAPSHOT):
-            self.store.snapshot(self.synth.t, self.synth.to_bytes(), position)
+            self._snapshot(self.store)
+
+    def _snapshot(self, store: Store) -> None:
+        store.snapshot(self.synth.t, self.synth.to_bytes(), {"input": self.position, "by": _BY})
 
     def _publish_if_due(self) -> Iterator[Progress]:
         t = self.synth.t
@@ -191,8 +198,11 @@ class Run:
         yield Progress(t, place, release)
 
     def close(self) -> None:
-        """Let go of the state."""
+        """Let go of the state, which is then a snapshot alone: any later version can go on from it."""
         if self.store:
+            with suppress(StoreError):  # a journal is as good, for the same version
+                if self.store.journal_bytes and self.store.t == self.synth.t:
+                    self._snapshot(self.store)
             self.store.close()
 
 
@@ -204,7 +214,7 @@ def _is_unused(state: Path, config: Mapping[str, Any], allow_copy: bool) -> bool
     with Store.open(state, allow_copy=allow_copy) as store:
         if store.t or store.releases() or all(store.config.get(name) == value for name, value in config.items()):
             return False
-    state.unlink()
+        state.unlink()  # while nobody else can have it
     return True
 
 
@@ -253,8 +263,9 @@ def run(
     )
     try:
         begun(current)
-        with open_source(paths, schema, current.position, follow=follow, **reading) as source:
-            yield from current.feed(_ahead(source))
+        opening = open_source(paths, schema, current.position, follow=follow, **reading)
+        with opening as source, closing(_ahead(source)) as batches:  # its thread ends before the source is closed
+            yield from current.feed(batches)
         yield from current.publish()
     finally:
         current.close()
@@ -264,6 +275,10 @@ def _restored(kept: Kept, store: Store) -> Synthesizer:
     """The synthesizer as it was: its last snapshot, and what came after."""
     if kept.snapshot is None:
         raise StoreError(store.path, "this run has not begun yet", "give the command that was to begin it again")
+    if kept.journal and _by(kept.position) != _BY:
+        # What was published after the snapshot hangs on trees that are not in it, and other code may grow others.
+        problem = f"this run was interrupted under {_by(kept.position)}, and this is {_BY}"
+        raise StoreError(store.path, problem, "give the same command once under the old versions, then upgrade")
     synth = Synthesizer.from_bytes(kept.snapshot)
     try:
         for cells in kept.journal:
@@ -275,7 +290,11 @@ def _restored(kept: Kept, store: Store) -> Synthesizer:
     return synth
 
 
-def _ahead(batches: Iterator[Batch | None]) -> Iterator[Batch | None]:
+def _by(position: Any) -> str:  # noqa: ANN401 - any JSON value
+    return str(position.get("by")) if isinstance(position, dict) else "an unknown version"
+
+
+def _ahead(batches: Iterator[Batch | None]) -> Generator[Batch | None, None, None]:
     """The same batches, the next of them read while the last one is being counted."""
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, batches, _END)
@@ -285,12 +304,12 @@ def _ahead(batches: Iterator[Batch | None]) -> Iterator[Batch | None]:
 
 
 @contextmanager
-def opened(state: Path, *, allow_copy: bool = False) -> Iterator[Synthesizer]:
+def opened(state: Path) -> Iterator[Synthesizer]:
     """The synthesizer of a run that has stopped, to look at and to publish from: of a state, or of a saved file."""
     if state.is_file() and not is_store(state):
         yield Synthesizer.load(state)
         return
-    store = Store.open(state, allow_copy=allow_copy)
+    store = Store.open(state, observe=True)
     try:
         yield _restored(store.load(), store)
     finally:

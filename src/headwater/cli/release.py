@@ -19,15 +19,14 @@ def command(
     last: Annotated[int | None, typer.Option(help="Only about the last so many records.")] = None,
     since: Annotated[int | None, typer.Option(help="Only about the records after the first so many.")] = None,
     format_: Annotated[str, typer.Option("--format", help="parquet or csv.")] = "parquet",
-    allow_copy: Annotated[
-        bool, typer.Option("--allow-copy", help="Read a copy or a backup of a state. No run may go on from it.")
-    ] = False,
 ) -> None:
     """Publish what a run has learned so far, at no further cost in ε: all of it, or a window of time.
 
     Example: headwater release releases.state --out windows --last 50000
     """
-    with opened(state, allow_copy=allow_copy) as synth:
+    with opened(state) as synth:
+        if synth.t == 0:
+            raise ValueError(f"{state}: no record has come yet, so there is nothing to publish")
         release = synth.release(last=last, since=since)
         refuse_others(out_, synth.run)
         place = publish(release, out_, run=synth.run, format=format_)

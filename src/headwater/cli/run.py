@@ -59,13 +59,16 @@ def command(
 
     Example: headwater run trips.csv --schema trips.toml --epsilon 1 --out releases --every 10000
     """
-    kept = None if no_state else state or out_.with_name(out_.name + ".state")
+    whole = out_.resolve() if out_.name in ("", "..") else out_
+    kept = None if no_state else state or whole.with_name(whole.name + ".state")
     stopped = False
 
     def stop(number: int, frame: FrameType | None) -> None:
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)  # once is enough: what is under way is brought to its end
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     with Display() as display:
         try:
             for progress in run(
@@ -78,7 +81,8 @@ def command(
         except KeyboardInterrupt:
             stopped = True
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
     display.close(out_, kept, stopped=stopped)
     if stopped and not follow:
         raise typer.Exit(int(Exit.INTERRUPTED))

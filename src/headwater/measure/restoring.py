@@ -61,7 +61,7 @@ def _check_cascade(mechanism: CascadeMechanism, header: Header, arrays: Arrays) 
     measured = sum(span[3] for span in spans)
     further = header["halves"] * sum(speed.rungs for speed in stage.speeds[1:])
     # A slow bucket keeps the trees for its fast ones, unless it is the very first.
-    need(header["halves"] > 0 or start == 0 or further == 0, "halves")
+    need(header["halves"] > 0 or start == 0 or len(stage.speeds) == 1, "halves")
     sizes = _sizes(np.unpackbits(splits).astype(bool), measured + further, mechanism.finest)
     need(sum(sizes[:measured]) == len(counts), "counts")
 

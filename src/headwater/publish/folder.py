@@ -20,6 +20,7 @@ from typing import Any
 from headwater import version
 from headwater.files import FileRefusedError, sync_folder
 from headwater.publish.release import Release
+from headwater.table.errors import is_unicode
 
 FORMATS = ("parquet", "csv")
 _CARD = 1  # the version of cards
@@ -48,13 +49,14 @@ def publish(release: Release, out: str | os.PathLike[str], *, run: str = "", for
     check_format(format)
     out = Path(out)
     place = out / name_of(release)
-    if place.exists():
-        return place
     out.mkdir(parents=True, exist_ok=True)
     hidden = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=out))
     try:
         data = hidden / f"data.{format}"
         _write_table(release, data)
+        if place.exists():
+            _refuse_other_content(place, data)
+            return place
         text = json.dumps(card_of(release, data, run), indent=2, ensure_ascii=False) + "\n"
         (hidden / "card.json").write_text(text, encoding="utf-8")
         for path in hidden.iterdir():
@@ -63,11 +65,30 @@ def publish(release: Release, out: str | os.PathLike[str], *, run: str = "", for
         hidden.chmod(0o755)
         sync_folder(hidden)
         os.rename(hidden, place)
-    except BaseException:
+    finally:
         shutil.rmtree(hidden, ignore_errors=True)
-        raise
     sync_folder(out)
     return place
+
+
+def _refuse_other_content(place: Path, data: Path) -> None:
+    """A release that was published stays. If this run would now say something else, it is not the run that made it.
+
+    That is so when an old state was put back and went on with other records: the same noise on different data.
+    """
+    there = place / data.name
+    if there.exists() and _digest(there) != _digest(data) and not _same_table(there, data):
+        raise FileRefusedError(
+            f"{place}: this release was published before with other content, so this run has counted other records "
+            "than the one that published it. Do not go on with it: start a new run, in a new folder, with a new state"
+        )
+
+
+def _same_table(one: Path, other: Path) -> bool:
+    """Another version of a library may write the same table in other bytes."""
+    from pyarrow import parquet
+
+    return one.suffix == ".parquet" and bool(parquet.read_table(one).equals(parquet.read_table(other)))
 
 
 def check_format(format: str) -> None:  # noqa: A002 - as in `publish`
@@ -148,6 +169,11 @@ def _error(value: object) -> bool:
     return value is None or (isinstance(value, dict) and all(_number(value.get(key)) for key in ("typical", "upper")))
 
 
+def _file(value: object) -> bool:
+    """The name of a file in the card's own folder: a card cannot point out of it."""
+    return isinstance(value, str) and Path(value).name == value and is_unicode(value) and "\0" not in value
+
+
 _ENTRIES: dict[str, Callable[[Any], bool]] = {
     "headwater": _text,
     "time": _text,
@@ -159,7 +185,7 @@ _ENTRIES: dict[str, Callable[[Any], bool]] = {
     "mechanism": _text,
     "expected_error": _error,
     "schema": lambda value: isinstance(value, dict),
-    "data": lambda value: _text(value) and Path(value).name == value,  # a card cannot point out of its folder
+    "data": _file,
     "sha256": _text,
 }
 

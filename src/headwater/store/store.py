@@ -95,10 +95,11 @@ class Store:
             raise
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, allow_copy: bool = False) -> Store:
-        """Open the state of a run to go on with it.
+    def open(cls, path: str | os.PathLike[str], *, allow_copy: bool = False, observe: bool = False) -> Store:
+        """Open the state of a run to go on with it, or only to look at it.
 
         ``allow_copy=True`` says: I know that this is a copy or a backup, and no other run goes on from this state.
+        ``observe=True`` writes nothing, so it takes copies as well, and leaves them copies.
         """
         path = real_path(path)
         with plain_errors(path):
@@ -106,13 +107,13 @@ class Store:
                 raise StoreError(path, "there is no state here", "check the path, or start a new run")
         lock = Lock(path)
         try:
-            return cls._open(path, lock, allow_copy=allow_copy)
+            return cls._open(path, lock, allow_copy=allow_copy, observe=observe)
         except BaseException:
             lock.release()
             raise
 
     @classmethod
-    def _open(cls, path: Path, lock: Lock, *, allow_copy: bool) -> Store:
+    def _open(cls, path: Path, lock: Lock, *, allow_copy: bool, observe: bool = False) -> Store:
         with plain_errors(path):
             if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
                 problem = "other users may read this state, which is as secret as the data"
@@ -121,13 +122,13 @@ class Store:
             try:
                 tables.check_kind(path, connection)
                 store = cls(path, lock, connection)
-                store._begin(allow_copy)
+                store._begin(allow_copy, observe)
             except BaseException:
                 connection.close()
                 raise
         return store
 
-    def _begin(self, allow_copy: bool) -> None:
+    def _begin(self, allow_copy: bool, observe: bool) -> None:
         """Read the public part, make sure that this is the one true file, and count this opening."""
         meta = dict(self._connection.execute("SELECT key, value FROM meta"))
         try:
@@ -135,14 +136,17 @@ class Store:
                 raise damaged(self.path, "the configuration does not match its checksum")
             self._config = json.loads(meta["config"])
             self._commits, self._opened = int(meta["commits"]), int(meta["opened"]) + 1
-            if not allow_copy:
+            if not allow_copy and not observe:
                 self._refuse_copy(meta)
         except _UNFIT as error:
             raise damaged(self.path, "its notes about itself cannot be read") from error
         self._commits = max(self._commits, self._lock.commits)  # an allowed copy goes on above the old count
-        with self._transaction():
-            changes = {"opened": str(self._opened), **tables.identity(self.path)}
-            self._connection.executemany("UPDATE meta SET value = ?2 WHERE key = ?1", changes.items())
+        if observe:
+            self._connection.execute("PRAGMA query_only = ON")
+        else:
+            with self._transaction():
+                changes = {"opened": str(self._opened), **tables.identity(self.path)}
+                self._connection.executemany("UPDATE meta SET value = ?2 WHERE key = ?1", changes.items())
         self._measure()
 
     def _refuse_copy(self, meta: dict[str, str]) -> None:

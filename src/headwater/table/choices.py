@@ -162,7 +162,8 @@ class Category(Column):
             )
         if isinstance(value, str):  # a code such as 007 is not the number 7
             text = value.strip()
-            return [int(text)] if len(text) < 20 and text.lstrip("-").isdecimal() and str(int(text)) == text else []
+            whole_number = len(text) < 20 and text.removeprefix("-").isdecimal()
+            return [int(text)] if whole_number and str(int(text)) == text else []
         return [whole] if isinstance(whole, int) else []
 
     def _unknown(self, what: str, index: int) -> WrongValueError:

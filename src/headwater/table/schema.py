@@ -108,6 +108,9 @@ class Schema:
                 places = column.encode(series[name])
             except TableError as error:
                 raise error.at(column=name) from None
+            except (ValueError, TypeError, ArithmeticError):  # of a library: what it says may hold the value
+                problem = "a value of a kind that cannot be read"
+                raise TableError(problem, "see which kinds the column takes", column=name) from None
             if len(places) != rows:
                 raise TableError(
                     f"the column has {len(places)} values, but the first has {rows}",

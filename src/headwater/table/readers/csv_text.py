@@ -55,6 +55,10 @@ class CsvParser:
         """The line in which one record begins."""
         return int(records_in(data, line).lines[row])
 
+    def start(self, data: Bytes, row: int) -> int:
+        """Where one record begins."""
+        return int(records_in(data, 1).starts[row])
+
     def parse(self, data: Bytes, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
         """A block of records as a table; ``line`` is where it begins in the file."""
         check_bytes(data, line)

@@ -33,6 +33,11 @@ class JsonParser:
         """The line of one record; blank lines are none."""
         return _lines(data, line)[row][0]
 
+    def start(self, data: Bytes, row: int) -> int:
+        """Where the line of one record begins."""
+        number = self.line(data, 0, row)
+        return sum(len(text) + 1 for text in bytes(data).split(b"\n", number)[:number])
+
     def parse(self, data: Bytes, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
         """A block of lines as a table."""
         table = self._read(data)

@@ -18,7 +18,8 @@ def check_position(position: Any, name: str) -> None:  # noqa: ANN401 - whatever
     if not (isinstance(finished, list) and all(isinstance(mark, str) for mark in finished)):
         raise _unknown(name)
     place = position.get("place")
-    if not (isinstance(place, Mapping) and place.get("skip", 0) in range(position["records"] + 1)):
+    skip = place.get("skip", 0) if isinstance(place, Mapping) else None
+    if not (_count(skip) and skip <= position["records"]):
         raise _unknown(name)
 
 

@@ -108,7 +108,7 @@ class Source:
         check_position(position, self._inputs.found[0].name if self._inputs.found else "the input")
         for number, known in enumerate(position["finished"]):
             if number >= len(self._inputs.found):
-                raise changed(self._inputs.found[-1].name, "lost files that came after this one")
+                raise self._gone(position["name"])
             source = self._inputs.found[number]
             if _mark(source, self._digest(source)) != known:
                 raise changed(source.name, "changed, or another file stands in its place,")
@@ -116,14 +116,20 @@ class Source:
         self._finished = list(position["finished"])
         self._records = position["records"]
         found = self._inputs.found[len(self._finished) :]
-        if not found or found[0].key != position["name"]:
-            name = found[0].name if found else self._inputs.found[-1].name
+        if not found:
+            raise self._gone(position["name"])
+        if found[0].key != position["name"]:
+            name = found[0].name
             problem = f"another file stands where {position['name']} was read before"
             raise InputChangedError(problem, "give the same files in the same order, or start a new run", file=name)
         place: Place = position["place"]
         if not self._options.stdin_continues:  # the block is read again, and its first rows left out
             self._records -= place.get("skip", 0)
         return place
+
+    def _gone(self, name: str) -> InputChangedError:
+        where = self._inputs.found[-1].name if self._inputs.found else "the input"
+        return InputChangedError(f"the file {name}, which was read before, is gone", "put it back", file=where)
 
     def _digest(self, source: Input) -> str:
         """SHA-256 of a file that was read to its end."""

@@ -20,6 +20,7 @@ from headwater.table.readers.options import changed
 from headwater.table.readers.paths import Input, refused
 
 _CHUNK = 1 << 22
+_TAIL = 1 << 12  # so many bytes before the present end must still be there when a file has grown
 
 
 class FileStream:
@@ -38,6 +39,7 @@ class FileStream:
             raise refused(source.name, error) from None
         self._compressed = source.compression is not None
         self._plain: Any = _decompressed(self._file, source.compression) if source.compression else self._file
+        self._tail = b""
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes; none at the present end."""
@@ -49,7 +51,10 @@ class FileStream:
         """Fill ``view`` as far as there is something; how many bytes that was, 0 at the present end."""
         damaged = False
         try:
-            return int(self._plain.readinto(view) or 0)
+            found = int(self._plain.readinto(view) or 0)
+            if found:
+                self._tail = (self._tail + bytes(view[max(found - _TAIL, 0) : found]))[-_TAIL:]
+            return found
         except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile):
             damaged = True
         except OSError as error:
@@ -72,10 +77,17 @@ class FileStream:
             raise changed(self._name, "became shorter")
         if (now.st_mtime_ns, now.st_size) == (self._seen.st_mtime_ns, self._seen.st_size):
             return
-        # It grew, which is fine, or somebody wrote into it. Only the second leaves the size alone.
-        if self._compressed or (now.st_size == self._seen.st_size and self._digest(consumed) != sha256()):
+        # It grew, which is fine if what was read last is still there; or somebody wrote into it.
+        same = now.st_size == self._seen.st_size
+        if self._compressed or (self._digest(consumed) != sha256() if same else not self._ends_as_read()):
             raise changed(self._name, "changed")
         self._seen = now
+
+    def _ends_as_read(self) -> bool:
+        """Whether the last bytes that were read are still where they were."""
+        with open(self._path, "rb") as file:
+            file.seek(self._file.tell() - len(self._tail))
+            return file.read(len(self._tail)) == self._tail
 
     def _digest(self, size: int) -> str:
         """SHA-256 of the first bytes of the file, as they are now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from headwater.table.readers.stream import Stream
 
@@ -32,6 +33,11 @@ class RunningDigest:
             self._last = None
         return self._hash.hexdigest()
 
+    def copy(self) -> Any:  # noqa: ANN401 - a hash object has no public type
+        """The hash of all parts so far, to go on with by itself."""
+        self.hexdigest()
+        return self._hash.copy()
+
     def close(self) -> None:
         """End the thread."""
         if self._pool is not None:
@@ -45,6 +51,8 @@ class Tape:
         self._stream, self._digest = stream, RunningDigest()
         self.buffer = bytearray()
         self.offset = 0
+        self.before = self._digest.copy()
+        """The hash of what was taken before the last part."""
         self.last = b"\n"
         """The last byte that was taken."""
 
@@ -74,6 +82,7 @@ class Tape:
         """Cut off the next ``size`` bytes of the buffer."""
         data, self.buffer = self.buffer, self.buffer[size:]
         del data[size:]  # shorter in place, without a copy
+        self.before = self._digest.copy()
         self._note(data)
         return data
 

@@ -46,6 +46,9 @@ class Parser(Protocol):
     def line(self, data: Bytes, line: int, row: int) -> int:
         """The line of one record, if the block begins in ``line``."""
 
+    def start(self, data: Bytes, row: int) -> int:
+        """Where in the block one record begins."""
+
 
 class TextFile:
     """One CSV or JSON lines file.
@@ -100,11 +103,11 @@ class TextFile:
                 (data, skip), self._again = self._again, None
                 return self._block(data), skip
             fresh = self._take(final)
-            return None if fresh is None else (self._block(fresh), 0)
+            return None if fresh is None else (self._block(fresh, self._tape.before), 0)
         except TableError as error:
             raise error.at(file=self._source.name) from None
 
-    def _block(self, data: Bytes) -> Block:
+    def _block(self, data: Bytes, before: Any = None) -> Block:  # noqa: ANN401 - a hash object
         parser, first, end = self._parser, self._line, self._tape.offset
         assert parser is not None  # noqa: S101 - for the type checker: records come after the header
         table = parser.parse(data, first)
@@ -117,7 +120,14 @@ class TextFile:
         def place(row: int) -> Place:
             if row == rows:
                 return {**common, "start": end, "line": after, "skip": 0}
-            return {**common, "start": start, "line": first, "skip": row}
+            if before is None:
+                return {**common, "start": start, "line": first, "skip": row}
+            # Exactly behind the last record that was taken: what comes after it may still be put right.
+            size = parser.start(data, row)
+            taken = before.copy()
+            taken.update(data[:size])
+            here = {"start": start + size, "end": start + size, "sha256": taken.hexdigest()}
+            return {**common, **here, "line": parser.line(data, first, row), "skip": 0}
 
         return Block(table, place, lambda row: parser.line(data, first, row))
 

@@ -1,0 +1,1 @@
+"""Fuzzing of everything that parses: mutations of valid inputs, and what may come of them."""

@@ -1,0 +1,157 @@
+"""Slower targets: states in SQLite, and the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import chdir
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from typer.testing import CliRunner
+
+from headwater.cli.app import app
+from headwater.cli.outcome import Exit
+from headwater.files import FileRefusedError
+from headwater.pipeline import opened
+from headwater.store import Store, StoreError, tables
+from tests.fuzz import seeds
+from tests.fuzz.mutate import mutate_bytes, mutate_file, mutate_value
+from tests.fuzz.target import FoundError, Target
+
+Change = tuple[str, Any]
+
+
+def make_store(rng: Random) -> Change:
+    """Wrong bytes, or wrong content under checksums that match."""
+    which = rng.random()
+    if which < 0.5:
+        data = bytearray(seeds.stores()[0])
+        for _ in range(rng.choice((1, 3, 10))):  # most of a file is empty: change what is not
+            data[rng.choice(_used())] = rng.randrange(256)
+        return "bytes", bytes(data) if which < 0.4 else mutate_bytes(bytes(data), rng)
+    if which < 0.65:
+        return "snapshot", mutate_file(seeds.states()[3], rng, seeds.states())
+    head = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3], "position": {"file": 2}}
+    if which < 0.85:
+        return "journal", json.dumps(mutate_value(head, rng))
+    return "head", json.dumps(mutate_value({"t": 700, "position": {"file": 1}, "parts": 1}, rng))
+
+
+def _used() -> list[int]:
+    if not _places:
+        _places.extend(i for i, byte in enumerate(seeds.stores()[0]) if byte)
+    return _places
+
+
+_places: list[int] = []
+
+
+def use_store(change: Change, folder: Path) -> None:
+    what, content = change
+    path = folder / "run.state"
+    for old in folder.glob("run.state*"):
+        old.unlink()
+    path.write_bytes(content if what == "bytes" else seeds.stores()[0])
+    os.chmod(path, 0o600)
+    if what != "bytes":
+        _change(path, what, content)
+    with Store.open(path, allow_copy=True) as store:
+        store.load()
+        _ = store.config, store.releases()
+    with opened(path) as synth:
+        synth.release()
+
+
+def _change(path: Path, what: str, content: Any) -> None:  # noqa: ANN401 - text or bytes
+    with sqlite3.connect(path) as connection:
+        if what == "journal":
+            ((data,),) = connection.execute("SELECT data FROM journal")
+            row = content, tables.digest(content.encode(), data)
+            connection.execute("UPDATE journal SET head = ?, sha256 = ?", row)
+        else:
+            part = 0 if what == "head" else 1
+            data = content.encode() if isinstance(content, str) else content
+            digest = tables.digest(str(part).encode(), data)
+            connection.execute("UPDATE snapshot SET data = ?, sha256 = ? WHERE part = ?", (data, digest, part))
+    connection.close()
+
+
+COMMANDS: dict[str, list[str]] = {
+    "run": [
+        "t.csv",
+        "--schema",
+        "t.toml",
+        "--epsilon",
+        "1",
+        "--out",
+        "o",
+        "--every",
+        "3",
+        "--no-state",
+        "--format",
+        "csv",
+    ],
+    "release": ["run.state", "--out", "o", "--last", "5", "--since", "2", "--format", "parquet"],
+    "report": ["o", "--out", "r.html", "--against", "t.csv", "--pair", "size,age"],
+    "info": ["t.toml", "run.state", "o", "--plan"],
+    "schema": ["t.csv", "--out", "new.toml", "--input-format", "jsonl", "--delimiter", ";"],
+    "evaluate": ["t.csv", "t.csv", "--schema", "t.toml", "--json", "--ignore-extra"],
+    "audit": ["--size", "none", "--runs", "0"],
+}
+WORDS = [
+    "--help", "--version", "-h", "--", "-", "", " ", "\0", "é", "--epsilon", "--epsilon=0", "nan", "inf", "-1", "1e999",
+    "0", "10000000000000000000000", "t.csv", "t.toml", "nothing.csv", "run.state", ".", "/", "..", "t.json",
+    "--seed", "5",
+    "--mechanism", "paper", "pmm", "--every", "1h", "0s", "--delimiter", ",,", "\t", "--input-format", "csv", "xml",
+    "--ignore-extra", "--stdin-continues", "--allow-copy", "--no-state", "--state", "x.state", "--last=0", "--since=-1",
+    "[bold]", "[/]", "qZx7",
+]  # fmt: skip
+
+
+def make_command(rng: Random) -> list[str]:
+    name = rng.choice(list(COMMANDS))
+    words = list(COMMANDS[name])
+    if rng.random() < 0.5:
+        words = words[: rng.randint(0, len(words))]
+    for _ in range(rng.randrange(4)):
+        place = rng.randint(0, len(words))
+        match rng.randrange(4):
+            case 0 if words:
+                del words[place % len(words)]
+            case 1 if words:
+                changed = mutate_bytes(words[place % len(words)].encode(), rng).decode("utf-8", "replace")
+                words[place % len(words)] = changed
+            case _:
+                words.insert(place, rng.choice(WORDS))
+    # It would wait for ever, write into the machine, or take minutes: none of that is about parsing.
+    harmless = [word for word in words if not word.startswith(("--f", "/", "~", ".."))]
+    return [name if rng.random() < 0.95 else rng.choice(WORDS), *harmless]
+
+
+def use_command(words: list[str], folder: Path) -> None:
+    place = folder / "cli"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    (place / "t.csv").write_bytes(seeds.csv_files()[0])
+    (place / "t.toml").write_bytes(seeds.toml_files()[0])
+    (place / "run.state").write_bytes(seeds.stores()[0])
+    os.chmod(place / "run.state", 0o600)
+    if words[:1] == ["audit"] and "--help" not in words:
+        words = ["audit", "--size", "none", *words[1:]]
+    with chdir(place):
+        result = CliRunner().invoke(app, words)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    if result.exit_code == Exit.BUG or result.exit_code not in set(Exit):
+        said = result.output.strip().splitlines()[-1:] if result.output.strip() else []
+        raise FoundError(f"exit code {result.exit_code}: {' '.join(said)[:90]}")
+
+
+SHELLS = [
+    Target("store", 3, make_store, use_store, (StoreError, FileRefusedError)),
+    Target("command line", 2, make_command, use_command, secrets=(seeds.MARK,)),
+]

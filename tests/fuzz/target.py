@@ -1,0 +1,80 @@
+"""What is fuzzed, and the rule for what may come out of it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import headwater
+
+SOURCE = Path(headwater.__file__).parent
+_OURS = (ValueError, TypeError)  # documented for wrong arguments, if we raise them ourselves
+
+
+class FoundError(Exception):
+    """A parser did what it must not do, and no exception says so."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parser: how its inputs are made, how it is called, and which errors are documented."""
+
+    name: str
+    parts: int
+    """Of a million executions, so many thousand."""
+    make: Callable[[Random], Any]
+    run: Callable[[Any, Path], object]
+    errors: tuple[type[Exception], ...] = ()
+    arguments: bool = False
+    """Whether plain ValueError and TypeError are documented as well: for wrong arguments, raised in our own code."""
+    secrets: tuple[str, ...] = ()
+    """What no message may hold."""
+
+    def case(self, seed: int, index: int) -> Any:  # noqa: ANN401 - what `run` takes
+        """Input number ``index``: the same for ever, as long as the mutations are the same."""
+        return self.make(Random(f"{seed} {self.name} {index}"))  # noqa: S311 - not for secrets
+
+    def try_out(self, case: Any, folder: Path) -> str | None:  # noqa: ANN401 - what `make` gave
+        """Run one input: None, or what is wrong with what came out."""
+        try:
+            self.run(case, folder)
+        except FoundError as error:
+            return str(error)
+        except self.errors as error:
+            return self._leak(error)
+        except _OURS as error:
+            return self._leak(error) if self.arguments and is_ours(error) else describe(error)
+        except Exception as error:
+            return describe(error)
+        return None
+
+    def _leak(self, error: Exception) -> str | None:
+        text = "".join(traceback.format_exception_only(error)) + shown_with(error)
+        found = next((secret for secret in self.secrets if secret in text), None)
+        return f"a value of the data is in the message of {describe(error)}" if found else None
+
+
+def is_ours(error: Exception) -> bool:
+    """Whether our own code raised it, and not a library that was handed something odd."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and Path(frames[-1].filename).is_relative_to(SOURCE) and bool(str(error))
+
+
+def shown_with(error: BaseException) -> str:
+    """What a traceback would print of the errors behind this one."""
+    behind = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "" if behind is None else f"{behind}{shown_with(behind)}"
+
+
+def describe(error: Exception) -> str:
+    """The kind of an error and where in our code it came from: alike findings look alike."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(SOURCE)]
+    last = ours[-1] if ours else frames[-1]
+    where = Path(last.filename)
+    where = where.relative_to(SOURCE) if where.is_relative_to(SOURCE) else Path(where.name)
+    return f"{type(error).__name__} in {where}, {last.name}"

@@ -1,0 +1,268 @@
+"""All targets. A target's inputs are valid ones made a little wrong; some stay valid, and then must work."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from headwater.evaluate.report.releases import find
+from headwater.files import FileRefusedError
+from headwater.pipeline import Every
+from headwater.publish.release import Release
+from headwater.synthesizer import Synthesizer
+from headwater.table.draft import draft_schema
+from headwater.table.errors import SchemaError, TableError
+from headwater.table.readers import names_and_types, open_source
+from headwater.table.schema import Schema, schema_from_dict
+from headwater.table.unit_cube import unit_cube
+from tests.fuzz import seeds
+from tests.fuzz.arguments import ARGUMENTS
+from tests.fuzz.mutate import mutate_bytes, mutate_file, mutate_value
+from tests.fuzz.shells import SHELLS
+from tests.fuzz.target import FoundError, Target
+
+SECRETS = (seeds.MARK, seeds.NUMBER)
+SMALL = 100_000  # releases that are drawn
+Maker = Callable[[Random], Any]
+
+
+# Schemas ------------------------------------------------------------------------------------------------------------
+
+
+def mutated(files: Callable[[], list[bytes]], untouched: float = 0.02) -> Maker:
+    def make(rng: Random) -> bytes:
+        data = rng.choice(files())
+        return data if rng.random() < untouched else mutate_bytes(data, rng, files())
+
+    return make
+
+
+def load_schema(suffix: str) -> Callable[[bytes, Path], object]:
+    def run(data: bytes, folder: Path) -> None:
+        path = folder / f"schema{suffix}"
+        path.write_bytes(data)
+        schema = Schema.load(path)
+        schema.save(path)
+        if Schema.load(path) != schema:
+            raise FoundError("a schema changes when it is saved and loaded")
+
+    return run
+
+
+def make_schema(rng: Random) -> Any:  # noqa: ANN401 - any plain values
+    return mutate_value(rng.choice(seeds.schemas()), rng)
+
+
+def use_schema(declared: Any, folder: Path) -> None:  # noqa: ANN401 - any plain values
+    schema = schema_from_dict(declared)
+    again = schema_from_dict(json.loads(json.dumps(schema.to_dict())))
+    if again != schema:
+        raise FoundError("a schema changes when it is written and read")
+    if schema.dimension <= 60:
+        schema.decode(np.full((1, schema.dimension), 0.3))
+
+
+# States and releases ------------------------------------------------------------------------------------------------
+
+
+def use_state(data: bytes, folder: Path) -> None:
+    synth = Synthesizer.from_bytes(data)
+    if synth.to_bytes() != Synthesizer.from_bytes(synth.to_bytes()).to_bytes():
+        raise FoundError("a state changes when it is saved and loaded")
+    if synth.t <= SMALL:
+        release = synth.release()
+        if len(release.points()) != synth.t:
+            raise FoundError("a release of a loaded state has another number of points")
+        synth.take(np.zeros(3, dtype=np.uint64))
+        synth.release()
+
+
+def use_release(data: bytes, folder: Path) -> None:
+    path = folder / "release"
+    path.write_bytes(data)
+    release = Release.load(path)
+    str(release), str(release.expected_error()), str(release.error_bound)
+    if release.t - release.start <= SMALL:
+        points = release.points()
+        if points.shape != (release.t - release.start, release.schema.dimension):
+            raise FoundError("a release has another number of points than it says")
+        if points.size and not (points.min() >= 0 and points.max() <= 1):
+            raise FoundError("a release has points outside of the cube")
+        release.sample()
+    release.save(path)
+
+
+def make_card(rng: Random) -> tuple[bytes, str, bytes]:
+    card, name, data = rng.choice(seeds.cards())
+    if rng.random() < 0.3:
+        return mutate_bytes(json.dumps(card).encode(), rng), name, data
+    if rng.random() < 0.1:
+        return json.dumps(card).encode(), name, mutate_bytes(data, rng)
+    return json.dumps(mutate_value(card, rng)).encode(), name, data
+
+
+def use_card(case: tuple[bytes, str, bytes], folder: Path) -> None:
+    card, name, data = case
+    place = folder / "release-000000000160"
+    place.mkdir(exist_ok=True)
+    (place / "card.json").write_bytes(card)
+    (place / name).write_bytes(data)
+    (found,) = find(folder)
+    schema = schema_from_dict(found.card["schema"])
+    found.points(schema)
+
+
+# Files of records ---------------------------------------------------------------------------------------------------
+
+SQUEEZED: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+def make_text(files: Callable[[], list[bytes]], suffix: str) -> Maker:
+    def make(rng: Random) -> tuple[str, bytes, bool]:
+        data = rng.choice(files())
+        if rng.random() < 0.8:
+            data = mutate_bytes(data, rng, files())
+        if rng.random() < 0.95:
+            return suffix, data, rng.random() < 0.3
+        squeezed = rng.choice(list(SQUEEZED))
+        data = SQUEEZED[squeezed](data)
+        return suffix + squeezed, mutate_bytes(data, rng) if rng.random() < 0.7 else data, False
+
+    return make
+
+
+def make_columnar(rng: Random) -> tuple[str, bytes, bool]:
+    suffix, data = rng.choice(seeds.columnar_files())
+    return suffix, mutate_bytes(data, rng), False
+
+
+def use_records(case: tuple[str, bytes, bool], folder: Path) -> None:
+    suffix, data, extra = case
+    path, size = folder / f"records{suffix}", 256 if len(data) % 8 == 0 else 1 << 16
+    path.write_bytes(data)
+    with open_source(path, seeds.TABLE, ignore_extra=extra, batch_rows=3, block_bytes=size) as source:
+        for batch in source:
+            if batch is None:
+                raise FoundError("a file that is not followed pauses")
+            try:
+                points = seeds.TABLE.encode(batch.table)
+            except TableError as error:
+                raise batch.place(error) from None
+            if not (points.min(initial=0) >= 0 and points.max(initial=0) <= 1):
+                raise FoundError("points outside of the cube")
+
+
+def use_cube(data: bytes, folder: Path) -> None:
+    """Records without names."""
+    path = folder / "cube.csv"
+    path.write_bytes(data)
+    with open_source(path, unit_cube(2), block_bytes=64) as source:
+        for batch in source:
+            if batch is not None:
+                np.column_stack([column.to_numpy() for column in batch.table.columns])
+
+
+def draft(case: tuple[str, bytes, bool], folder: Path) -> None:
+    suffix, data, _ = case
+    path = folder / f"draft{suffix}"
+    path.write_bytes(data)
+    types = names_and_types(path)
+    if types:
+        draft_schema(types)
+
+
+def make_position(rng: Random) -> tuple[str, Any]:
+    suffix = rng.choice((".csv", ".jsonl", ".arrow"))
+    position = {"records": 3, "finished": [], "name": f"resume{suffix}"}
+    whole = seeds.csv_files()[0] if suffix == ".csv" else seeds.json_files()[0]
+    header = whole.index(b"\n") + 1 if suffix == ".csv" else 0
+    place = {"header": header, "end": len(whole), "sha256": _sha(whole), "start": header, "line": 2, "skip": 1}
+    if suffix == ".arrow":
+        place = {"row": 3, "sha256": _sha(seeds.columnar_files()[2][1])}
+    whole_position = {**position, "place": place}
+    return suffix, whole_position if rng.random() < 0.05 else mutate_value(whole_position, rng)
+
+
+def use_position(case: tuple[str, Any], folder: Path) -> None:
+    suffix, position = case
+    known = {".csv": seeds.csv_files()[0], ".jsonl": seeds.json_files()[0], ".arrow": seeds.columnar_files()[2][1]}
+    path = folder / f"resume{suffix}"
+    path.write_bytes(known[suffix])
+    with open_source(path, seeds.TABLE, position) as source:
+        for batch in source:
+            if batch is not None:
+                seeds.TABLE.encode(batch.table)
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def make_table(rng: Random) -> Any:  # noqa: ANN401 - any table
+    rows = rng.choice(seeds.wrong_rows())
+    if rng.random() < 0.4:
+        return mutate_value(rows, rng)
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in seeds.TABLE.names}
+    columns = mutate_value(columns, rng)
+    if rng.random() < 0.3 and isinstance(columns, dict):
+        name = rng.choice(list(columns) or [""])
+        kind = rng.choice(["f4", "i1", "u8", "M8[ns]", "m8[h]", "U3", "S3", "c16", "?", "O"])
+        columns[name] = np.zeros(rng.choice((0, 1, 4)), dtype=kind)
+    return columns
+
+
+def use_table(table: Any, folder: Path) -> None:  # noqa: ANN401 - any table
+    points = seeds.TABLE.encode(table)
+    if points.ndim != 2 or not (points.min(initial=0) >= 0 and points.max(initial=0) <= 1):
+        raise FoundError("points outside of the cube")
+
+
+def make_every(rng: Random) -> str:
+    text = rng.choice(("10000", "10_000", "1,000", "30s", "15min", "1h", "1.5d", "0.1s", "1e3s", "1"))
+    return mutate_bytes(text.encode(), rng, [b"1h", b"7", b"1e999d"]).decode("utf-8", "replace")
+
+
+def use_every(text: str, folder: Path) -> None:
+    every = Every.parse(text)
+    if every.records is not None and every.room(5) is None:
+        raise FoundError("records that leave no room")
+    if not (every.records or 0) > 0 and not (every.seconds or 0) > 0:
+        raise FoundError("neither records nor seconds")
+
+
+CUBES = [b"x,y\n0.25,0.5\n1,0\n", b"x,y\r\n0.25,0.5\r\n", b'"x","y"\n"0.918273","0.5"\n']
+
+TARGETS = [
+    Target("schema, TOML", 130, mutated(seeds.toml_files), load_schema(".toml"), (SchemaError,)),
+    Target("schema, JSON", 130, mutated(seeds.schema_json_files), load_schema(".json"), (SchemaError,)),
+    Target("schema, values", 290, make_schema, use_schema, (SchemaError,)),
+    Target(
+        "state", 40, lambda rng: mutate_file(rng.choice(seeds.states()), rng, seeds.states()), use_state,
+        (FileRefusedError,),
+    ),
+    Target(
+        "release", 80, lambda rng: mutate_file(rng.choice(seeds.releases()), rng, seeds.releases()), use_release,
+        (FileRefusedError,),
+    ),
+    Target("card", 25, make_card, use_card, (FileRefusedError, SchemaError)),
+    Target("CSV", 25, make_text(seeds.csv_files, ".csv"), use_records, (TableError,), secrets=SECRETS),
+    Target("CSV, no names", 30, mutated(lambda: CUBES), use_cube, (TableError,), secrets=(seeds.NUMBER,)),
+    Target("JSON lines", 25, make_text(seeds.json_files, ".jsonl"), use_records, (TableError,), secrets=SECRETS),
+    Target("Parquet and Arrow", 6, make_columnar, use_records, (TableError,)),
+    Target("draft of a schema", 6, make_text(seeds.csv_files, ".csv"), draft, (TableError, SchemaError)),
+    Target("position", 10, make_position, use_position, (TableError,), secrets=SECRETS),
+    Target("tables", 110, make_table, use_table, (TableError,), secrets=SECRETS),
+    Target("publishing interval", 50, make_every, use_every, arguments=True),
+    *ARGUMENTS,
+    *SHELLS,
+]  # fmt: skip
+"""Their parts add up to a little more than a million."""

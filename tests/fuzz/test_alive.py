@@ -1,0 +1,88 @@
+"""A short run of every target, always with the same inputs: the fuzzer stays alive, and so do the parsers."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from headwater.files import FileRefusedError
+from headwater.table.errors import TableError
+from tests.fuzz.target import FoundError, Target
+from tests.fuzz.targets import TARGETS
+
+SEED = 7  # not the one of the benchmark, which has run its own inputs
+
+
+@pytest.fixture(autouse=True)
+def _never_hangs() -> Iterator[None]:
+    def ring(number: int, frame: FrameType | None) -> None:
+        pytest.fail("an input takes longer than a minute")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_nothing_but_documented_errors_comes_out(target: Target, tmp_path: Path) -> None:
+    found = {}
+    for index in range(25 + 3 * target.parts):
+        wrong = target.try_out(target.case(SEED, index), tmp_path)
+        if wrong is not None:
+            found[index] = wrong
+    assert found == {}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_an_input_is_fixed_by_its_number(target: Target) -> None:
+    assert repr(target.case(SEED, 3)) == repr(target.case(SEED, 3))
+    assert len({repr(target.case(SEED, index)) for index in range(20)}) > 3
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_inputs_are_neither_all_refused_nor_all_taken(target: Target, tmp_path: Path) -> None:
+    """Otherwise there would be nothing to learn. The command line says it by exit codes, all of which are taken."""
+    outcomes = set()
+    for index in range(400):
+        try:
+            target.run(target.case(SEED, index), tmp_path)
+            outcomes.add("taken")
+        except Exception:
+            outcomes.add("refused")
+        if len(outcomes) == 2 or target.name == "command line":
+            return
+    pytest.fail(f"400 inputs, and all of them {outcomes}")
+
+
+# The rule itself ----------------------------------------------------------------------------------------------------
+
+
+def tried(error: Exception, **options: Any) -> str | None:  # noqa: ANN401 - the fields of Target
+    def run(case: object, folder: Path) -> None:
+        raise error
+
+    return Target("planted", 1, Random.random, run, **options).try_out(None, Path())
+
+
+def test_an_undocumented_error_is_found() -> None:
+    assert "KeyError" in (tried(KeyError("x"), errors=(FileRefusedError,)) or "")
+    assert "ValueError" in (tried(ValueError("x"), arguments=True) or "")  # not raised in our own code
+    assert tried(FoundError("no points")) == "no points"
+    assert tried(FileRefusedError("x"), errors=(FileRefusedError,)) is None
+
+
+def test_a_value_in_a_message_is_found_even_behind_it() -> None:
+    error = TableError("a wrong value", "write another")
+    assert tried(error, errors=(TableError,), secrets=("qZx7",)) is None
+    error.__context__ = ValueError("could not read 'qZx7'")
+    assert "in the message" in (tried(error, errors=(TableError,), secrets=("qZx7",)) or "")
+    direct = TableError("a wrong value: qZx7", "write another")
+    assert "in the message" in (tried(direct, errors=(TableError,), secrets=("qZx7",)) or "")

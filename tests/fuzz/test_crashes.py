@@ -1,0 +1,329 @@
+"""What fuzzing has found: each of these once did something else than raise a documented error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+from typer.testing import CliRunner
+
+import headwater as hw
+from headwater.cli.app import app
+from headwater.cli.outcome import Exit
+from headwater.pipeline import opened
+from headwater.publish.folder import read_card
+from headwater.store import StateDamagedError, Store, StoreError
+from headwater.table.readers import names_and_types, open_source
+from headwater.table.schema import schema_from_dict
+from tests.fuzz import seeds
+from tests.fuzz.shells import _change
+
+DIGITS = "9" * 5000  # Python reads no number of more than 4300
+HUGE = 10**400  # no float is near to it
+HALF = "\ud800"  # half of a character
+
+# Schemas ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        (".toml", f'headwater = 1\n[columns.x]\nkind = "number"\nlow = 0\nhigh = {DIGITS}\n'),
+        (".json", f'{{"headwater": 1, "columns": {{"x": {{"kind": "number", "low": 0, "high": {DIGITS}}}}}}}'),
+    ],
+)
+def test_a_number_of_thousands_of_digits_in_a_schema_file(tmp_path: Path, suffix: str, text: str) -> None:
+    path = tmp_path / f"schema{suffix}"
+    path.write_text(text)
+    with pytest.raises(hw.SchemaError, match="far too long"):
+        hw.Schema.load(path)
+
+
+@pytest.mark.parametrize("declared", [5, None, [], "x", 1.5])
+def test_a_schema_that_is_no_table(declared: object) -> None:
+    with pytest.raises(hw.SchemaError):
+        schema_from_dict(declared)
+
+
+@pytest.mark.parametrize("dimension", [1001, 2**31, 2**62, HUGE])
+def test_a_cube_that_does_not_fit_into_memory(dimension: int) -> None:
+    with pytest.raises(hw.SchemaError, match="1000"):
+        schema_from_dict({"headwater": 1, "unit_cube": dimension})
+    with pytest.raises(ValueError, match="1000"):
+        hw.unit_cube(dimension)
+    assert hw.unit_cube(1000).dimension == 1000
+
+
+def test_half_a_character_in_a_schema(tmp_path: Path) -> None:
+    """It can be loaded from JSON, and could not be written again."""
+    for columns in ({HALF: hw.Number(0, 1)}, {"x": hw.Boolean(), f"a{HALF}": hw.Number(0, 1)}):
+        with pytest.raises(hw.SchemaError, match="half a character") as caught:
+            hw.Schema(columns)
+        str(caught.value).encode()
+    with pytest.raises(hw.SchemaError, match="half a character"):
+        hw.Category("a", HALF)
+
+
+@pytest.mark.parametrize("number", [HUGE, -HUGE, float("inf"), float("nan")])
+def test_bounds_and_weights_that_are_no_floats(number: float) -> None:
+    for make in (lambda: hw.Number(0, number), lambda: hw.Number(number, 0), lambda: hw.Boolean(weight=number)):
+        with pytest.raises(hw.SchemaError):
+            make()
+    with pytest.raises(ValueError, match="epsilon must"):
+        hw.Synthesizer(hw.unit_cube(1), epsilon=number)
+
+
+def test_short_floats_as_bounds_do_not_warn() -> None:
+    half, two, three = (cast(float, np.float16(number)) for number in (0.5, 2, 3))
+    assert hw.Number(half, two, weight=three) == hw.Number(0.5, 2, weight=3)
+
+
+# States and releases ------------------------------------------------------------------------------------------------
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def altered(data: bytes, change: Change, cut: int = 0) -> bytes:
+    """A file with another header, under a checksum that matches; ``cut`` bytes of its arrays are left out."""
+    banner, line, content = data[:-32].split(b"\n", 2)
+    header = json.loads(line)
+    change(header)
+    body = b"\n".join([banner, json.dumps(header).encode(), content[: len(content) - cut]])
+    return body + hashlib.sha256(body).digest()
+
+
+def put(*path: Any) -> Change:  # noqa: ANN401 - keys, and last the value
+    *keys, last, value = path
+
+    def change(header: dict[str, Any]) -> None:
+        holder: Any = header
+        for key in keys:
+            holder = holder[key]
+        holder[last] = value
+
+    return change
+
+
+def without(name: str) -> Change:
+    return lambda header: header.pop(name)
+
+
+WRONG: list[Any] = [None, [], HUGE, "x", -1]
+EITHER = [
+    *(put(name, value) for name in ("t", "schema", "epsilon", "mechanism", "key") for value in WRONG),
+    *map(without, ("t", "schema", "epsilon", "key", "public", "kind", "arrays")),
+    put("kind", "pandas"), put("kind", 5), put("public", ""), put("public", "zz"), put("key", "00"), put("t", 10**9),
+    put("consistency", "none"), put("schema", {"headwater": 1, "unit_cube": 2**40}), put("t", 1.5), put("t", True),
+    put("arrays", 0, 2, [-1]), put("arrays", 0, 2, [2**61, 8]), put("arrays", 0, 2, [0.5]), put("arrays", 0, 2, "x"),
+    put("arrays", 0, 1, "|O"), put("arrays", 0, 0, "other"), put("arrays", []), put("schema", "columns", {}),
+]  # fmt: skip
+CASCADE = [
+    *(put("spans", 0, 3, value) for value in (10**12, 0, -1, 1.5, None)),  # trees without end
+    *(put("halves", value) for value in (10**12, -1, None, 3)),
+    *(put("slow", value) for value in (0, 10**12, -1, None, 1)),
+    *(put("start", value) for value in (0, -1, 10**12, None, 700)),
+    *map(partial(put, "spans"), ([], [[]], None, 5, [[0, 1, 1.0, 1]])),
+    put("spans", 0, 2, float("nan")), put("spans", 0, 2, 0.0), put("spans", 0, 0, 1), put("speeds", []),
+]  # fmt: skip
+PAPER = [*map(partial(put, "levels"), ([], None, [[10**9, 1]], [[0, 0]])), put("levels", 0, 0, 10**9)]
+
+
+@pytest.mark.parametrize("which", [3, 9], ids=["cascade", "paper"])
+def test_a_state_that_was_made_up_is_refused(which: int, tmp_path: Path) -> None:
+    data = seeds.states()[which]
+    assert hw.Synthesizer.from_bytes(altered(data, lambda header: None)).to_bytes() == data
+    for change in EITHER + (CASCADE if which == 3 else PAPER):
+        with pytest.raises(hw.FileRefusedError, match="these bytes: "):
+            hw.Synthesizer.from_bytes(altered(data, change))
+    for cut in (1, 8, 64):
+        with pytest.raises(hw.FileRefusedError, match="these bytes: "):
+            hw.Synthesizer.from_bytes(altered(data, lambda header: None, cut))
+    (tmp_path / "state.hw").write_bytes(altered(data, put("t", None)))
+    with pytest.raises(hw.FileRefusedError, match=r"state\.hw: "):
+        hw.Synthesizer.load(tmp_path / "state.hw")
+
+
+def test_a_state_without_the_trees_of_its_fast_buckets_is_refused() -> None:
+    """It was believed, and broke at the next release."""
+    data = seeds.states()[1]
+    header = json.loads(data.split(b"\n", 2)[1])
+    assert header["start"] > 0
+    assert header["halves"] > 0
+    assert len(header["speeds"]) > 1
+    with pytest.raises(hw.FileRefusedError, match="these bytes: "):
+        hw.Synthesizer.from_bytes(altered(data, put("halves", 0)))
+
+
+def test_a_release_that_was_made_up_is_refused(tmp_path: Path) -> None:
+    data, path = seeds.releases()[3], tmp_path / "release.hw"
+    changes = [
+        *(put(name, value) for name in ("t", "start", "seed", "epsilon", "schema") for value in (None, "x", -1, HUGE)),
+        *map(without, ("t", "start", "spread", "seed", "kind", "schema")),
+        put("t", 699), put("start", 1), put("spread", "x"), put("spread", -1.0), put("kind", "records"),
+        put("mechanism", 5),
+        put("arrays", 1, 2, [1]), put("arrays", 0, 1, "<i8"), put("arrays", 0, 2, [1, 2]),
+    ]  # fmt: skip
+    for change in changes:
+        path.write_bytes(altered(data, change))
+        with pytest.raises(hw.FileRefusedError, match=r"release\.hw: "):
+            hw.Release.load(path)
+    path.write_bytes(altered(data, lambda header: None))
+    assert hw.Release.load(path).t == 700
+
+
+# Cards --------------------------------------------------------------------------------------------------------------
+
+
+ENTRIES = ["t", "rows", "epsilon", "span", "expected_error", "schema", "mechanism", "data"]
+VALUES = ["[]", "-1", "true", DIGITS, f"{HUGE}", '{"typical": "x"}', '"../x"', '"\\ud800"', '"\\u0000"']
+RIGHT = {("mechanism", text) for text in VALUES[6:]}
+RIGHT |= {("t", f"{HUGE}"), ("rows", f"{HUGE}"), ("epsilon", "-1"), ("schema", VALUES[5])}
+"""Values that are at least of the right kind."""
+
+
+@pytest.mark.parametrize(("key", "value"), [(k, v) for k in ENTRIES for v in VALUES if (k, v) not in RIGHT])
+def test_a_card_with_a_wrong_entry(tmp_path: Path, key: str, value: str) -> None:
+    card, _, _ = seeds.cards()[0]
+    text = json.dumps(card | {key: "HERE"}).replace('"HERE"', value)
+    (tmp_path / "card.json").write_text(text)
+    with pytest.raises(hw.FileRefusedError, match=r"card\.json: "):
+        read_card(tmp_path)
+    assert CliRunner().invoke(app, ["info", str(tmp_path)]).exit_code == Exit.STATE
+
+
+# Files of records ---------------------------------------------------------------------------------------------------
+
+
+def read_all(path: Path, schema: hw.Schema, position: Any = None) -> None:  # noqa: ANN401 - any position
+    with open_source(path, schema, position) as source:
+        for batch in source:
+            assert batch is not None
+            schema.encode(batch.table)
+
+
+def test_an_arrow_file_that_points_outside_of_itself(tmp_path: Path) -> None:
+    """Reading it ended the process."""
+    offsets = pa.py_buffer(np.array([0, 1 << 30, 2, 3], dtype=np.int32).tobytes())
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"abc")])
+    path = tmp_path / "texts.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("x", pa.string())])) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays([texts], names=["x"]))
+    with pytest.raises(hw.TableError, match="cannot be read as Arrow"):
+        read_all(path, hw.Schema(x=hw.Category("a", "b", other="b")))
+
+
+def test_a_parquet_file_whose_names_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "names.parquet"
+    path.write_bytes(seeds.columnar_files()[0][1].replace(b"member", b"me\xe6ber"))
+    with pytest.raises(hw.TableError, match="cannot be read as Parquet"):
+        read_all(path, seeds.TABLE)
+
+
+def test_a_csv_file_whose_names_are_no_text_has_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "names.csv"
+    path.write_bytes(b"a,b\xe6\n1,2\n")
+    with pytest.raises(hw.TableError, match="cannot be read as csv"):
+        names_and_types(path)
+
+
+def test_half_a_character_in_json(tmp_path: Path) -> None:
+    path = tmp_path / "half.jsonl"
+    path.write_text('{"x": "a"}\n{"x": "qZx7\\ud800"}\n')
+    with pytest.raises(hw.TableError, match="half a character") as caught:
+        read_all(path, hw.Schema(x=hw.Category("a", "b", other="b")))
+    assert caught.value.line == 2
+    assert "qZx7" not in str(caught.value)
+
+
+def test_a_position_with_a_long_way_to_go(tmp_path: Path) -> None:
+    """Whether a text is among four billion numbers was asked number by number."""
+    path = tmp_path / "people.csv"
+    path.write_bytes(seeds.csv_files()[0])
+    place = {"header": 0, "start": 0, "end": 0, "line": 1, "skip": "x", "sha256": ""}
+    with pytest.raises(hw.TableError, match="does not say where"):
+        read_all(path, seeds.TABLE, {"records": 2**60, "finished": [], "name": path.name, "place": place})
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".arrow"])
+def test_a_position_that_reading_never_gave(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"people{suffix}"
+    content = {".csv": seeds.csv_files()[0], ".jsonl": seeds.json_files()[0], ".arrow": seeds.columnar_files()[2][1]}
+    path.write_bytes(content[suffix])
+    with open_source(path, seeds.TABLE, batch_rows=2) as source:
+        first = next(source)
+    assert first is not None
+    good = json.loads(json.dumps(first.position))
+    read_all(path, seeds.TABLE, good)
+    wrong: list[Any] = [5, [], {}, "x", True]
+    for key in good:
+        wrong += [good | {key: value} for value in (None, -1, "x", [5], {"a": 1}, HUGE, 1.5) if good[key] != value]
+        wrong.append({name: value for name, value in good.items() if name != key})
+    for key in good["place"]:
+        for value in (None, -1, "x", [5], HUGE, 2**61, 1.5):
+            wrong.append(good | {"place": good["place"] | {key: value}})
+        wrong.append(good | {"place": {name: value for name, value in good["place"].items() if name != key}})
+    allowed = [good | {"records": HUGE}]  # a count that nothing contradicts
+    for position in wrong:
+        lines_only = isinstance(position, dict) and _differs_in(position, good) in ({"line"}, {"row"})
+        if position in allowed or lines_only:
+            continue
+        with pytest.raises(hw.TableError):
+            read_all(path, seeds.TABLE, position)
+
+
+def _differs_in(position: dict[str, Any], good: dict[str, Any]) -> set[str]:
+    place = position.get("place")
+    if not isinstance(place, dict) or {**position, "place": good["place"]} != good:
+        return set()
+    return {key for key in good["place"] if place.get(key) != good["place"][key] and place.get(key) == 2**61}
+
+
+# Stores -------------------------------------------------------------------------------------------------------------
+
+HEAD = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3], "position": None}
+
+
+@pytest.mark.parametrize(
+    ("what", "content"),
+    [
+        ("head", {"t": 700, "position": None, "parts": 10**30}),
+        ("head", {"t": 700, "position": None, "parts": 10**10}),
+        ("head", {"t": float("inf"), "position": None, "parts": 1}),
+        ("journal", HEAD | {"dtype": "9,"}),
+        ("journal", HEAD | {"to": float("inf")}),
+        ("journal", HEAD | {"to": "703"}),
+        ("journal", HEAD | {"to": 704}),
+        ("journal", HEAD | {"dtype": "<f8"}),
+        ("journal", HEAD | {"shape": [3, 1]}),
+        ("journal", HEAD | {"shape": [2**61, 2**61]}),
+    ],
+)
+def test_a_store_whose_parts_were_made_up(tmp_path: Path, what: str, content: dict[str, Any]) -> None:
+    path = _store(tmp_path)
+    _change(path, what, json.dumps(content))
+    with pytest.raises(StateDamagedError), opened(path):
+        pass
+
+
+def _store(folder: Path) -> Path:
+    path, synth = folder / "run.state", hw.Synthesizer.from_bytes(seeds.states()[3])
+    with Store.create(path, {}) as store:
+        store.snapshot(synth.t, synth.to_bytes())
+        store.append(synth.t + 3, synth.locate(np.full((3, 2), 0.25)))
+    return path
+
+
+def test_a_store_whose_tables_have_names_that_are_no_text(tmp_path: Path) -> None:
+    """SQLite's message about them is no text either."""
+    path = _store(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE journal", b"CREATE TABLE jo\xffrnal"))
+    with pytest.raises(StoreError):
+        Store.open(path, allow_copy=True)
