@@ -84,15 +84,13 @@ class Axis:
                 places[missing] = 0.5
         return places
 
-    def value(self, places: Points) -> tuple[NDArray[np.generic], Flags | None]:
+    def value(self, places: Points) -> tuple[Points | Integers, Flags | None]:
         """The values at coordinates, and which of them are missing: `place` backwards."""
         gone = places >= 0.5 if self.missing else None
-        values: NDArray[np.generic] = places / self.unit
+        values = places / self.unit
         if self.values is not None:
-            values = np.minimum(values.astype(np.int64), self.values - 1)
-        elif self.missing:
-            np.minimum(values, 1.0, out=values)
-        return values, gone
+            return np.minimum(values.astype(np.int64), self.values - 1), gone
+        return np.minimum(values, 1.0, out=values) if self.missing else values, gone
 
     def count(self, prefixes: Integers, cuts: int) -> tuple[Integers, Integers]:
         """For each part of a finite axis that ``cuts`` cuts make: its first value, and how many it holds.

@@ -129,7 +129,7 @@ def test_json_errors_name_line_and_column(tmp_path: Path, name: str, block_bytes
         ("a.jsonl", JSON_GOOD.encode("utf-16"), "line 1.*UTF-16"),
         ("a.csv", b"", "empty"),
         ("a.csv", b"\n\r\n", "empty"),
-        ("a.csv.gz", gzip.compress((HEAD + GOOD * 100, mtime=0).encode())[:-20], "damaged or cut short"),
+        ("a.csv.gz", gzip.compress((HEAD + GOOD * 100).encode(), mtime=0)[:-20], "damaged or cut short"),
         ("a.csv.gz", (HEAD + GOOD).encode(), "damaged or cut short"),
         ("a.csv.bz2", (HEAD + GOOD).encode(), "damaged or cut short"),
         ("a.csv.xz", (HEAD + GOOD).encode(), "damaged or cut short"),
