@@ -122,7 +122,7 @@ def test_somebody_without_permission_is_told_so(tmp_path: Path, what: str) -> No
         (folder / "s.lock").unlink()
     else:
         os.chown(folder / "s", 0, 0)
-    for above in (tmp_path, *tmp_path.parents[:2]):
+    for above in (tmp_path, *tmp_path.parents[:3]):
         above.chmod(0o755)
     code = """if True:
         import os, sys
