@@ -197,7 +197,8 @@ class Partition:
             if not axis.plain:
                 prefixes, cuts = self.prefixes(cells, depth, number)
                 if axis.values is not None:
-                    found &= axis.count(prefixes, cuts)[1] > 0
+                    there = prefixes <= (axis.values - 1) >> (axis.cuts - cuts)
+                    found &= there | (prefixes == 1 << (cuts - 1)) if axis.missing and cuts else there
                 elif cuts:  # beside the continuum there is only the point ½
                     found &= prefixes <= 1 << (cuts - 1)
         return found

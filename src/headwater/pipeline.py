@@ -8,9 +8,8 @@ there is never written again. A run without a state cannot be continued, and sta
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from headwater.version import __version__
 from headwater.wall import AnySchema
 
 _LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
-_END: Any = object()
 _BY = f"headwater {__version__}, numpy {numpy.__version__}"  # what decides which trees grow
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
@@ -144,10 +142,10 @@ class Run:
         """Take everything that the input gives, and publish whenever it is time."""
         yield from self._publish_if_due()
         for batch in batches:
-            if batch is None:  # nothing new, but the clock may say that it is time
-                yield from self._publish_if_due()
-            else:
+            if batch is not None:
                 yield from self._take(batch)
+            else:  # nothing new, but the clock may say that it is time
+                yield from self._publish_if_due()
 
     def _take(self, batch: Batch) -> Iterator[Progress]:
         try:
@@ -263,9 +261,10 @@ def run(
     )
     try:
         begun(current)
-        opening = open_source(paths, schema, current.position, follow=follow, **reading)
-        with opening as source, closing(_ahead(source)) as batches:  # its thread ends before the source is closed
-            yield from current.feed(batches)
+        if not follow:
+            reading = {"batch_rows": 1 << 17} | reading  # whole blocks of text: nobody waits for the next record
+        with open_source(paths, schema, current.position, follow=follow, **reading) as source:
+            yield from current.feed(source)
         yield from current.publish()
     finally:
         current.close()
@@ -292,15 +291,6 @@ def _restored(kept: Kept, store: Store) -> Synthesizer:
 
 def _by(position: Any) -> str:  # noqa: ANN401 - any JSON value
     return str(position.get("by")) if isinstance(position, dict) else "an unknown version"
-
-
-def _ahead(batches: Iterator[Batch | None]) -> Generator[Batch | None, None, None]:
-    """The same batches, the next of them read while the last one is being counted."""
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, batches, _END)
-        while (batch := coming.result()) is not _END:
-            coming = reader.submit(next, batches, _END)
-            yield batch
 
 
 @contextmanager

@@ -119,6 +119,8 @@ def _series(series: nw.Series[Any]) -> Values:
         return _text(series)
     if dtype == nw.Time:
         return _clock(series)
+    if series.implementation.is_pyarrow() and (dtype.is_integer() or dtype.is_float() or dtype in _MARKS):
+        return _arrow(series.to_native(), zoned=getattr(dtype, "time_zone", None) is not None)
     if dtype.is_integer() or dtype == nw.Boolean:
         missing = _some(series.is_null().to_numpy())
         whole = series if missing is None else series.fill_null(0 if dtype.is_integer() else False)
@@ -137,7 +139,7 @@ def _text(series: nw.Series[Any]) -> Values:
         if native.num_chunks == 0:
             return Values([], codes=np.empty(0, dtype=np.int64))
         coded = native.dictionary_encode("encode").combine_chunks()  # chunks share one dictionary
-        return Values(coded.dictionary.to_pylist(), codes=coded.indices.to_numpy().astype(np.int64))
+        return Values(coded.dictionary.to_pylist(), codes=_buffers([coded.indices]).astype(np.int64))
     if series.implementation.is_pandas():
         if series.dtype == nw.Categorical:
             native = native.astype(native.cat.categories.dtype)
@@ -161,9 +163,44 @@ def _clock(series: nw.Series[Any]) -> Values:
         native = native.cast("int32" if unit in ("s", "ms") else "int64").cast("int64")
     else:
         return _objects(series.to_list())
+    if series.implementation.is_pyarrow():
+        values = _arrow(native)
+        return Values(np.asarray(values.data).view(f"m8[{unit}]"), values.missing)
     missing = _some(series.is_null().to_numpy())
     whole = np.asarray((native if missing is None else native.fill_null(0)).to_numpy())
     return Values(whole.astype(np.int64).view(f"m8[{unit}]"), missing)
+
+
+_MARKS = (nw.Boolean, nw.Datetime, nw.Duration)
+
+
+def _arrow(native: Any, *, zoned: bool = False) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray
+    """Numbers, truth values and moments of Arrow, without its own way to NumPy: that one would import pandas."""
+    kind, name = native.type, str(native.type)
+    missing = None
+    if native.null_count:
+        missing = _buffers(native.is_null().cast("uint8").chunks).view(np.bool_)
+        native = native.cast("int64") if hasattr(kind, "unit") else native
+        native = native.fill_null(False if name == "bool" else 0)
+    if name == "bool":
+        return Values(_buffers(native.cast("uint8").chunks).view(np.bool_), missing)
+    if hasattr(kind, "unit"):
+        mark = "M8" if name.startswith("timestamp") else "m8"
+        moments = _buffers(native.cast("int64").chunks).view(f"{mark}[{kind.unit}]")
+        return Values(moments, missing, zoned=zoned)
+    numbers = _buffers(native.chunks)
+    if numbers.dtype.kind != "f":
+        return Values(numbers, missing)
+    numbers = numbers.astype(np.float64, copy=False)
+    return Values(numbers, _some(np.isnan(numbers) if missing is None else np.isnan(numbers) | missing))
+
+
+def _buffers(chunks: list[Any]) -> NDArray[Any]:
+    """Arrow's memory as an array, without a copy if it is one piece."""
+    parts = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
+    if not parts:
+        return np.empty(0, dtype=np.int64)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _some(missing: NDArray[Any]) -> Flags | None:

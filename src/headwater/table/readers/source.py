@@ -41,6 +41,8 @@ class Batch:
         """The position when only the first ``rows`` records of this batch have been taken."""
         if not 0 <= rows <= self.table.num_rows:
             raise ValueError(f"rows must be between 0 and {self.table.num_rows}")
+        if rows == self.table.num_rows:
+            return self.position
         row = self._first + rows
         return {**self._base, "records": self._base["records"] + row, "place": self._block.place(row)}
 
