@@ -172,3 +172,12 @@ def test_counts_of_cells_that_hold_nothing_are_refused() -> None:
     synth = hw.Synthesizer(hw.Schema(three=hw.Integer(0, 2)), epsilon=1.0)
     with pytest.raises(ValueError, match="another schema"):
         synth.update_counts(np.array([3]), np.array([1]))
+
+
+def test_pieces_of_a_release_are_its_table() -> None:
+    synth = hw.Synthesizer(SCHEMA, epsilon=1.0, seed=9)
+    synth.update(frame(1000))
+    release = synth.release()
+    pieces = list(release.tables(rows=300))
+    assert [len(piece) for piece in pieces] == [300, 300, 300, 100]
+    pd.testing.assert_frame_equal(pd.concat(pieces, ignore_index=True), release.sample())

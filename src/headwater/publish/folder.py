@@ -206,14 +206,20 @@ def folders(out: str | os.PathLike[str]) -> list[Path]:
 
 
 def _write_table(release: Release, path: Path) -> None:
+    """Piece by piece: of a long stream, only the points are in memory as a whole."""
     from pyarrow import csv, parquet  # the core works without
 
-    table = release.sample("arrow")
+    tables = release.tables("arrow")
+    first = next(tables)
     if path.suffix == ".csv":
-        csv.write_csv(table, path)
+        writer = csv.CSVWriter(path, first.schema)
     else:
-        few = [field.name for field in table.schema if str(field.type) != "double"]  # whose values come again and again
-        parquet.write_table(table, path, compression="zstd", use_dictionary=few)
+        few = [field.name for field in first.schema if str(field.type) != "double"]  # whose values come again and again
+        writer = parquet.ParquetWriter(path, first.schema, compression="zstd", use_dictionary=few)
+    with writer:
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table)
 
 
 def _now() -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -121,9 +122,19 @@ class Release:
         """
         if kind is not None and not isinstance(kind, str):
             raise TypeError(f"kind must be the name of a kind of table, such as 'pandas', not {type(kind).__name__}")
-        points = self.points()  # cell by cell, which would look odd in a table
-        order = np.random.default_rng([self.seed, 2]).permutation(len(points))
+        points, order = self._shuffled()
         return self.schema.decode(points.take(order, axis=0), kind or self.kind)
+
+    def tables(self, kind: str | None = None, rows: int = 1 << 17) -> Iterator[Any]:
+        """The rows of `sample`, in the same order, so many at a time: for writing without holding all of them."""
+        points, order = self._shuffled()
+        for start in range(0, max(len(order), 1), rows):
+            yield self.schema.decode(points.take(order[start : start + rows], axis=0), kind or self.kind)
+
+    def _shuffled(self) -> tuple[Points, NDArray[np.int64]]:
+        """The points, and the order in which a table shows them: cell by cell it would look odd."""
+        points = self.points()
+        return points, np.random.default_rng([self.seed, 2]).permutation(len(points))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file that anyone may see."""
