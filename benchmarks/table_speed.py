@@ -131,8 +131,8 @@ PAGE = """# From a CSV file to a release
 
 `make bench-speed` (`benchmarks/table_speed.py`). Both sides are whole processes, from the start of Python to the end.
 The baseline reads the file with pyarrow, with the same column types, and counts the cells of its five columns with
-NumPy. `headwater run` reads, checks and hashes the file, encodes it, counts, keeps its state on the disk, and writes one
-release of as many rows as the file has. The best of {repeats} runs of each, in turns.
+NumPy. `headwater run` reads, checks and hashes the file, encodes it, counts, keeps its state on the disk, and writes
+one release of as many rows as the file has. The best of {repeats} runs of each, in turns.
 
 | rows | file | baseline | headwater | ratio by the clock | of processor time | memory, baseline | headwater |
 |---|---|---|---|---|---|---|---|

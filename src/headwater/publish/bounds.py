@@ -58,7 +58,8 @@ class ExpectedError:
     """An honest guess at the W1 between a release and the data, made without the data.
 
     ``typical`` is what to expect; ``upper`` was exceeded in fewer than one of ten cases when it was calibrated
-    (docs/benchmarks). Neither is a theorem. Both are NaN for a mechanism that knows nothing of its error.
+    (docs/benchmarks). Neither is a theorem. Both are NaN for a mechanism that knows nothing of its error. For streams
+    that move they are too small, above all in windows: that new records are unlike the last ones shows in no number yet.
     """
 
     typical: float
