@@ -59,7 +59,7 @@ class ExpectedError:
 
     ``typical`` is what to expect; ``upper`` was exceeded in fewer than one of ten cases when it was calibrated
     (docs/benchmarks). Neither is a theorem. Both are NaN for a mechanism that knows nothing of its error. For streams
-    that move they are too small, above all in windows: that new records are unlike the last ones shows in no number yet.
+    that move they are too small, above all in windows: no number shows yet that new records are unlike the last ones.
     """
 
     typical: float
