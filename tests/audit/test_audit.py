@@ -6,13 +6,24 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headwater.audit import AuditReport, ExactFinding, Experiment, audit_pairs, judge, run_audit, run_experiments
+from headwater.audit import (
+    AuditReport,
+    ExactFinding,
+    Experiment,
+    audit_pairs,
+    judge,
+    run_audit,
+    run_experiments,
+    sparse_loss,
+)
 from headwater.audit import audit as audit_module
-from headwater.audit.runner import CHUNK
+from headwater.audit.runner import CHUNK, Checkpoint
 from headwater.audit.streams import Pair, heap, increments, kind_of_pair
+from headwater.measure.counters import SparseCounter
 
 LIMIT = 3  # chunks until somebody interrupts
 COUNTER = Experiment("counter", "hybrid counter", 2.0, increments([0, 0, 0], 1))
@@ -173,3 +184,28 @@ def test_wrong_questions_are_refused() -> None:
         Pair(((0.0,), (1.0,)), ((1.0,), (0.0,)))
     with pytest.raises(ValueError, match="too few"):
         judge(COUNTER, [COUNTER.columns(side, 4, 0) for side in (0, 1)])
+
+
+def test_a_sparse_counter_that_gives_its_sub_counter_too_much_is_found_out() -> None:
+    class Generous(SparseCounter):
+        def __init__(self, horizon: int, *, epsilon: float, constant: float, sub: Any, noise: Any) -> None:  # noqa: ANN401
+            def more(*, epsilon: float, noise: Any) -> Any:  # noqa: ANN401
+                return sub(epsilon=10 * epsilon, noise=noise)
+
+            super().__init__(horizon, epsilon=epsilon, constant=constant, sub=more, noise=noise)
+
+    assert sparse_loss(3, 4.0, 0.5)[1] <= 4.0
+    assert sparse_loss(3, 4.0, 0.5, Generous)[1] > 4.0
+
+
+@pytest.mark.parametrize("wrong", [{"only": "nosuchthing"}, {"runs": 0}, {"runs": -5}, {"search": -1}])
+def test_an_audit_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"nothing is called|runs must be|search must"):
+        run_audit("quick", **wrong)
+
+
+def test_a_checkpoint_that_holds_something_else_is_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{"key": "a", "data": 5}\n{"key": "b", "data": "eJwDAAAAAAE="}\n')
+    assert Checkpoint(path).get("a") is None
+    assert Checkpoint(path).get("b") is None

@@ -27,6 +27,7 @@ from headwater.table.unit_cube import unit_cube
 
 SCREEN = 400  # runs on each stream of a random pair before the most telling ones are run in full
 KEEP = 6  # of these
+LEAST = 8  # runs on each stream
 
 
 def run_audit(
@@ -67,6 +68,10 @@ def run_audit(
     """
     if size not in SIZES:
         raise ValueError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
+    if runs is not None and runs < LEAST:
+        raise ValueError(f"runs must be at least {LEAST}: half of them choose an event, the others count it")
+    if search < 0:
+        raise ValueError(f"search must not be negative, not {search}")
     runs = SIZES[size] if runs is None else runs
 
     def wanted(name: str) -> bool:
@@ -75,10 +80,12 @@ def run_audit(
     computed = tuple(exact_findings(size, wanted, show)) if exact else ()
     experiments = [one for one in handpicked(size) if wanted(one.name)] if sampled else []
     screened = [one for one in at_random(search, seed or 0) if wanted(one.name)] if sampled else []
+    if not (computed or experiments or screened):
+        raise ValueError(f"nothing is called {only!r}; without only= everything is audited")
     options = {"processes": processes, "checkpoint": checkpoint, "seed": seed}
     with _progress(show) as progress:
         best: list[tuple[float, Experiment]] = []
-        for experiment, columns in run_experiments(screened, SCREEN, progress=progress, **options):  # type: ignore[arg-type]
+        for experiment, columns in run_experiments(screened, SCREEN, phase="screen", progress=progress, **options):  # type: ignore[arg-type]
             found = judge(experiment, columns)
             best.append((found.lower / experiment.epsilon, experiment))
         best.sort(key=lambda pair: -pair[0])
@@ -126,7 +133,7 @@ def _computations(size: str) -> Iterator[tuple[str, float, str, Callable[[], flo
         )  # fmt: skip
         yield (
             f"inhomogeneous counter, a level of {horizon} steps, ε = {2 * epsilon:g}", 2 * epsilon,
-            "its sparse counter, every cut, and its total",
+            "by composition: its sparse counter, every cut, and half of ε for its total",
             lambda h=horizon, e=epsilon, c=constant: sparse_loss(h, e, c)[1] + e,  # type: ignore[misc]
         )  # fmt: skip
     for experiment in _traced(size):

@@ -35,10 +35,12 @@ class _Task:
     number: int
     runs: int
     seed: int | None
+    phase: str = ""  # runs that chose a pair are never counted again as runs that measure it
 
     @property
     def key(self) -> str:
-        return f"{_code()} {self.experiment.fingerprint} {self.side} {self.number} {self.runs} {self.seed}"
+        of_chunk = f"{self.side} {self.number} {self.runs} {self.seed} {self.phase}"
+        return f"{_code()} {self.experiment.fingerprint} {of_chunk}"
 
     def run(self) -> Columns:
         seed = None if self.seed is None else self.seed + 2 * CHUNK * self.number
@@ -92,10 +94,10 @@ class Checkpoint:
         if (data := self._known.get(key)) is None:
             return None
         try:
-            columns: Columns = json.loads(zlib.decompress(base64.b64decode(data)))
-        except (ValueError, zlib.error):
+            columns: object = json.loads(zlib.decompress(base64.b64decode(data)))
+        except (ValueError, TypeError, zlib.error):
             return None
-        return columns
+        return columns if isinstance(columns, dict) else None
 
     def put(self, key: str, columns: Columns) -> None:
         """Keep a chunk: it is on the disk when this returns."""
@@ -116,6 +118,7 @@ def run_experiments(
     processes: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     seed: int | None = None,
+    phase: str = "",
     progress: Progress | None = None,
 ) -> Iterator[tuple[Experiment, tuple[Columns, Columns]]]:
     """All runs of every experiment, ``runs`` on each stream; experiments come as they are finished.
@@ -123,7 +126,7 @@ def run_experiments(
     Without a seed every run has a key of its own from the operating system. With one process everything happens in
     this one; with more, call it from a module that can be imported without side effects.
     """
-    tasks = [task for experiment in experiments for task in _tasks(experiment, runs, seed)]
+    tasks = [task for experiment in experiments for task in _tasks(experiment, runs, seed, phase)]
     kept, left = Checkpoint(checkpoint), dict[str, int]()
     for task in tasks:
         left[task.experiment.fingerprint] = left.get(task.experiment.fingerprint, 0) + 1
@@ -137,11 +140,11 @@ def run_experiments(
             yield task.experiment, _joined(found.pop(name))
 
 
-def _tasks(experiment: Experiment, runs: int, seed: int | None) -> Iterator[_Task]:
+def _tasks(experiment: Experiment, runs: int, seed: int | None, phase: str) -> Iterator[_Task]:
     runs, size = (max(runs, MANY), max(runs, MANY)) if experiment.mechanism == "noise" else (runs, CHUNK)
     for number, start in enumerate(range(0, runs, size)):
         for side in (0, 1):
-            yield _Task(experiment, side, number, min(size, runs - start), seed)
+            yield _Task(experiment, side, number, min(size, runs - start), seed, phase)
 
 
 def _finished(tasks: Sequence[_Task], kept: Checkpoint, processes: int | None) -> Iterator[tuple[_Task, Columns]]:

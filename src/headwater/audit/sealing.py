@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,8 +22,11 @@ _FAR = 1 << 12  # a noise value beyond every threshold
 class Bare:
     """A sub-counter without noise: it shows the sealed counts themselves."""
 
+    given: ClassVar[float] = 0.0  # the budget that the last one was made with
+
     def __init__(self, *, epsilon: float, noise: NoiseStream) -> None:
         self.epsilon, self.count, self.sealed = epsilon, 0, 0
+        Bare.given = epsilon
 
     def add(self, increment: int) -> None:
         """Take a sealed count."""
@@ -87,10 +91,11 @@ def sparse_loss(
 
     def sub_loss(seals: int) -> float:
         if seals not in known:
-            known[seals] = linear_loss(lambda noise: HybridCounter(epsilon=epsilon / 2, noise=noise), seals)
+            known[seals] = linear_loss(lambda noise: HybridCounter(epsilon=given, noise=noise), seals)
         return known[seals]
 
-    known = {0: 0.0}
+    make(Script())
+    known, given = {0: 0.0}, Bare.given  # what the counter hands to its sub-counter, whatever it claims
     reach = horizon + math.ceil(24 * 2 / epsilon)
     laws = {x: sealings(make, x, reach) for x in itertools.product((0, 1), repeat=horizon)}
     worst_cuts = worst_both = 0.0

@@ -22,7 +22,7 @@ def command(
     """Attack the guarantee with made-up streams, and say how large an ε the attacks can prove.
 
     Each case is a pair of streams that differ in one record, and something that a user could publish. The lower bound
-    holds with a confidence of 99.9 %. If one exceeds the claimed ε, that is a bug: please report it.
+    holds with a confidence of 99.9 %. If the stricter bound for the whole audit exceeds a claim, that is a bug.
 
     Example: headwater audit --size quick --search 20
     """
