@@ -75,13 +75,31 @@ def _common(columns: list[Column]) -> type[Any]:
 
 def _arrow(pa: Any, column: Column, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - Arrow's array
     if isinstance(column, Category):
-        types = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
-        return pa.array(column.values, type=types[column.type]).take(pa.array(raw, mask=missing))
+        return _listed(pa, column).take(_memory(pa, raw, missing))
     if isinstance(column, Datetime):
-        return pa.array(raw.view(np.int64), mask=missing).cast(pa.timestamp("us", tz=column.zone))
+        return _memory(pa, raw.view(np.int64), missing).cast(pa.timestamp("us", tz=column.zone))
     if isinstance(column, TimeOfDay):
-        return pa.array(raw.view(np.int64), mask=missing).cast(pa.time64("us"))
-    return pa.array(raw, mask=missing)
+        return _memory(pa, raw.view(np.int64), missing).cast(pa.time64("us"))
+    return _memory(pa, raw, missing)
+
+
+def _listed(pa: Any, column: Category) -> Any:  # noqa: ANN401 - Arrow's array
+    """The values of a category."""
+    if column.type is not str:
+        return _memory(pa, np.array(column.values, dtype=column.type), None)
+    texts = [str(value).encode() for value in column.values]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
+
+
+def _memory(pa: Any, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - Arrow's array
+    """NumPy's memory as Arrow's, without Arrow's own way from NumPy: that one would import pandas."""
+    bits = raw.dtype.kind == "b"
+    there = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    data = np.packbits(raw, bitorder="little") if bits else np.ascontiguousarray(raw)
+    return pa.Array.from_buffers(
+        pa.bool_() if bits else pa.from_numpy_dtype(raw.dtype), len(raw), [there, pa.py_buffer(data)]
+    )
 
 
 def _polars(pl: Any, column: Column, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - polars' series
