@@ -6,11 +6,7 @@ the very same published numbers, so whatever still differs between them was deci
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,43 +15,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.audit.exact import log_pmf
 from headwater.measure import cascade as cascade_module
-from headwater.measure.budget import scale_for
 from headwater.measure.cascade import CascadeMechanism, resolution
-from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
-from headwater.measure.plan import Speed, Stage, stage_at
+from headwater.measure.plan import stage_at
 from headwater.partition import Partition
-from headwater.publish.estimate import Pool
 from headwater.publish.tree import Summary, Tree
+from tests.support.forced import (
+    Draw,
+    Fault,
+    Forced,
+    Integers,
+    Publisher,
+    Seen,
+    Trees,
+    half_the_noise,
+    shape,
+    tree_of_raw_counts,
+    watching,
+)
 from tests.support.trees import crowd, leaves_one_by_one
-
-Integers = NDArray[np.int64]
-Trees = tuple[Tree, ...]
-Fault = Callable[[pytest.MonkeyPatch], None]
-Publisher = Callable[["Draw", Tree], Integers]
-
-RUNGS = 38  # where the number of a tree starts in an address, and that of the speed
-SPEEDS = 44
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """One call for noise."""
-
-    scale: float
-    start: int
-    speed: int
-    rung: int
-    leaves: tuple[int, ...]
-
-    @staticmethod
-    def of(scale: float, hi: ArrayLike, lo: ArrayLike) -> Draw:
-        los = np.asarray(lo, np.uint64)
-        (speed,), (rung,) = np.unique(los >> SPEEDS), np.unique(los >> RUNGS & 63)
-        leaves = tuple((los & ((1 << RUNGS) - 1)).tolist())
-        return Draw(scale, int(np.asarray(hi)), int(speed), int(rung), leaves)
 
 
 class Listening(Noise):
@@ -68,10 +47,6 @@ class Listening(Noise):
     def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
         self.heard.append(Draw.of(scale, hi, lo))
         return super().laplace_at(scale, hi, lo)
-
-
-def shape(tree: Tree) -> bytes:
-    return b"|".join(np.packbits(split).tobytes() + bytes([len(split) % 256]) for split in tree.splits)
 
 
 # --- the ledger is what is drawn -------------------------------------------------------------------------
@@ -135,11 +110,6 @@ class _Moved(Noise):
         return self._noise.laplace_at(scale, self._hi, lo)
 
 
-def half_the_noise(patch: pytest.MonkeyPatch) -> None:
-    """A replaced point moves two counts; this pays for one."""
-    patch.setattr(Speed, "scale", property(lambda speed: scale_for(speed.epsilon / speed.rungs)))
-
-
 def measured_again(patch: pytest.MonkeyPatch) -> None:
     """Fast buckets are measured at every question."""
     closed = CascadeMechanism._closed_fast
@@ -175,49 +145,6 @@ def test_unseen_cells_are_zeros_with_noise() -> None:
 
 
 # --- neighbouring streams --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """A tree of one bucket: the true counts of its leaves, and what was published instead."""
-
-    draw: Draw
-    tree: Tree
-    true: Integers
-    published: Integers
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        return self.draw.start, self.draw.speed, self.draw.rung
-
-
-class Forced(Noise):
-    """Noise that makes the published counts come out as chosen beforehand, whatever was counted; or no noise at all."""
-
-    def __init__(self, publish: Publisher | None) -> None:
-        super().__init__(0)
-        self.publish, self.counted, self.seen = publish, list[tuple[Tree, Integers]](), list[Seen]()
-
-    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
-        draw = Draw.of(scale, hi, lo)
-        tree, true = self.counted.pop()
-        published = self.publish(draw, tree) if self.publish else true
-        self.seen.append(Seen(draw, tree, true, published))
-        return published - true
-
-
-@contextmanager
-def watching(noise: Forced) -> Iterator[pytest.MonkeyPatch]:
-    """Shows what is counted to the noise."""
-
-    def counting(cells: NDArray[Any], depth: int, tree: Tree) -> Integers:
-        true = count_leaves(cells, depth, tree)
-        noise.counted.append((tree, true))
-        return true
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cascade_module, "count_leaves", counting)
-        yield patch
 
 
 def chosen(seed: int) -> Publisher:
@@ -326,19 +253,6 @@ def test_trees_depend_on_what_was_published() -> None:
     assert {shape(seen.tree) for seen in one} != {shape(seen.tree) for seen in other}
 
 
-def tree_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
-    """Half of the trees are left unsplit where the first point of the bucket is low."""
-    grow = CascadeMechanism._grow
-
-    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], pools: list[Pool]) -> list[Trees]:
-        found = grow(self, speeds, pools)
-        low = self.t > self.start and self._cells[0] < 1 << (self._kept - 1)
-        bare = Tree((np.zeros(1, dtype=bool),))
-        return [tuple(bare for _ in trees) for trees in found] if low else found
-
-    patch.setattr(CascadeMechanism, "_grow", peeking)
-
-
 def overlapping(patch: pytest.MonkeyPatch) -> None:
     """Fast buckets reach one point too far."""
     patch.setattr(cascade_module, "count_leaves", _one_too_many(vars(cascade_module)["count_leaves"]))
@@ -379,142 +293,3 @@ def test_without_noise_summaries_are_the_counts_of_their_points(d: int) -> None:
         part = x[seen.draw.start : seen.draw.start + stage.speeds[seen.draw.speed].size]
         cells = Partition(d).cells(part, depth)
         assert seen.true.tolist() == leaves_one_by_one(cells, depth, seen.tree)
-
-
-# --- exact output probabilities of tiny runs -------------------------------------------------------------
-
-EPSILON = 4.0
-
-
-@dataclass(frozen=True)
-class Tiny:
-    """A plan of tiny buckets; all streams of ``points`` points over some quarters of a line are tried.
-
-    As in the real plan, the first bucket has one speed; here it holds one point. The speeds begin with the second.
-    """
-
-    points: int
-    speeds: tuple[Speed, ...]
-    places: tuple[int, ...] = (0, 3)
-
-
-FIRST = Speed(1, EPSILON, 1)
-TINY = {
-    "one speed": Tiny(3, (Speed(1, EPSILON, 1),), (0, 1, 3)),
-    "two trees a bucket": Tiny(3, (Speed(1, EPSILON, 1, rungs=2),)),
-    "two speeds": Tiny(4, (Speed(2, 0.8 * EPSILON, 2), Speed(1, 0.2 * EPSILON, 2))),
-    "two speeds, long": Tiny(5, (Speed(4, 0.7 * EPSILON, 2), Speed(2, 0.3 * EPSILON, 2))),
-    "three speeds": Tiny(4, (Speed(4, 0.5 * EPSILON, 2), Speed(2, 0.3 * EPSILON, 2), Speed(1, 0.2 * EPSILON, 2))),
-}
-
-
-def one_sided(tree: Tree, right: int) -> Integers:
-    """Counts above all true ones in one half of the line and below them in the other: there log ratios are extreme."""
-    halves = [nodes[~split] >> np.uint64(max(level - 1, 0)) for level, (nodes, split) in enumerate(tree.nodes())]
-    return np.where(np.concatenate(halves) == right, 5, -3)
-
-
-def recorded(patch: pytest.MonkeyPatch, published: list[Any]) -> None:
-    """Writes down whatever leaves `_measure`, which is all that is ever published: trees and counts."""
-    measure = CascadeMechanism._measure
-
-    def recording(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> Summary:
-        summary = measure(self, speed, start, trees)
-        published.extend((speed, start, shape(part.tree), *part.counts.tolist()) for part in summary.parts)
-        return summary
-
-    patch.setattr(CascadeMechanism, "_measure", recording)
-
-
-def log_chances(tiny: Tiny, stream: Sequence[int], fault: Fault | None) -> dict[tuple[Any, ...], float]:
-    """The exact log probabilities of a box of outputs: those that are `one_sided` in every tree.
-
-    Trees are a function of what was published before, so the probability of an output is that of its noise.
-    """
-    x = (np.array(stream)[:, None] + 0.5) / 4
-    chances: dict[tuple[Any, ...], float] = {}
-    stages = [Stage(0, 1, (FIRST,)), Stage(1, 1 << 10, tiny.speeds)]
-    paths: list[tuple[int, ...]] = [()]
-    while paths:
-        path = paths.pop()
-        step = itertools.count()
-
-        def publish(_: Draw, tree: Tree, path: tuple[int, ...] = path, step: Iterator[int] = step) -> Integers:
-            at = next(step)
-            return one_sided(tree, path[at] if at < len(path) else 0)
-
-        noise, published = Forced(publish), list[Any]()
-        with watching(noise) as patch:
-            patch.setattr(cascade_module, "stage_at", lambda t, *_: stages[t > 0])
-            patch.setattr(cascade_module, "WORTH", 0.1)  # trees are split although the buckets hold so little
-            if fault:
-                fault(patch)
-            recorded(patch, published)
-            mechanism = CascadeMechanism(Partition(1), EPSILON, noise)
-            for point in x:
-                mechanism.update(point[None])
-                mechanism.pooled()
-        seen = noise.seen
-        chances[tuple(published)] = sum(float(log_pmf(s.published - s.true, s.draw.scale).sum()) for s in seen)
-        # Next come the paths that turn to the other side where this one went beyond what it was told.
-        paths += [(*path, *[0] * (i - len(path)), 1) for i in range(len(path), len(seen))]
-    return chances
-
-
-def loss(tiny: Tiny, fault: Fault | None = None) -> float:
-    """The largest log ratio of the probabilities of one output, over the box and all pairs of neighbouring streams."""
-    streams = list(itertools.product(tiny.places, repeat=tiny.points))
-    chances = {stream: log_chances(tiny, stream, fault) for stream in streams}
-    worst = 0.0
-    for one, other in itertools.combinations(streams, 2):
-        if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
-            here, there = chances[one], chances[other]
-            if here.keys() != there.keys():
-                return math.inf  # an output that is possible on one stream only
-            worst = max(worst, max(abs(here[key] - there[key]) for key in here))
-    return worst
-
-
-@pytest.mark.parametrize("name", TINY)
-def test_no_output_of_a_tiny_run_is_more_than_epsilon_likelier_on_a_neighbour(name: str) -> None:
-    """Exact: no sampling, every pair of neighbouring streams, and the bound is reached."""
-    worst = loss(TINY[name])
-    assert worst <= EPSILON * (1 + 1e-12)
-    assert worst > 0.99 * EPSILON
-
-
-def test_outputs_of_a_tiny_run_have_many_trees() -> None:
-    """Otherwise the trees of the test above would hide nothing."""
-    outputs = log_chances(TINY["two speeds"], (0, 1, 3, 0), None)
-    assert len(outputs) == 2**5, "two slow buckets and three fast ones"
-    assert len({tuple(part[2] for part in output) for output in outputs}) > 3
-
-
-def a_leaf_without_noise(patch: pytest.MonkeyPatch) -> None:
-    """The last leaf of every tree is published as it is."""
-    measure = CascadeMechanism._measure
-
-    def leaking(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> Summary:
-        summary = measure(self, speed, start, trees)
-        cells = self._cells[start - self.start : start - self.start + self.stage.speeds[speed].size]
-        counts = summary.counts.copy()
-        counts[-1] = count_leaves(cells, self._kept, summary.tree)[-1]
-        return replace(summary, counts=counts)
-
-    patch.setattr(CascadeMechanism, "_measure", leaking)
-
-
-def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
-    """Slow buckets spend all of ε, fast ones theirs on top."""
-    find = vars(cascade_module)["stage_at"]
-
-    def generous(*args: int) -> Stage:
-        stage: Stage = find(*args)
-        return replace(stage, speeds=(replace(stage.speeds[0], epsilon=EPSILON), *stage.speeds[1:]))
-
-    patch.setattr(cascade_module, "stage_at", generous)
-
-
-@pytest.mark.parametrize("fault", [half_the_noise, a_speed_for_free, tree_of_raw_counts, a_leaf_without_noise])
-def test_planted_faults_show_in_the_exact_probabilities(fault: Fault) -> None:
-    assert loss(TINY["two speeds"], fault) > 1.1 * EPSILON

@@ -71,11 +71,8 @@ def added(*values: Values) -> Values:
 
 
 def as_dict(pool: Pool) -> Values:
-    return {
-        (depth, int(cell)): values[:, i].tolist()
-        for depth, ((nodes, split), values) in enumerate(zip(pool.tree.nodes(), pool.values, strict=False))
-        for i, cell in enumerate(nodes[split])
-    }
+    names = [(depth, int(cell)) for depth, (nodes, split) in enumerate(pool.tree.nodes()) for cell in nodes[split]]
+    return dict(zip(names, np.transpose(pool.values).tolist(), strict=True)) if names else {}
 
 
 def agree(one: Values, other: Values) -> bool:
@@ -108,17 +105,15 @@ def test_children_are_the_two_halves() -> None:
 @given(seeds, st.integers(0, 12))
 def test_below_a_split_cell_are_the_places_of_its_halves(seed: int, deepest: int) -> None:
     tree = random_tree(np.random.default_rng(seed), deepest)
-    split = [nodes[flags].tolist() for nodes, flags in tree.nodes()]
-    below = tree.below()
-    assert len(below) == len(tree.splits) - 1
-    for depth, places in enumerate(below):
-        known = {cell: place for place, cell in enumerate(split[depth + 1])}
-        expected = [[known.get(2 * cell, -1), known.get(2 * cell + 1, -1)] for cell in split[depth]]
-        assert places.tolist() == [*expected, [-1, -1]]
+    split = [(depth, int(cell)) for depth, (nodes, flags) in enumerate(tree.nodes()) for cell in nodes[flags]]
+    known = {name: place for place, name in enumerate(split)}
+    expected = [[known.get((depth + 1, 2 * cell + half), -1) for half in (0, 1)] for depth, cell in split]
+    assert tree.below().tolist() == [*expected, [-1, -1]]
 
 
 def test_of_pairs_the_split_ones_are_numbered() -> None:
-    assert numbered(np.array([True, False, False, True])).tolist() == [[0, -1], [-1, 1], [-1, -1]]
+    splits = [np.array([True]), np.array([True, True]), np.array([True, False, False, True])]
+    assert numbered(splits).tolist() == [[1, 2], [3, -1], [-1, 4], [-1, -1]]
 
 
 @given(seeds, st.integers(0, 20))
@@ -173,7 +168,7 @@ def test_a_pool_is_the_sum_of_its_summaries(seed: int, n: int) -> None:
     assert agree(as_dict(forth), expected)
     assert agree(as_dict(back), expected)
     for pool in (forth, back):
-        assert [values.shape for values in pool.values] == [(5, int(flags.sum())) for flags in pool.tree.splits[:-1]]
+        assert [len(row) for row in pool.values] == [pool.tree.size - 1] * len(pool.values)
         assert not pool.tree.splits[-1].any()
 
 

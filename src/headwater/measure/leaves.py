@@ -27,21 +27,20 @@ def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
     size, deepest = len(cells).bit_length(), len(tree.splits) - 1
     if deepest <= min(size, _ROWS + 2):
         return _count_equal(cells, depth, tree, deepest)
-    rounds = _rounds(tree, depth, min(max(size - 4, 6), _ROWS, depth))
+    rounds = _rounds(tree, depth, min(max(size - 4, 6), _ROWS, depth), cells.dtype)
     counts, rows = np.zeros(tree.size, dtype=np.int64), np.empty(0, dtype=np.int64)
     for number, boxes in enumerate(rounds):
-        ends = np.zeros(boxes.size + 1, dtype=np.int64)
-        box = np.empty(min(max(2 * _CHUNK, 2 * boxes.size), len(cells)), dtype=np.int64)
+        ends, last = np.zeros(boxes.size + 1, dtype=np.int64), number + 1 == len(rounds)
         further: list[tuple[NDArray[Any], Integers]] = []
-        for start in range(0, len(cells), max(len(box), 1)):
-            batch = cells[start : start + len(box)]
-            box = box[: len(batch)]
-            for at in range(0, len(batch), _CHUNK):
-                here = slice(at, at + _CHUNK)
-                boxes.find(batch[here], rows[start:][here][: len(batch) - at] if number else None, box[here])
-            ends[1:] += np.bincount(box, minlength=boxes.size)
-            if number + 1 < len(rounds):
-                crowded = np.flatnonzero(boxes.crowded.take(box))
+        for start in range(0, len(cells), _CHUNK):
+            batch = cells[start : start + _CHUNK]
+            box = boxes.find(batch, rows[start : start + _CHUNK] if number else None)
+            if boxes.size < _CHUNK:
+                ends[1:] += np.bincount(box, minlength=boxes.size)
+            else:  # slower for a point, but for all other boxes it costs nothing
+                np.add.at(ends[1:], box, 1)
+            if not last:
+                (crowded,) = boxes.crowded.take(box).nonzero()
                 further.append((batch[crowded], boxes.rows.take(box[crowded])))
         np.cumsum(ends, out=ends)
         counts[boxes.leaves] = ends.take(boxes.end) - ends.take(boxes.first)
@@ -69,32 +68,31 @@ class _Boxes:
 
     size: int
     top: int
-    shifts: Integers
-    bases: Integers
+    shifts: NDArray[np.unsignedinteger[Any]]
+    bases: NDArray[np.unsignedinteger[Any]]
     leaves: Integers | slice
     first: Integers
     end: Integers
     crowded: Flags
     rows: Integers
 
-    def find(self, cells: NDArray[np.unsignedinteger[Any]], rows: Integers | None, out: Integers) -> None:
+    def find(self, cells: NDArray[np.unsignedinteger[Any]], rows: Integers | None) -> Integers:
         """The box of each cell. In the first round a row is known by the first bits of its cells."""
         if rows is None:
             rows = (cells >> cells.dtype.type(self.top)).astype(np.int64)
-        place = cells >> self.shifts.astype(cells.dtype).take(rows)
-        self.bases.take(rows, out=out, mode="clip")  # no row is out of range, and so nothing is checked
-        out += place.view(np.int64) if place.itemsize == 8 else place
+        # In words as short as those of the cells. A base may be below 0; then the sum wraps around, to what it should.
+        return (self.bases.take(rows) + (cells >> self.shifts.take(rows))).astype(np.int64)
 
 
 @lru_cache(maxsize=4)  # fast buckets ask for the same tree again and again
-def _rounds(tree: Tree, depth: int, rows: int) -> list[_Boxes]:
+def _rounds(tree: Tree, depth: int, rows: int, word: np.dtype[Any]) -> list[_Boxes]:
     """All rounds for a tree, of which the first has ``2^rows`` rows."""
     top = depth - rows
     starts, stops = tree.edges(depth)
     bits, leaves = depth - tree.levels(), np.arange(len(starts))
     row = starts >> top
     widths, begins = np.full(1 << rows, top), np.arange(1 << rows) << top  # of the rows
-    wide = int(np.searchsorted(-bits, -top))  # so many leaves, the first ones, may be several rows
+    wide = int(np.count_nonzero(bits > top))  # so many leaves, the first ones, may be several rows
     rounds: list[_Boxes] = []
     while True:
         # How often a row is halved: as its deepest leaf asks for, which is the last one, but to few more boxes than it
@@ -118,7 +116,8 @@ def _rounds(tree: Tree, depth: int, rows: int) -> list[_Boxes]:
             crowded[boxes] = True
             rank = np.zeros(size, dtype=np.int64)
             rank[boxes] = np.arange(len(boxes))
-        rounds.append(_Boxes(size, top, shifts, bases, leaves if rounds else slice(None), first, end, crowded, rank))
+        numbers, tables = leaves if rounds else slice(None), (shifts.astype(word), bases.astype(word))
+        rounds.append(_Boxes(size, top, *tables, numbers, first, end, crowded, rank))
         if not len(narrow):
             return rounds
         widths = shift[narrow[again]]

@@ -108,8 +108,7 @@ class Noise:
         """The cipher blocks of these numbers at each address, shape ``(len(numbers), n, 2)``."""
         plain = np.empty((len(numbers), len(hi), 2), dtype="<u8")
         plain[:, :, 0] = hi
-        for row, number in zip(plain, numbers, strict=True):
-            np.add(lo << np.uint64(16), np.uint64(number), out=row[:, 1])
+        np.add(lo << np.uint64(16), np.array(numbers, np.uint64)[:, None], out=plain[:, :, 1])
         return np.frombuffer(self._encrypt(plain.reshape(-1).view(np.uint8).data), dtype="<u8").reshape(plain.shape)
 
     def _laplace(self, law: _Law, heads: NDArray[np.uint16], hi: Words, lo: Words) -> Integers:
@@ -144,7 +143,7 @@ class Noise:
         skip, index = (_HEAD, 0) if tied else (0, 0)
         while True:
             word = self.further_word(hi, lo, label, index)
-            digit = law.bits(coin, skip + 64 * (index + 1)) & (2**64 - 1)
+            digit = _bits(law, coin, skip + 64 * (index + 1)) & (2**64 - 1)
             if word != digit:
                 return word < digit
             index += 1
@@ -240,12 +239,17 @@ def _law(scale: float) -> _Law:
     return _Law(scale)
 
 
+@lru_cache(maxsize=4096)  # a law has few coins, and hardly any tie needs a second look
+def _bits(law: _Law, coin: int, count: int) -> int:
+    return law.bits(coin, count)
+
+
 def _addresses(hi: ArrayLike, lo: ArrayLike) -> tuple[Words, Words]:
     his, los = np.asarray(hi, np.uint64), np.asarray(lo, np.uint64)
     if los.size and los.max() >> np.uint64(48):  # the bits beyond would be lost, and two addresses share one draw
         raise ValueError("the lower part of an address must be below 2^48 and not negative")
-    his, los = np.broadcast_arrays(his, los)
-    return np.atleast_1d(his), np.atleast_1d(los)
+    shape = np.broadcast(his, los).shape or (1,)
+    return np.broadcast_to(his, shape), np.broadcast_to(los, shape)  # np.broadcast_arrays is slow
 
 
 def _key_of(seed: int) -> bytes:

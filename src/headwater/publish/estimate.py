@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,55 +23,55 @@ from headwater.partition import DEEPEST, Cells, Partition
 from headwater.publish.tree import LEAF, Flags, Floats, Integers, Summary, Tree, children, halves, numbered
 
 ALL = slice(None)
-NEAR = 2  # cells that agree in all but their last two halvings share their estimate of how uneven they are
+NEAR = np.uint64(2)  # cells that agree in all but their last two halvings share their estimate of how uneven they are
 PRIOR = 4.0  # against which the whole depth's unevenness counts as this many cells
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Sums of the summaries of some buckets: over the union of their trees, depth by depth, as `halves` has them."""
+    """Sums of the summaries of some buckets: over the split cells of the union of their trees, as `halves` has them."""
 
     points: int = 0
     tree: Tree = LEAF
     values: Sequence[Floats] = ()
 
     @staticmethod
+    @lru_cache(maxsize=4)  # as for `together`
     def of(summary: Summary, partition: Partition) -> Pool:
         """A pool of one bucket."""
         return Pool(summary.points, summary.tree, halves(summary, partition))
 
     def plus(self, other: Pool) -> Pool:
         """Both together."""
-        deeper = max(self, other, key=lambda pool: len(pool.values))
-        common = min(len(self.values), len(other.values))
-        if not common:
+        if LEAF.size in (self.tree.size, other.tree.size):
+            deeper = max(self, other, key=lambda pool: pool.tree.size)
             return Pool(self.points + other.points, deeper.tree, deeper.values)
-        splits, values = list[Flags](), list[Floats]()
+        splits, known = list[Flags](), list[tuple[Flags, Flags]]()  # which of the two know each split cell
         ours = theirs = np.ones(1, dtype=bool)  # whose nodes these are
-        for depth in range(common):
-            one, two = _put(self.tree.splits[depth], ours), _put(other.tree.splits[depth], theirs)
+        for one, two in zip(self.tree.splits, other.tree.splits, strict=False):
+            one, two = _put(one, ours), _put(two, theirs)
             splits.append(one | two)
-            one, two = one[splits[-1]], two[splits[-1]]
-            values.append(_put(self.values[depth], one))
-            if two.all():
-                values[-1] += other.values[depth]
-            else:
-                for row, more in zip(values[-1], other.values[depth], strict=True):
-                    row[two] += more
+            (at,) = splits[-1].nonzero()
+            one, two = one[at], two[at]
+            known.append((one, two))
             ours, theirs = one.repeat(2), two.repeat(2)
         # Where one of them ends, only the other splits anything.
-        splits.append(_put(deeper.tree.splits[common], ours if deeper is self else theirs))
-        tree = Tree((*splits, *deeper.tree.splits[common + 1 :]))
-        return Pool(self.points + other.points, tree, [*values, *deeper.values[common:]])
+        deepest = max(self.tree, other.tree, key=lambda tree: len(tree.splits))
+        tree = Tree((*splits, *deepest.splits[len(splits) :]))
+        values = [np.zeros(tree.size - 1) for _ in self.values]
+        for pool, flags in zip((self, other), zip(*known, strict=True), strict=True):
+            (at,) = np.concatenate(flags).nonzero()
+            if pool.tree is deepest:
+                at = np.append(at, np.arange(sum(map(len, flags)), tree.size - 1))
+            for row, more in zip(values, pool.values, strict=True):
+                np.add.at(row, at, more)
+        return Pool(self.points + other.points, tree, values)
 
 
-def _put(rows: NDArray[Any], where: Flags) -> NDArray[Any]:
-    """A copy with every row put where it belongs, among zeros."""
-    if where.all():
-        return rows.copy()
-    found = np.zeros((*rows.shape[:-1], len(where)), dtype=rows.dtype)
-    for row, known in zip(np.atleast_2d(found), np.atleast_2d(rows), strict=True):
-        row[where] = known
+def _put(flags: Flags, where: Flags) -> Flags:
+    """Flags put where they belong, among others that are down."""
+    found = np.zeros(len(where), dtype=bool)
+    found[where] = flags
     return found
 
 
@@ -118,7 +118,7 @@ def estimate(
     cells = np.zeros(1, dtype=np.uint64)
     mass = np.array([[float(pool.points)] for pool in pools] + [[float(uncovered)]])
     # Where the cells are in each pool's values, or −1; nowhere from the depth on where the pool ends.
-    places = [np.zeros(1, dtype=np.int64) if pool.values else None for pool in pools]
+    places = [np.zeros(1, dtype=np.int64) if pool.tree.splits[0].any() else None for pool in pools]
     depths: list[tuple[Cells, Floats, Flags]] = []
     spread = 0.0
     for depth in range(partition.deepest + 1):
@@ -132,26 +132,29 @@ def estimate(
         (at,) = split.nonzero()
         if not len(at):
             break
-        cells, mass = cells[at], mass.take(at, axis=1)
+        if len(at) < len(cells):
+            cells, mass = cells[at], mass.take(at, axis=1)
+            places = [None if place is None else place[at] for place in places]
         share, error, both = partition.shares(cells, depth), np.zeros(len(at)), np.empty((*mass.shape, 2))
+        group = _neighbours(cells)
         # Where a half is empty, there is nothing to estimate.
         open_ = None if partition.axes[partition.order[depth]].plain else (share > 0) & (share < 1)
         for index, (pool, place) in enumerate(zip(pools, places, strict=True)):
             if place is not None:
-                place = place[at]
                 heard = (place >= 0) & (mass[index] > 0)
                 if open_ is not None:
                     heard &= open_
                 (some,) = heard.nonzero()
                 if len(some):
-                    here = some if len(some) < len(at) else ALL
-                    values = pool.values[depth].take(place[here], axis=1)
-                    found, wrong = _share(values, pool.points, cells[here], mass[index, here], share[here])
+                    here, near = (some, _neighbours(cells[some])) if len(some) < len(at) else (ALL, group)
+                    where = place[here]
+                    values = [row.take(where) for row in pool.values]
+                    found, wrong = _share(values, pool.points, near, mass[index, here], share[here])
                     share[here] = found
                     if index >= before and not least:
                         error[here] += wrong()
-                ends = depth + 1 == len(pool.values)
-                places[index] = None if ends else pool.tree.below()[depth].take(place, axis=0).reshape(-1)
+                ends = depth + 2 == len(pool.tree.splits)
+                places[index] = None if ends else pool.tree.below().take(place, axis=0).reshape(-1)
             np.multiply(mass[index], share, out=both[index, :, 0])
         np.multiply(mass[-1], share, out=both[-1, :, 0])
         if not least:
@@ -162,7 +165,7 @@ def estimate(
 
 
 def _share(
-    values: Floats, points: int, cells: Cells, held: Floats, before: Floats
+    values: Sequence[Floats], points: int, group: Integers, held: Floats, before: Floats
 ) -> tuple[Floats, Callable[[], Floats]]:
     """A pool's shares of the left halves, and, if asked, the variance of the mass that they put on the wrong side."""
     left, right, var_left, var_right, asked = values
@@ -173,12 +176,19 @@ def _share(
     weight = var_left / (var_left + var_right)
     noise = weight * var_right
     surprise = left + (base - both) * weight - base * before
-    trust = _trust(surprise, noise, base, cells)
-    share = np.minimum(np.maximum(before + trust * surprise / base, 0), 1)
+    trust = _trust(surprise, noise, base, group)
+    share = (before + trust * surprise / base).clip(0.0, 1.0)
     return share, lambda: trust * noise * np.square(held / base)
 
 
-def _trust(surprise: Floats, noise: Floats, base: Floats, cells: Cells) -> Floats:
+def _neighbours(cells: Cells) -> Integers:
+    """Which group of neighbours each cell belongs to; groups are numbered from 0."""
+    near, group = cells >> NEAR, np.zeros(len(cells), dtype=np.int64)
+    (near[1:] != near[:-1]).cumsum(out=group[1:])
+    return group
+
+
+def _trust(surprise: Floats, noise: Floats, base: Floats, group: Integers) -> Floats:
     """How much of a surprise to believe, by empirical Bayes: its variance is modelled as ``s·base + noise``.
 
     A surprise is by how much the left half differs from what was believed; twice that is the imbalance.
@@ -189,41 +199,31 @@ def _trust(surprise: Floats, noise: Floats, base: Floats, cells: Cells) -> Float
     excess = surprise * surprise / base - doubt
     s, total = 0.25, np.add.reduce
     for _ in range(2):
-        weight = np.reciprocal(np.square(doubt + s))
+        weight = 1.0 / np.square(doubt + s)
         s = max(0.0, float(total(weight * excess) / total(weight)))
-    weight = np.reciprocal(np.square(doubt + s))
-    near, group = cells >> np.uint64(NEAR), np.zeros(len(cells), dtype=np.int64)
-    np.not_equal(near[1:], near[:-1], out=group[1:])
-    group.cumsum(out=group)
+    weight = 1.0 / np.square(doubt + s)
     weights = np.bincount(group, weight)
     prior = PRIOR * weights / np.bincount(group)
-    local = np.maximum((np.bincount(group, weight * excess) + prior * s) / (weights + prior), 0)[group]
+    local = np.maximum((np.bincount(group, weight * excess) + prior * s) / (weights + prior), 0.0)[group]
     return local / (local + doubt)
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The density of some pools, to grow trees from: masses of the halves of split cells, depth by depth.
+    """The density of some pools, to grow trees from: masses of the halves of split cells, by depth, then by place.
 
-    ``below`` is that of a tree (`Tree.below`), and ``root`` where its walk begins.
+    ``below`` is that of a tree (`Tree.below`).
     """
 
     total: float
-    root: Integers
-    masses: list[Floats]
-    below: list[Integers]
+    masses: Floats
+    below: Integers
 
 
 def forecast(density: Density, pools: slice) -> Forecast:
     """What the next points are thought to be like, if they are like those of some pools."""
-    masses = [np.add.reduce(mass[pools]) for _, mass, _ in density.depths]
-    splits = [split for _, _, split in density.depths]
-    return Forecast(
-        float(masses[0][0]),
-        numbered(np.append(splits[0], False))[0, :1],
-        [mass.reshape(-1, 2) for mass in masses[1:]],
-        [numbered(split) for split in splits[1:]],
-    )
+    mass = np.add.reduce(np.concatenate([mass[pools] for _, mass, _ in density.depths], axis=1))
+    return Forecast(float(mass[0]), mass[1:].reshape(-1, 2), numbered([split for _, _, split in density.depths]))
 
 
 def grow(known: Forecast, points: int, worth: float, base: float, deepest: int, partition: Partition) -> Tree:
@@ -233,7 +233,8 @@ def grow(known: Forecast, points: int, worth: float, base: float, deepest: int, 
     ``points`` spread evenly would put ``base`` in them, so that no place is ever out of sight.
     """
     cells, mass = np.zeros(1, dtype=np.uint64), np.array([float(points)])
-    even, place = mass, known.root
+    believed = known.total > 0 and len(known.masses) > 0
+    even, place, factor = mass, np.full(1, 0 if believed else -1), points / known.total if believed else 0.0
     splits: list[Flags] = []
     for depth in range(deepest + 1):
         split = (mass >= worth) | (even >= base)
@@ -242,19 +243,22 @@ def grow(known: Forecast, points: int, worth: float, base: float, deepest: int, 
         (at,) = split.nonzero()
         if not len(at):
             break
-        mass = mass[at].repeat(2)
+        share: float | Floats = 0.5
         if partition.plain:
-            mass *= 0.5
-            even = even * 0.5  # the same everywhere
+            even = even * share  # the same everywhere
         else:
-            share = partition.shares(cells[at], depth)
-            share = np.stack([share, 1 - share], axis=1).reshape(-1)
-            cells, mass, even = children(cells[at]), mass * share, even[at].repeat(2) * share
-        if depth < len(known.masses) and known.total > 0:
-            place = place[at]
-            (there,) = (place >= 0).nonzero()
-            mass.reshape(-1, 2)[there] = known.masses[depth].take(place[there], axis=0) * (points / known.total)
-            place = known.below[depth].take(place, axis=0).reshape(-1)
+            lower = partition.shares(cells[at], depth)
+            share = np.stack([lower, 1 - lower], axis=1).reshape(-1)
+            cells, even = children(cells[at]), even[at].repeat(2) * share
+        place = place[at]
+        (there,) = (place >= 0).nonzero()
+        scaled = known.masses.take(place[there], axis=0) * factor
+        if len(there) < len(at):
+            mass = mass[at].repeat(2) * share
+            mass.reshape(-1, 2)[there] = scaled
+        else:
+            mass = scaled.reshape(-1)
+        place = known.below.take(place, axis=0).reshape(-1)
     return Tree(tuple(splits))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +36,8 @@ class Tree:
         """Where each leaf begins and ends, in cells of this depth, which no leaf is deeper than."""
         return _edges(self, depth)
 
-    def below(self) -> list[Integers]:
-        """For each depth: where the halves of its split cells are among those split at the next depth, or −1.
+    def below(self) -> Integers:
+        """Where the halves of each split cell are among all split cells, by depth, then by place; or −1.
 
         Of shape ``(n + 1, 2)``. The last row is −1 both: that is what is below −1.
         """
@@ -62,22 +63,20 @@ def _nodes(tree: Tree) -> list[tuple[Cells, Flags]]:
     depths, cells = [], np.zeros(1, dtype=np.uint64)
     for split in tree.splits:
         depths.append((cells, split))
-        cells = children(cells[split])
+        cells = children(cells[split.nonzero()])  # faster than by flags
     return depths
 
 
 @lru_cache(maxsize=16)
-def _below(tree: Tree) -> list[Integers]:
-    return [numbered(split) for split in tree.splits[1:]]
+def _below(tree: Tree) -> Integers:
+    return numbered(tree.splits)
 
 
-def numbered(split: Flags) -> Integers:
-    """The split ones of some pairs numbered from 0, the others −1; and a last pair of −1."""
-    numbers = np.zeros(len(split) + 2, dtype=np.int64)
-    split.cumsum(out=numbers[:-2])
-    numbers[:-2] *= split
-    numbers -= 1
-    return numbers.reshape(-1, 2)
+def numbered(splits: Sequence[Flags]) -> Integers:
+    """`Tree.below` of the tree that splits these."""
+    split = np.concatenate([*splits[1:], (False, False)])
+    numbers = split.cumsum()
+    return np.where(split, numbers, -1).reshape(-1, 2)  # the root is number 0
 
 
 @lru_cache(maxsize=16)
@@ -93,7 +92,8 @@ def possible(tree: Tree, partition: Partition) -> Flags:
 @lru_cache(maxsize=16)
 def _edges(tree: Tree, depth: int) -> tuple[Integers, Integers]:
     above = depth - tree.levels()
-    cells = np.concatenate([nodes[~split] for nodes, split in tree.nodes()]).view(np.int64)
+    leaf = (~np.concatenate(tree.splits)).nonzero()
+    cells = np.concatenate([nodes for nodes, _ in tree.nodes()])[leaf].view(np.int64)
     return cells << above, cells + 1 << above
 
 
@@ -140,6 +140,10 @@ class Summary:
         """All measurements of the points: the finest one, then the coarse ones."""
         return self, *self.coarse
 
+    def trees(self) -> list[Tree]:
+        """The trees of all measurements."""
+        return [part.tree for part in self.parts]
+
     def plus(self, other: Summary) -> Summary:
         """Both together, if they have the same trees: noise adds like counts do."""
         coarse = tuple(a.plus(b) for a, b in zip(self.coarse, other.coarse, strict=True))
@@ -154,38 +158,35 @@ class Summary:
 
 def together(summaries: list[Summary]) -> list[Summary]:
     """The same, with neighbouring summaries over the same tree added up."""
-    sums: list[Summary] = []
-    for summary in summaries:
-        last = sums[-1].parts if sums else ()
-        same = len(last) == len(summary.parts) and all(
-            a.tree is b.tree for a, b in zip(last, summary.parts, strict=True)
-        )
-        sums.append(sums.pop().plus(summary) if same else summary)
-    return sums
+    return [_sum(tuple(same)) for _, same in groupby(summaries, Summary.trees)]
+
+
+@lru_cache(maxsize=4)  # when a slow bucket closes, its first half is asked about again
+def _sum(summaries: tuple[Summary, ...]) -> Summary:
+    return reduce(Summary.plus, summaries)
 
 
 def halves(summary: Summary, partition: Partition) -> list[Floats]:
-    """A summary as sums over both halves of every split cell, depth by depth.
+    """A summary as sums over both halves of every split cell, by depth, then by place.
 
     The five rows: noisy counts of the left and the right half, their variances, and how many points were asked.
     """
-    noise = None if partition.plain else np.where(possible(summary.tree, partition), summary.variance, NOTHING)
-    found: list[Floats] = []
-    below = np.empty((2, 0))  # counts and variances of the nodes of a depth
-    end = summary.tree.size
-    for split in reversed(summary.tree.splits):
-        nodes, leaf = np.empty((2, len(split))), ~split
-        start = end - int(np.count_nonzero(leaf))
-        nodes[0][leaf] = summary.counts[start:end]
-        nodes[1][leaf] = summary.variance if noise is None else noise[start:end]
-        if below.size:
-            left, right = below[:, ::2], below[:, 1::2]
-            nodes[0][split], nodes[1][split] = left + right
-            rows = np.empty((5, left.shape[1]))
-            rows[0:4:2], rows[1:4:2], rows[4] = left, right, summary.points
-            found.append(rows)
-        below, end = nodes, start
-    found.reverse()
+    flags = np.concatenate(summary.tree.splits)
+    (leaf,), (split,) = (~flags).nonzero(), flags.nonzero()
+    counts, variances = np.empty(len(flags)), np.empty(len(flags))
+    counts[leaf], variances[leaf] = summary.counts, summary.variance
+    if not partition.plain:
+        variances[leaf[~possible(summary.tree, partition)]] = NOTHING
+    end = len(split)
+    for depth in reversed(summary.tree.splits):
+        start = end - int(np.count_nonzero(depth))
+        if start < end:
+            for row in (counts, variances):  # the halves of split cell number i are nodes 2i + 1 and 2i + 2
+                row[split[start:end]] = row[2 * start + 1 : 2 * end : 2] + row[2 * start + 2 : 2 * end + 1 : 2]
+        end = start
+    # Row by row: arrays that are not too large are in memory that was used before.
+    found = [row[half::2].copy() for row in (counts, variances) for half in (1, 2)]
+    found.append(np.full(len(split), float(summary.points)))
     for coarse in summary.coarse:
         blend(found, summary.tree, halves(coarse, partition), coarse.tree)
     return found
@@ -193,12 +194,12 @@ def halves(summary: Summary, partition: Partition) -> list[Floats]:
 
 def blend(fine: list[Floats], tree: Tree, coarse: list[Floats], part: Tree) -> None:
     """Take in a second measurement of the same points, over a part of the tree: means weighted by precision."""
-    place = np.zeros(1, dtype=np.int64)
-    for depth, more in enumerate(coarse):
-        values = fine[depth]
-        for side in (0, 1):
-            weight = values[2 + side, place] / (values[2 + side, place] + more[2 + side])
-            values[side, place] += weight * (more[side] - values[side, place])
-            values[2 + side, place] = weight * more[2 + side]
-        if depth + 1 < len(coarse):
-            place = tree.below()[depth][place].reshape(-1)[part.splits[depth + 1]]
+    places = [np.zeros(1, dtype=np.int64)[part.splits[0]]]
+    for split in part.splits[1:]:
+        places.append(tree.below()[places[-1]].reshape(-1)[split])
+    place = np.concatenate(places)
+    for side in (0, 1):
+        mean, variance = fine[side][place], fine[2 + side][place]
+        weight = variance / (variance + coarse[2 + side])
+        fine[side][place] = mean + weight * (coarse[side] - mean)
+        fine[2 + side][place] = weight * coarse[2 + side]

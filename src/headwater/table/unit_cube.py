@@ -79,9 +79,8 @@ def check_points(points: object, dimension: int) -> NDArray[np.float64]:
     if array.ndim != 2 or array.shape[1] != dimension:
         raise ValueError(f"points must have shape (n, {dimension}), not {shape}")
     array = array.astype(np.float64, copy=False)
-    inside = (array >= 0) & (array <= 1)
-    if not inside.all():
-        row, axis = (int(i) for i in np.argwhere(~inside)[0])
+    if array.size and not (array.min() >= 0 and array.max() <= 1):  # nor is NaN
+        row, axis = (int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])
         value = array[row, axis]
         kind = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "below 0" if value < 0 else "above 1"
         raise ValueError(

@@ -1,0 +1,117 @@
+"""Runs of cascade whose published numbers are chosen beforehand: what still differs was decided by raw data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from headwater.measure import cascade as cascade_module
+from headwater.measure.budget import scale_for
+from headwater.measure.cascade import CascadeMechanism
+from headwater.measure.leaves import count_leaves
+from headwater.measure.noise import Noise
+from headwater.measure.plan import Speed
+from headwater.publish.estimate import Pool
+from headwater.publish.tree import Tree
+
+Integers = NDArray[np.int64]
+Trees = tuple[Tree, ...]
+Fault = Callable[[pytest.MonkeyPatch], None]
+Publisher = Callable[["Draw", Tree], Integers]
+
+RUNGS = 38  # where the number of a tree starts in an address, and that of the speed
+SPEEDS = 44
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One call for noise."""
+
+    scale: float
+    start: int
+    speed: int
+    rung: int
+    leaves: tuple[int, ...]
+
+    @staticmethod
+    def of(scale: float, hi: ArrayLike, lo: ArrayLike) -> Draw:
+        los: list[int] = np.asarray(lo, np.uint64).tolist()
+        tree = los[0] >> RUNGS  # leaves of another tree would have numbers out of range
+        leaves = tuple(lo - (tree << RUNGS) for lo in los)
+        return Draw(scale, int(np.asarray(hi)), tree >> (SPEEDS - RUNGS), tree & 63, leaves)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A tree of one bucket: the true counts of its leaves, and what was published instead."""
+
+    draw: Draw
+    tree: Tree
+    true: Integers
+    published: Integers
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return self.draw.start, self.draw.speed, self.draw.rung
+
+
+class Forced(Noise):
+    """Noise that makes the published counts come out as chosen beforehand, whatever was counted; or no noise at all."""
+
+    def __init__(self, publish: Publisher | None) -> None:
+        super().__init__(0)
+        self.publish, self.counted, self.seen = publish, list[tuple[Tree, Integers]](), list[Seen]()
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        draw = Draw.of(scale, hi, lo)
+        tree, true = self.counted.pop()
+        published = self.publish(draw, tree) if self.publish else true
+        self.seen.append(Seen(draw, tree, true, published))
+        return published - true
+
+
+@contextmanager
+def watching(noise: Forced) -> Iterator[pytest.MonkeyPatch]:
+    """Shows what is counted to the noise."""
+
+    def counting(cells: NDArray[Any], depth: int, tree: Tree) -> Integers:
+        true = count_leaves(cells, depth, tree)
+        noise.counted.append((tree, true))
+        return true
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cascade_module, "count_leaves", counting)
+        yield patch
+
+
+@lru_cache(maxsize=1 << 12)
+def shape(tree: Tree) -> bytes:
+    return b"|".join(np.packbits(split).tobytes() + bytes([len(split) % 256]) for split in tree.splits)
+
+
+# --- planted faults ---------------------------------------------------------------------------------------
+
+
+def half_the_noise(patch: pytest.MonkeyPatch) -> None:
+    """A replaced point moves two counts; this pays for one."""
+    patch.setattr(Speed, "scale", property(lambda speed: scale_for(speed.epsilon / speed.rungs)))
+
+
+def tree_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
+    """Half of the trees are left unsplit where the first point of the bucket is low."""
+    grow = CascadeMechanism._grow
+
+    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], pools: list[Pool]) -> list[Trees]:
+        found = grow(self, speeds, pools)
+        low = self.t > self.start and self._cells[0] < 1 << (self._kept - 1)
+        bare = Tree((np.zeros(1, dtype=bool),))
+        return [tuple(bare for _ in trees) for trees in found] if low else found
+
+    patch.setattr(CascadeMechanism, "_grow", peeking)
