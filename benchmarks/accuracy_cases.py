@@ -32,7 +32,15 @@ RATE_SIDE = {(2, 10_000): 21, (2, 1_000_000): 210, (3, 10_000): 9, (3, 1_000_000
 _ROOT = Path(__file__).parents[1]
 _READ = ("partition.py", "synthesizer.py", "measure/noise.py", "measure/budget.py", "publish/sampling.py")
 _CODE = {  # what a mechanism's numbers depend on; how an error is foretold is computed afresh for every page
-    CASCADE: ("measure/cascade.py", "measure/plan.py", "publish/estimate.py", "publish/tree.py"),
+    CASCADE: (
+        "measure/cascade.py",
+        "measure/plan.py",
+        "publish/belief.py",
+        "publish/estimate.py",
+        "publish/grow.py",
+        "publish/pool.py",
+        "publish/tree.py",
+    ),
     PAPER: ("measure/paper.py", "measure/waiting.py", "measure/counters/*.py", "publish/consistency.py"),
     PMM: ("measure/pmm.py", "publish/consistency.py"),
     RERUN: ("measure/pmm.py", "publish/consistency.py"),

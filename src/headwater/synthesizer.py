@@ -283,9 +283,9 @@ def _from_reports(measured: _Measured, consistency: str, schema: AnySchema, publ
 def _from_summaries(measured: CascadeMechanism, since: int, schema: AnySchema, public: bytes) -> Release:
     """Pool what the buckets said, estimate a density from it, round it to whole points."""
     pooled = measured.pooled(since)
-    density = estimate(pooled.pools, pooled.uncovered, measured.partition, before=pooled.before)
+    density = estimate(pooled.pools, pooled.uncovered, measured.partition, pooled.counted)
     seed = _seed(public, measured.t, pooled.start)
-    cells, depths, mass = leaves(density, slice(pooled.before, None))
+    cells, depths, mass = leaves(density, [row for row, counts in enumerate([*pooled.counted, True]) if counts])
     some = mass > 0  # what rounding leaves over must not go where nothing can be
     cells, depths, mass = cells[some], depths[some], mass[some]
     counts = round_in_order(mass, measured.t - pooled.start, np.random.default_rng([seed, 1]).random())

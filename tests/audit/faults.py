@@ -20,7 +20,7 @@ from headwater.measure.cascade import CascadeMechanism
 from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
 from headwater.measure.plan import Speed, Stage
-from headwater.publish.estimate import Pool, round_in_order
+from headwater.publish.estimate import round_in_order
 from headwater.publish.release import Release
 from headwater.publish.tree import Summary, Tree
 from headwater.synthesizer import Synthesizer
@@ -181,8 +181,8 @@ def trees_from_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Nothing is split if the first point of the bucket is high."""
     grow = CascadeMechanism._grow
 
-    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], pools: list[Pool]) -> list[Trees]:
-        found = grow(self, speeds, pools)
+    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], fast: list[Summary]) -> list[Trees]:
+        found = grow(self, speeds, fast)
         high = self.t > self.start and int(self._cells[0]) >> (self._kept - 1)
         bare = Tree((np.zeros(1, dtype=bool),))
         return [tuple(bare for _ in trees) for trees in found] if high else found

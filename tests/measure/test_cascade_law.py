@@ -20,7 +20,7 @@ import pytest
 from headwater.measure import cascade as cascade_module
 from headwater.measure.cascade import CascadeMechanism
 from headwater.measure.leaves import count_leaves
-from headwater.measure.plan import Speed, Stage
+from headwater.measure.plan import Speed, Stage, stage_at
 from headwater.partition import Axis
 from headwater.publish.tree import Summary, Tree
 from tests.support.cascade_law import Law, Output, Stream, Tiny, far, laws, near, neighbours, sample
@@ -48,10 +48,13 @@ TINY = {
     "two trees a bucket": Tiny(24.0, ENDS, (1, 1), plan(2, TWO, first=TWO)),
     # The first point is counted in a tree without splits, the same for all streams, so it is always at one place.
     "two speeds": Tiny(24.0, ENDS, (1, 1, 1), plan(3, Speed(2, 10.4, 2), Speed(1, 13.6, 8)), fixed=1),
-    # No plan of our own: 8 points, then 2 at two speeds. A column of three values, of which the stream has two.
-    "as shipped": Tiny(31.0, ((0.0,), (0.5,)), (8, 1, 1), axes=(Axis(values=3),)),
+    # The shipped plan: 8 points, then 2 at two speeds. A column of three values, of which the stream has two.
+    "as shipped": Tiny(31.0, ((0.0,), (0.5,)), (8, 1), axes=(Axis(values=3),)),
+    "shipped plan": Tiny(
+        31.0, ((0.0,), (0.5,)), (8, 1, 1), (stage_at(0, 1, 31.0), stage_at(8, 1, 31.0)), (Axis(values=3),)
+    ),
 }
-BEYOND = {"as shipped": (3e-4, 6e-4), "a plane, longer": (2e-5, 1e-4)}
+BEYOND = {"as shipped": (3e-4, 6e-4), "shipped plan": (3e-4, 6e-4), "a plane, longer": (2e-5, 1e-4)}
 """The chance that one count's noise is beyond the box, and that any is."""
 
 
@@ -75,7 +78,8 @@ def test_no_output_is_more_than_epsilon_likelier_on_a_neighbour(name: str) -> No
     worst = loss(found)
     assert worst <= tiny.epsilon * (1 + ROUNDING)
     assert worst >= tiny.epsilon * (1 - ROUNDING)
-    assert len({trees(output) for output in found.popitem()[1]}) >= 3, "what is published chooses trees"
+    if name != "as shipped":  # too short for that
+        assert len({trees(output) for output in found.popitem()[1]}) >= 3, "what is published chooses trees"
 
 
 def trees(output: Output) -> Output:

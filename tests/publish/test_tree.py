@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.partition import Partition
-from headwater.publish.estimate import Pool
-from headwater.publish.tree import LEAF, Summary, Tree, children, numbered, together
-from tests.support.trees import random_tree
+from headwater.partition import Axis, Partition
+from headwater.publish.pool import Pool
+from headwater.publish.tree import LEAF, Summary, Tree, children, even_shares, neighbours, numbered, together, union
+from tests.support.trees import Cell, full_tree, gapped, leaf_cells, partitions, random_tree, split_cells
 
-Cell = tuple[int, int]  # depth, name
 Values = dict[Cell, list[float]]
 
 seeds = st.integers(0, 10**6)
@@ -30,14 +31,6 @@ def random_summary(rng: np.random.Generator, deepest: int = 6, tree: Tree | None
     points, variance = int(rng.integers(1, 1000)), float(rng.choice([1e-12, 0.5, 8.0, 1e6]))
     counts = rng.integers(-20, 60, tree.size)
     return Summary(start, start + points, tree, counts, variance)
-
-
-def leaf_cells(tree: Tree) -> list[Cell]:
-    return [(depth, int(leaf)) for depth, (nodes, split) in enumerate(tree.nodes()) for leaf in nodes[~split]]
-
-
-def split_cells(tree: Tree) -> list[Cell]:
-    return [(depth, int(node)) for depth, (nodes, split) in enumerate(tree.nodes()) for node in nodes[split]]
 
 
 def below(leaf: Cell, cell: Cell) -> bool:
@@ -71,7 +64,7 @@ def added(*values: Values) -> Values:
 
 
 def as_dict(pool: Pool) -> Values:
-    names = [(depth, int(cell)) for depth, (nodes, split) in enumerate(pool.tree.nodes()) for cell in nodes[split]]
+    names = split_cells(pool.tree)
     return dict(zip(names, np.transpose(pool.values).tolist(), strict=True)) if names else {}
 
 
@@ -114,6 +107,103 @@ def test_below_a_split_cell_are_the_places_of_its_halves(seed: int, deepest: int
 def test_of_pairs_the_split_ones_are_numbered() -> None:
     splits = [np.array([True]), np.array([True, True]), np.array([True, False, False, True])]
     assert numbered(splits).tolist() == [[1, 2], [3, -1], [-1, 4], [-1, -1]]
+
+
+def some_trees(rng: np.random.Generator, deepest: int) -> list[Tree]:
+    """Two that have little to do with each other, the upper part of one, all and nothing."""
+    one, other = (random_tree(rng, int(rng.integers(0, deepest + 1))) for _ in range(2))
+    return [one, other, pruned(one, min(2, len(one.splits) - 1)), full_tree(min(deepest, 4)), LEAF]
+
+
+@given(seeds, st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_a_union_splits_exactly_what_either_splits_and_knows_where_it_came_from(seed: int, deepest: int) -> None:
+    trees = some_trees(np.random.default_rng(seed), deepest)
+    for one, other in itertools.product(trees, repeat=2):
+        tree, at, also_at = union(one, other)
+        cells = split_cells(tree)
+        assert set(cells) == set(split_cells(one)) | set(split_cells(other))
+        assert len(cells) == len(set(cells)) == tree.size - 1
+        assert [cells[place] for place in at] == split_cells(one)
+        assert [cells[place] for place in also_at] == split_cells(other)
+        for above, here in itertools.pairwise(tree.splits):
+            assert len(here) == 2 * above.sum() > 0
+        assert not tree.splits[-1].any()
+
+
+@given(seeds, st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_places_in_another_tree_are_found_cell_by_cell(seed: int, deepest: int) -> None:
+    trees = some_trees(np.random.default_rng(seed), deepest)
+    for one, other in itertools.product(trees, repeat=2):
+        known = {cell: place for place, cell in enumerate(split_cells(other))}
+        assert one.places_in(other).tolist() == [known.get(cell, -1) for cell in split_cells(one)]
+
+
+@given(seeds, st.integers(0, 12))
+def test_layers_say_which_nodes_the_split_cells_of_a_depth_are(seed: int, deepest: int) -> None:
+    tree = random_tree(np.random.default_rng(seed), deepest)
+    numbers = {cell: number for number, cell in enumerate(all_nodes(tree))}
+    cells, found = split_cells(tree), list[int]()
+    for depth, (here, nodes) in enumerate(tree.layers()):
+        own = [cell for cell in cells if cell[0] == depth]
+        assert cells[here] == own != []
+        assert nodes.tolist() == [numbers[cell] for cell in own]
+        found += range(here.start, here.stop)
+    assert found == list(range(len(cells)))
+    for number, (depth, cell) in enumerate(cells):
+        assert [numbers[depth + 1, 2 * cell + half] for half in (0, 1)] == [2 * number + 1, 2 * number + 2]
+
+
+def all_nodes(tree: Tree) -> list[Cell]:
+    """By depth, then by place; found from the leaves, every one of which names what is above it."""
+    return sorted({(depth - up, cell >> up) for depth, cell in leaf_cells(tree) for up in range(depth + 1)})
+
+
+@given(seeds, st.integers(0, 12))
+def test_neighbours_agree_in_all_but_their_last_two_halvings(seed: int, deepest: int) -> None:
+    tree = random_tree(np.random.default_rng(seed), deepest)
+    names = [(depth, cell >> 2) for depth, cell in split_cells(tree)]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    assert neighbours(tree).tolist() == [numbers[name] for name in names]
+
+
+def lower_part(partition: Partition, depth: int, cell: int) -> float:
+    """Of what the cell holds along the axis that is cut, the part in the lower half, by trying all its values."""
+    number = partition.order[depth]
+    axis = partition.axes[number]
+    halves = partition.boxes(np.array([2 * cell, 2 * cell + 1], dtype=np.uint64), depth + 1)
+    (low, middle), (_, high) = (corner[:, number].tolist() for corner in halves)
+    if axis.values is None:
+        # Of a continuum half, but all of the point ½ that stands for missing values, if only that is left.
+        return 1.0 if axis.missing and low >= 0.5 else 0.5
+    places = [value * axis.unit for value in range(axis.values)] + [0.5] * axis.missing
+    inside = [place for place in places if low <= place < high]
+    return len([place for place in inside if place < middle]) / len(inside)
+
+
+@given(seeds, partitions, st.integers(0, 10))
+@settings(max_examples=100, deadline=None)
+def test_even_shares_are_counted_value_by_value(seed: int, partition: Partition, deepest: int) -> None:
+    tree = random_tree(np.random.default_rng(seed), deepest, partition=partition)
+    expected = [lower_part(partition, depth, cell) for depth, cell in split_cells(tree)]
+    assert even_shares(tree, partition).tolist() == expected
+
+
+def test_even_shares_of_five_values_and_a_missing_one() -> None:
+    """Known by hand: 5 of 6 are not missing, 4 of those 5 are below 4, and the fifth is alone."""
+    tree = Tree(tuple(np.array(split) for split in ([True], [True, True], [True, True, True, False], [False] * 6)))
+    found = even_shares(tree, Partition([Axis(values=5, missing=True)])).tolist()
+    assert found == pytest.approx([5 / 6, 4 / 5, 1.0, 1 / 2, 1.0, 1.0])
+
+
+@given(seeds, gapped, st.integers(0, 10))
+@settings(max_examples=60, deadline=None)
+def test_random_trees_split_only_what_can_hold_something(seed: int, partition: Partition, deepest: int) -> None:
+    """Of the support of these tests: as no tree of a run splits anything else, no test should."""
+    tree = random_tree(np.random.default_rng(seed), deepest, partition=partition)
+    for depth, cell in split_cells(tree):
+        assert partition.possible(np.array([cell], dtype=np.uint64), depth).all()
 
 
 @given(seeds, st.integers(0, 20))

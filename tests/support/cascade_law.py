@@ -23,7 +23,7 @@ from headwater.measure import cascade as cascade_module
 from headwater.measure.cascade import CascadeMechanism, resolution
 from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
-from headwater.measure.plan import Stage, stage_at
+from headwater.measure.plan import Speed, Stage, stage_at
 from headwater.partition import Axis, Partition
 from headwater.publish.tree import Summary, Tree, possible
 from tests.support.forced import Draw, Fault, Forced, Integers, Seen, Trees, shape, watching
@@ -96,9 +96,17 @@ class Tiny:
     def start(self, patch: pytest.MonkeyPatch, noise: Noise, fault: Fault | None = None) -> CascadeMechanism:
         """The real mechanism, under this plan."""
         patch.setattr(cascade_module, "stage_at", self.stage_at)
+        if self.stages:
+            patch.setattr(CascadeMechanism, "_worth", dear)
         if fault:
             fault(patch)
         return CascadeMechanism(self.partition, self.epsilon, noise)
+
+
+def dear(mechanism: CascadeMechanism, speed: Speed) -> float:
+    """Splits are dearer than shipped, so that outputs are few enough to list. Any rule that reads no data will do."""
+    times = 10 if mechanism.partition.dimension == 1 else 12
+    return times * math.sqrt(2 / speed.siblings) * speed.scale
 
 
 def said(summary: Summary, most: int | None) -> Output:

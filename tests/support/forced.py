@@ -18,8 +18,7 @@ from headwater.measure.cascade import CascadeMechanism
 from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
 from headwater.measure.plan import Speed
-from headwater.publish.estimate import Pool
-from headwater.publish.tree import Tree
+from headwater.publish.tree import Summary, Tree
 
 Integers = NDArray[np.int64]
 Trees = tuple[Tree, ...]
@@ -108,8 +107,8 @@ def tree_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Half of the trees are left unsplit where the first point of the bucket is low."""
     grow = CascadeMechanism._grow
 
-    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], pools: list[Pool]) -> list[Trees]:
-        found = grow(self, speeds, pools)
+    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], fast: list[Summary]) -> list[Trees]:
+        found = grow(self, speeds, fast)
         low = self.t > self.start and self._cells[0] < 1 << (self._kept - 1)
         bare = Tree((np.zeros(1, dtype=bool),))
         return [tuple(bare for _ in trees) for trees in found] if low else found

@@ -24,12 +24,16 @@ from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
 from headwater.measure.plan import Plan, Speed, Stage, plan, stage_at
 from headwater.partition import DEEPEST, Cells, Partition, Points
-from headwater.publish.estimate import Pool, Pooled, estimate, forecast, grow
+from headwater.publish.belief import Belief, believe, shares
+from headwater.publish.estimate import Pooled
+from headwater.publish.grow import grow
+from headwater.publish.pool import Pool
 from headwater.publish.tree import LEAF, NOTHING, Summary, Tree, possible, together, unpacked
 
 Trees = list[tuple[Tree, ...]]  # for each speed, the trees of its rungs
 
-WORTH = 10.0  # split a cell when its predicted count is this many standard deviations of the pooled noise
+WORTH = 1.4  # split a cell when its predicted count is so many deviations of the pooled noise, for each halving
+RECENT = 4  # fast buckets are first compared with so many slow ones: a stage, since streams move
 GRID = 64.0  # and anyway while an even spread would put this many standard deviations in it
 
 
@@ -66,6 +70,8 @@ class CascadeMechanism:
         self.slow: list[Summary] = []  # of all closed slow buckets, oldest first
         self.recent: list[Summary] = []  # of the fast buckets in the slow bucket that closed last
         self._pool = Pool()  # of all closed slow buckets
+        self._belief: Belief | None = None  # what it makes one believe
+        self._cells: NDArray[Any] = np.empty(0)  # of the points in the open slow bucket, in order of arrival
         self._open(stage_at(0, partition.dimension, epsilon))
 
     def _open(self, stage: Stage) -> None:
@@ -73,20 +79,17 @@ class CascadeMechanism:
         self.start, self.stage = self.t, stage
         # The first bucket's tree has a handful of leaves, and the bucket may be long: a byte a point is enough.
         self._kept = min(self.finest, 8) if self.t == 0 else self.finest
-        self._cells = np.empty(0, dtype=_word(self._kept))  # of the points in the open slow bucket, in order of arrival
+        if self._cells.dtype != _word(self._kept):  # else what was there is written over
+            self._cells = np.empty(0, dtype=_word(self._kept))
         self._trees: list[Trees] = []  # of the fast speeds, in the first half of the bucket and in the second
         self._fast: dict[tuple[int, int], Summary] = {}  # (speed, start) of what was measured so far
 
-    def _grow(self, speeds: Sequence[Speed], pools: list[Pool]) -> Trees:
-        """Trees for buckets of these speeds, finest first, if the next points are like those of the newest pool."""
+    def _grow(self, speeds: Sequence[Speed], fast: list[Summary]) -> Trees:
+        """Trees for buckets of these speeds, finest first, if the next points are like those that spoke last."""
         worths = [self._worth(speed) for speed in speeds]
         if all(speed.size < worth for worth, speed in zip(worths, speeds, strict=True)):
             return [(LEAF,) * speed.rungs for speed in speeds]  # whatever is known, nothing is worth splitting
-        newest = slice(max(len(pools) - 1, 0), None)
-        total = sum(pool.points for pool in pools[newest]) + 1
-        least = min(worth * total / speed.size for worth, speed in zip(worths, speeds, strict=True))
-        density = estimate(pools, 1, self.partition, newest=newest, least=least)
-        known = forecast(density, newest)
+        beliefs = self._believe(pools_of(fast, self.partition))
         # Of the stage, not of this moment: when somebody asks must not matter.
         halvings = math.ceil(math.log2(max(2.0, self.epsilon * self.stage.end)))
         deepest = min(self.partition.dimension * halvings, self._kept)
@@ -95,16 +98,27 @@ class CascadeMechanism:
             base = GRID * _deviation(speed)
             # Rungs are evenly spaced between the whole bucket and its finest tree.
             steps = [worth * (speed.size / worth) ** (i / speed.rungs) for i in range(speed.rungs)]
-            of_step = partial(grow, known, speed.size, deepest=deepest, partition=self.partition)
+            of_step = partial(grow, beliefs, speed.size, deepest=deepest, partition=self.partition)
             trees.append(tuple(of_step(worth=step, base=max(base, step)) for step in steps))
         return trees
 
+    def _believe(self, pools: list[Pool]) -> list[Belief]:
+        """What the closed slow buckets make one believe, then these pools, one after the other."""
+        if self._belief is None:
+            self._belief = believe(self._pool, shares(self._pool.tree, [], self.partition), self.partition)
+        beliefs = [self._belief]
+        for pool in pools:
+            beliefs.append(believe(pool, shares(pool.tree, beliefs, self.partition), self.partition))
+        return beliefs
+
     def _worth(self, speed: Speed) -> float:
-        """The predicted count that makes a cell worth splitting."""
-        deviation, times = _deviation(speed) / math.sqrt(speed.siblings), WORTH
-        if self.partition.dimension == 2:
-            # In the plane every depth adds the same error, so what a leaf must be worth grows with the depth.
-            times = max(1.2 * times, 0.75 * math.log2(speed.epsilon * speed.size))
+        """The predicted count that makes a cell worth splitting: some deviations of the pooled noise.
+
+        More of them, the more often an axis is halved: every depth adds its own error.
+        """
+        halvings = math.log2(max(2.0, speed.epsilon * speed.size * speed.siblings))
+        times = max(WORTH * halvings / max(self.partition.dimension, 1.5), 3.0)
+        deviation = _deviation(speed) / math.sqrt(speed.siblings)
         return max(times * deviation, 0.25)  # however large the budget, not many more leaves than points
 
     @property
@@ -155,18 +169,14 @@ class CascadeMechanism:
         stage = self.stage
         if self.t == stage.end:
             stage = stage_at(self.t, self.partition.dimension, self.epsilon)
-        slow, *trees = self._grow([self.stage.speeds[0], *stage.speeds[1:]], self._published(fast))
+        slow, *trees = self._grow([self.stage.speeds[0], *stage.speeds[1:]], fast)
         summary = self._measure(0, self.start, slow)
         pooled = self._pool.plus(Pool.of(summary, self.partition))
         # From here on nothing can fail half-way.
         self.slow.append(summary)
-        self._pool, self.recent = pooled, fast
+        self._pool, self._belief, self.recent = pooled, None, fast
         self._open(stage)
         self._trees.append(trees)
-
-    def _published(self, fast: list[Summary]) -> list[Pool]:
-        """What is known when the open slow bucket has said this much, slowest first."""
-        return ([self._pool] if self._pool.points else []) + pools_of(fast, self.partition)
 
     def _closed_fast(self) -> list[Summary]:
         """What the closed fast buckets of the open slow bucket say, measured now if nobody has asked before.
@@ -180,7 +190,7 @@ class CascadeMechanism:
             for start in range(covered, self.t - spec.size + 1, spec.size):
                 if start >= middle and len(self._trees) == 1:
                     first = [summary for summary in found if summary.end <= middle]
-                    self._trees.append(self._grow(self.stage.speeds[1:], self._published(first)))
+                    self._trees.append(self._grow(self.stage.speeds[1:], first))
                 if (speed, start) not in self._fast:
                     trees = self._trees[int(start >= middle)][speed - 1]
                     self._fast[speed, start] = self._measure(speed, start, trees)
@@ -207,18 +217,20 @@ class CascadeMechanism:
     def pooled(self, since: int = 0) -> Pooled:
         """What is published about the points after the first ``since`` ones, or a few more: whole buckets only."""
         fast = self._closed_fast()
-        covered = max((summary.end for summary in fast), default=self.start)
-        if not since:
-            return Pooled(self._published(fast), 0, 0, self.t - covered)
-        slow = list(self.slow)
-        if self.recent and self.recent[0].start <= since:
-            slow, fast = slow[:-1], self.recent + fast  # the last closed slow bucket, in finer steps
-        start = max((s.start for s in slow + fast if s.start <= since), default=0)
-        before = pool([s for s in slow if s.start < start], self.partition)
-        within = pool([s for s in slow if s.start >= start], self.partition)
-        pools = [p for p in (before, within) if p.points]
-        pools += pools_of([s for s in fast if s.start >= start], self.partition)
-        return Pooled(pools, int(before.points > 0), start, self.t - covered)
+        covered, start, slow = max((summary.end for summary in fast), default=self.start), 0, self.slow
+        if since:
+            if self.recent and self.recent[0].start <= since:
+                slow, fast = slow[:-1], self.recent + fast  # the last closed slow bucket, in finer steps
+            start = max((s.start for s in slow + fast if s.start <= since), default=0)
+            fast = [s for s in fast if s.start >= start]
+        within = [s for s in slow if s.start >= start]
+        known = [(pool(slow[: len(slow) - len(within)], self.partition), False)]
+        known.append((pool(within, self.partition) if start else self._pool, True))
+        if len(within) > RECENT:  # once more by themselves, since they are more like what came after
+            known.append((pool(within[-RECENT:], self.partition), False))
+        known += [(of_speed, True) for of_speed in pools_of(fast, self.partition)]
+        known = [(some, counted) for some, counted in known if some.points]
+        return Pooled([some for some, _ in known], [counted for _, counted in known], start, self.t - covered)
 
     def ledger(self) -> Ledger:
         """What one point of this stage can move."""
@@ -268,7 +280,7 @@ class CascadeMechanism:
             raise FileRefusedError("this state was written under another plan of buckets; go on with that version")
         for _ in range(header["halves"]):
             self._trees.append([tuple(islice(trees, speed.rungs)) for speed in self.stage.speeds[1:]])
-        self._pool = pool(self.slow, self.partition)
+        self._pool, self._belief = pool(self.slow, self.partition), None
         self._cells, self.t = arrays["cells"], header["t"]
 
 

@@ -249,7 +249,8 @@ def _addresses(hi: ArrayLike, lo: ArrayLike) -> tuple[Words, Words]:
     if los.size and los.max() >> np.uint64(48):  # the bits beyond would be lost, and two addresses share one draw
         raise ValueError("the lower part of an address must be below 2^48 and not negative")
     shape = np.broadcast(his, los).shape or (1,)
-    return np.broadcast_to(his, shape), np.broadcast_to(los, shape)  # np.broadcast_arrays is slow
+    # np.broadcast_arrays and np.broadcast_to are slow.
+    return his if his.shape == shape else np.full(shape, his), los if los.shape == shape else np.full(shape, los)
 
 
 def _key_of(seed: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import groupby
 
 import numpy as np
@@ -43,10 +43,28 @@ class Tree:
         """
         return _below(self)
 
-    @property
+    def places_in(self, other: Tree) -> Integers:
+        """Where each split cell is among the split cells of another tree, or −1."""
+        place = np.full(1, 0 if other.size > 1 else -1)
+        found = [place[:0]]
+        for split in self.splits:
+            place = place[split.nonzero()]
+            found.append(place)
+            place = other.below().take(place, axis=0).reshape(-1)
+        return np.concatenate(found)
+
+    def layers(self) -> list[tuple[slice, Integers]]:
+        """For each depth that splits anything: which of all split cells are its own, and which of all nodes they are.
+
+        Nodes are numbered by depth, then by place, and so are split cells. The halves of split cell number i are the
+        nodes 2i + 1 and 2i + 2.
+        """
+        return _layers(self)
+
+    @cached_property
     def size(self) -> int:
         """The number of leaves."""
-        return 1 + sum(len(split) for split in self.splits[1:]) // 2
+        return 1 + sum(map(len, self.splits)) // 2
 
     def levels(self) -> Integers:
         """The depth of each leaf."""
@@ -65,6 +83,67 @@ def _nodes(tree: Tree) -> list[tuple[Cells, Flags]]:
         depths.append((cells, split))
         cells = children(cells[split.nonzero()])  # faster than by flags
     return depths
+
+
+@lru_cache(maxsize=16)
+def _layers(tree: Tree) -> list[tuple[slice, Integers]]:
+    found, start, first = list[tuple[slice, Integers]](), 0, 0
+    for split in tree.splits:
+        (at,) = split.nonzero()
+        if len(at):
+            found.append((slice(start, start + len(at)), at + first))
+        start, first = start + len(at), first + len(split)
+    return found
+
+
+@lru_cache(maxsize=16)
+def even_shares(tree: Tree, partition: Partition) -> Floats:
+    """The part of every split cell that its lower half makes up."""
+    if partition.plain:
+        return np.full(tree.size - 1, 0.5)
+    parts = [partition.shares(cells[split], depth) for depth, (cells, split) in enumerate(tree.nodes()[:-1])]
+    return np.concatenate([np.empty(0), *parts])
+
+
+@lru_cache(maxsize=16)
+def neighbours(tree: Tree) -> Integers:
+    """Groups of split cells that agree in all but their last two halvings: the number of each one's, from 0."""
+    nodes = np.concatenate([np.arange(0), *(nodes for _, nodes in tree.layers())])
+    parents = (nodes - 1) >> 1
+    above = parents.take(parents)  # two halvings up; −1 below the root
+    above[:1] = -2
+    return np.append(0, above[1:] != above[:-1]).cumsum()[: len(nodes)]
+
+
+def union(one: Tree, other: Tree) -> tuple[Tree, Integers, Integers]:
+    """The tree that splits what either splits, and where the split cells of each are among its own."""
+    splits, known = list[Flags](), ([np.empty(0, dtype=bool)], [np.empty(0, dtype=bool)])  # who knows each split cell
+    ours = theirs = np.ones(1, dtype=bool)  # whose nodes these are
+    for mine, yours in zip(one.splits, other.splits, strict=False):
+        mine, yours = _put(mine, ours), _put(yours, theirs)
+        splits.append(mine | yours)
+        at = splits[-1].nonzero()
+        mine, yours = mine[at], yours[at]
+        known[0].append(mine)
+        known[1].append(yours)
+        ours, theirs = mine.repeat(2), yours.repeat(2)
+    # Where one of them ends, only the other splits anything.
+    deepest = max(one, other, key=lambda tree: len(tree.splits))
+    tree = Tree((*splits, *deepest.splits[len(splits) :]))
+    common = sum(map(len, known[0]))
+    places = [np.concatenate(flags).nonzero()[0] for flags in known]
+    rest = np.arange(common, tree.size - 1)
+    one_at, other_at = (
+        np.append(at, rest) if part is deepest else at for part, at in zip((one, other), places, strict=True)
+    )
+    return tree, one_at, other_at
+
+
+def _put(flags: Flags, where: Flags) -> Flags:
+    """Flags put where they belong, among others that are down."""
+    found = np.zeros(len(where), dtype=bool)
+    found[where] = flags
+    return found
 
 
 @lru_cache(maxsize=16)

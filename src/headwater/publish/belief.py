@@ -1,0 +1,108 @@
+"""What a pool makes one believe: the share of every left half, drawn towards what was believed before it spoke.
+
+Everything is computed for all split cells at once, whatever their depth: a tree has many depths, most of them small.
+`believe` and `_trust` are the formulas.
+
+Formal guarantees
+-----------------
+Post-processing: published numbers come in, so it costs no privacy, whatever it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.partition import Partition
+from headwater.publish.pool import Pool
+from headwater.publish.tree import Flags, Floats, Integers, Tree, even_shares, neighbours
+
+PRIOR = 4.0  # against its neighbours, the whole depth's unevenness counts as this many cells
+FARTHEST = 4.0  # no share is drawn away from what its pool says by more than this many deviations of the noise
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """At every split cell of a tree: the share of its left half, and how much of that share's variance is noise."""
+
+    tree: Tree
+    share: Floats
+    variance: Floats
+
+
+def shares(tree: Tree, beliefs: Sequence[Belief], partition: Partition) -> Floats:
+    """What is believed at the split cells of any tree: the last belief that knows a cell counts, else it is even."""
+    share = even_shares(tree, partition)
+    for belief in beliefs:
+        share = updated(share, belief, tree.places_in(belief.tree))
+    return share
+
+
+def updated(share: Floats, belief: Belief, places: Integers) -> Floats:
+    """The same shares, but for those that a belief knows: ``places`` says where, or −1."""
+    return np.where(places >= 0, belief.share.take(places), share) if len(belief.share) else share
+
+
+def believe(pool: Pool, before: Floats, partition: Partition) -> Belief:
+    """What to believe at the split cells of a pool, having believed ``before``."""
+    tree = pool.tree
+    if not (pool.points and len(before)):
+        return Belief(tree, before, np.zeros(len(before)))
+    left, right, var_left, var_right, asked = pool.values
+    both, weight = left + right, var_left / (var_left + var_right)
+    held = _held(pool, both, weight)
+    # The mass, in a cell, of the buckets that were asked about it: what they say, as far as it can be true.
+    base = np.maximum(np.minimum(np.maximum(both, held * (asked / pool.points)), held), 1.0)
+    # Least squares for the left half when the sum of both is `base`, and its variance.
+    noise = weight * var_right
+    surprise = left + (base - both) * weight - base * before
+    heard = held > 1e-9 * pool.points  # less is rounding, not points
+    if not partition.plain:  # where a half can hold nothing, there is nothing to estimate
+        even = even_shares(tree, partition)
+        heard &= (even > 0) & (even < 1)
+    trust = _trust(surprise, noise, base, heard, tree)
+    # Whatever the model says, no estimate strays far from what was measured.
+    limit = FARTHEST * np.sqrt(noise)
+    kept = surprise - np.minimum(np.maximum((1 - trust) * surprise, -limit), limit)
+    share = (before + kept / base).clip(0.0, 1.0)
+    return Belief(tree, np.where(heard, share, before), np.where(heard, trust * noise / np.square(base), 0.0))
+
+
+def _held(pool: Pool, both: Floats, weight: Floats) -> Floats:
+    """The mass of a pool in its split cells, by its own word alone."""
+    part, told, held = pool.values[4] / pool.points, pool.values[0] - both * weight, np.empty(2 * len(both) + 1)
+    held[0] = pool.points
+    found = np.empty(len(both))
+    for here, nodes in pool.tree.layers():
+        mass = found[here] = held.take(nodes)
+        base = np.maximum(np.minimum(np.maximum(both[here], mass * part[here]), mass), 1.0)
+        lower = (told[here] / base + weight[here]).clip(0.0, 1.0) * mass
+        held[2 * here.start + 1 : 2 * here.stop : 2] = lower
+        held[2 * here.start + 2 : 2 * here.stop + 1 : 2] = mass - lower
+    return found
+
+
+def _trust(surprise: Floats, noise: Floats, base: Floats, heard: Flags, tree: Tree) -> Floats:
+    """How much of a surprise to believe, by empirical Bayes: its variance is modelled as ``s·base + noise``.
+
+    A surprise is by how much the left half differs from what was believed; twice that is the imbalance.
+
+    ``s`` is fitted by weighted moments over each depth, then once more among neighbours.
+    """
+    doubt = noise / base
+    excess = np.square(surprise) / base - doubt
+    layers = [here for here, _ in tree.layers()]
+    starts, sizes = np.array([here.start for here in layers]), np.array([here.stop - here.start for here in layers])
+    s: float | Floats = 0.25
+    for _ in range(2):
+        weight = heard / np.square(doubt + s)
+        weights = np.maximum(np.add.reduceat(weight, starts), 1e-300)
+        s = np.maximum(np.add.reduceat(weight * excess, starts) / weights, 0.0).repeat(sizes)
+    weight, group = heard / np.square(doubt + s), neighbours(tree)
+    weights = np.maximum(np.bincount(group, weight), 1e-300)
+    prior = PRIOR * weights / np.maximum(np.bincount(group, heard), 1)
+    moments = np.bincount(group, weight * excess)
+    local = np.maximum((moments[group] + prior[group] * s) / (weights + prior)[group], 0.0)
+    return local / (local + doubt)
