@@ -1,6 +1,6 @@
 """How accurate is cascade? Against the paper's mechanism, offline PMM, PMM rerun, and points drawn without any data.
 
-    python benchmarks/accuracy.py [--size quick | full] [--keep] [--redraw]
+    python benchmarks/accuracy.py [--size quick | full] [--jobs N] [--keep] [--redraw]
 
 Writes the numbers (accuracy.json), pictures (accuracy-*.png) and a page made from the numbers (accuracy.md) into
 docs/benchmarks. Every finished case is remembered in .cache, so an interrupted run goes on where it was, and after a
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from time import process_time
@@ -45,10 +47,18 @@ def remembered(code: bool) -> dict[str, dict[str, Any]]:
     if not MEMORY.exists():
         return {}
     entries = [json.loads(line) for line in MEMORY.read_text().splitlines() if line.endswith("}")]
-    return {entry["key"] if code else entry["key"].rpartition("/")[0]: entry for entry in entries}
+    return {one["key"] if code else one["key"].rpartition("/")[0]: one for one in entries}
 
 
-def measure(size: Size, keep: bool) -> Numbers:
+def entry(setting: Setting, seed: int) -> dict[str, Any]:
+    """One case, measured now, as it is remembered."""
+    warnings.simplefilter("ignore", hw.SeededRunWarning)
+    start = process_time()
+    result = run(setting, seed)
+    return {"key": key(setting, seed, code=True), **asdict(result), "seconds": round(process_time() - start, 3)}
+
+
+def measure(size: Size, keep: bool, jobs: int) -> Numbers:
     plan = [(setting, seed) for setting in settings(size) for seed in range(seeds(size, setting))]
     known = remembered(code=not keep)
     wanted = [key(setting, seed, code=not keep) for setting, seed in plan]
@@ -60,31 +70,28 @@ def measure(size: Size, keep: bool) -> Numbers:
         TimeRemainingColumn(),
     )
     MEMORY.parent.mkdir(exist_ok=True)
-    with Progress(*columns, console=Console(stderr=True)) as progress, MEMORY.open("a") as memory:
-        todo = {k: setting for k, (setting, _) in zip(wanted, plan, strict=True) if k not in known}
-        bar = progress.add_task("", total=sum(setting.weight for setting in todo.values()))
-        for name, (setting, seed) in zip(wanted, plan, strict=True):
-            if name in known:
-                continue
+    todo = {name: case for name, case in zip(wanted, plan, strict=True) if name not in known}
+    with (
+        Progress(*columns, console=Console(stderr=True)) as progress,
+        MEMORY.open("a") as memory,
+        ProcessPoolExecutor(jobs) as processes,
+    ):
+        bar = progress.add_task("", total=sum(setting.weight for setting, _ in todo.values()))
+        running = {processes.submit(entry, *case): name for name, case in todo.items()}
+        for future in as_completed(running):
+            name = running[future]
+            known[name] = future.result()
+            memory.write(json.dumps(known[name]) + "\n")
+            memory.flush()
+            setting, _ = todo[name]
             what = f"d = {setting.d}, ε = {setting.epsilon:g}, t = {setting.times[-1]:,}, {setting.stream}"
             progress.update(bar, description=f"{what}: {setting.mechanism}")
-            start = process_time()
-            result = run(setting, seed)
-            entry = {
-                "key": key(setting, seed, code=True),
-                **asdict(result),
-                "seconds": round(process_time() - start, 3),
-            }
-            memory.write(json.dumps(entry) + "\n")
-            memory.flush()
-            known[name] = entry
             progress.advance(bar, setting.weight)
     found: dict[Setting, list[dict[str, Any]]] = {}
     for name, (setting, _) in zip(wanted, plan, strict=True):
         found.setdefault(setting, []).append(known[name])
     measured = [
-        Measured(s, [entry["w1"] for entry in entries], [entry["spread"] for entry in entries])
-        for s, entries in found.items()
+        Measured(s, [one["w1"] for one in entries], [one["spread"] for one in entries]) for s, entries in found.items()
     ]
     return Numbers(size.name, sum(known[name]["seconds"] for name in set(wanted)), measured)
 
@@ -92,6 +99,7 @@ def measure(size: Size, keep: bool) -> Numbers:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="quick", help="quick: some ten minutes; full: some hours")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="so many processes at once")
     parser.add_argument("--keep", action="store_true", help="use remembered results even if the code has changed since")
     parser.add_argument(
         "--redraw", action="store_true", help="measure nothing: make page and pictures from the numbers"
@@ -103,7 +111,7 @@ def main() -> None:
     if arguments.redraw:
         numbers = Numbers.read(path)
     else:
-        numbers = measure(SIZES[arguments.size], arguments.keep)
+        numbers = measure(SIZES[arguments.size], arguments.keep, arguments.jobs)
         arguments.out.mkdir(parents=True, exist_ok=True)
         numbers.write(path)
     asked = requirements(numbers)

@@ -91,11 +91,11 @@ QUICK = Size(
 )
 FULL = Size(
     name="full",
-    seeds={1: 10, 2: 8, 3: 5, 5: 5},
-    side={1: 0, 2: 64, 3: 32, 5: 6},
-    check={2: 128, 3: 40, 5: 5},
-    headline={1: _FIVE, 2: _FIVE, 3: _FIVE, 5: _FIVE},
-    lengths={1: _LONG, 2: _LONG, 3: _LONG, 5: _SHORT},
+    seeds={1: 10, 2: 8, 3: 3, 5: 3},
+    side={1: 0, 2: 64, 3: 24, 5: 6},
+    check={2: 128, 3: 32, 5: 5},
+    headline={1: _FIVE, 2: _FIVE, 3: _THREE, 5: _FIVE},
+    lengths={1: _LONG, 2: _LONG, 3: _LONG, 5: _LONG},
 )
 
 

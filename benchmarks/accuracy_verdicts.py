@@ -95,7 +95,8 @@ def requirements(numbers: Numbers) -> list[Requirement]:
     clustered = [m for m in numbers.of(CASCADE, HEADLINE) if m.setting.stream != "uniform"]
     in_plane, elsewhere = ([m for m in clustered if (m.setting.d == 2) is flag] for flag in (True, False))
     asked.append(_compare("paper / cascade, d = 2, clustered or moving", in_plane, from_paper, at_least=5))
-    asked.append(_compare("paper / cascade, d = 1, 3, 5, clustered or moving", elsewhere, from_paper, at_least=5))
+    what = "paper / cascade, d = 1, 3, 5, clustered or moving (goal)"
+    asked.append(_compare(what, elsewhere, from_paper, at_least=5, goal=True))
     for mechanism in (PAPER, BLIND):
         found = worse(numbers, mechanism)
         settings = len(numbers.of(CASCADE, HEADLINE, GRID))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +21,7 @@ seeds = st.integers(0, 10**6)
 
 
 def random_pool(rng: np.random.Generator, partition: Partition) -> Pool:
-    """Buckets of little, much or hardly any noise, at places known in different detail, some measured twice.
-
-    No sum is quite a whole number: else a cell may hold nothing but rounding, and whether it was heard is left to that.
-    """
+    """Buckets of little, much or hardly any noise, at places known in different detail, some measured twice."""
     pool = Pool()
     for _ in range(int(rng.integers(1, 6))):
         tree = random_tree(rng, int(rng.integers(1, 10)), partition=partition)
@@ -38,10 +36,7 @@ def random_pool(rng: np.random.Generator, partition: Partition) -> Pool:
             parts.append(Summary(0, points, part, truth + noise, 2 * scale**2))
         whole = Summary(0, points, tree, parts[0].counts, parts[0].variance, tuple(parts[1:]))
         pool = pool.plus(Pool.of(whole, partition))
-    values = [row.copy() for row in pool.values]
-    for counts, variances in zip(values[:2], values[2:4], strict=True):
-        counts += np.where(variances > 1e-6, rng.uniform(-0.4, 0.4, len(counts)), 0.0)
-    return Pool(pool.points, pool.tree, values)
+    return pool
 
 
 def _dirichlet(rng: np.random.Generator, open_: np.ndarray) -> Floats:
@@ -62,114 +57,159 @@ def random_before(rng: np.random.Generator, tree: Tree, partition: Partition) ->
 
 
 @dataclass
-class Heard:
-    """All that is said of one split cell. ``said`` is the mass of the left half by least squares."""
+class Word:
+    """All that is said of one split cell, and what was believed of it."""
 
-    held: float
-    base: float
-    said: float
-    noise: float
+    left: float
+    right: float
+    var_left: float
+    var_right: float
+    part: float
     before: float
     open: bool
 
     @property
-    def surprise(self) -> float:
-        return self.said - self.base * self.before
+    def noise(self) -> float:
+        return 1 / (1 / self.var_left + 1 / self.var_right)
+
+    def base(self, held: float) -> float:
+        """What the buckets that were asked say, at least their part of what is held, at most all of it, and never 0."""
+        return max(1.0, middle(held * self.part, self.left + self.right, held))
+
+    def said(self, base: float) -> float:
+        """The left one of the two numbers that sum to ``base`` and are nearest to the measured ones.
+
+        Near is what is few deviations away.
+        """
+        missing = base - (self.left + self.right)
+        return self.left + missing * self.var_left / (self.var_left + self.var_right)
+
+    def surprise(self, base: float) -> float:
+        return self.said(base) - base * self.before
+
+    def alone(self, base: float) -> float:
+        """The share of the left half by the cell's own word."""
+        return middle(0.0, self.said(base) / base, 1.0)
+
+    def drawn(self, base: float, trust: float) -> float:
+        """The same share, drawn towards what was believed: not far."""
+        away, limit = (1 - trust) * self.surprise(base), FARTHEST * math.sqrt(self.noise)
+        return middle(0.0, (self.said(base) - middle(-limit, away, limit)) / base, 1.0)
 
 
 @dataclass
 class Found:
+    """What to believe of one cell. ``base`` is the mass that the share is a share of."""
+
     share: float
     variance: float
+    base: float
 
 
 def middle(low: float, value: float, high: float) -> float:
     return sorted((low, value, high))[1]
 
 
-def hear(pool: Pool, before: Floats, partition: Partition) -> dict[Cell, Heard]:
-    """Walk down from the root: each cell tells its halves how much of the pool they hold, by the pool's own word."""
-    cells = split_cells(pool.tree)
-    rows = dict(zip(cells, zip(*(row.tolist() for row in pool.values), strict=True), strict=True))
-    believed = dict(zip(cells, before.tolist(), strict=True))
-    found: dict[Cell, Heard] = {}
-
-    def visit(depth: int, cell: int, held: float) -> None:
-        if (depth, cell) not in rows:
-            return
-        left, right, var_left, var_right, asked = rows[depth, cell]
-        # What the buckets that were asked say, at least their part of what is held, at most all of it, and never 0.
-        base = max(1.0, middle(held * asked / pool.points, left + right, held))
-        # The two numbers that sum to `base` and are nearest to the measured ones, each in units of its deviation.
-        missing = base - (left + right)
-        said = left + missing * var_left / (var_left + var_right)
-        noise = 1 / (1 / var_left + 1 / var_right)
+def read(pool: Pool, before: Floats, partition: Partition) -> dict[Cell, Word]:
+    found = {}
+    rows = zip(*(row.tolist() for row in pool.values), before.tolist(), strict=True)
+    for (depth, cell), (left, right, var_left, var_right, asked, share) in zip(
+        split_cells(pool.tree), rows, strict=True
+    ):
         even = float(partition.shares(np.array([cell], dtype=np.uint64), depth)[0])
-        found[depth, cell] = Heard(held, base, said, noise, believed[depth, cell], 0 < even < 1)
-        lower = held * middle(0.0, said / base, 1.0)
-        visit(depth + 1, 2 * cell, lower)
-        visit(depth + 1, 2 * cell + 1, held - lower)
-
-    visit(0, 0, float(pool.points))
+        found[depth, cell] = Word(left, right, var_left, var_right, asked / pool.points, share, 0 < even < 1)
     return found
 
 
-def fit(cells: list[Heard], s: float, prior: float, extra: float) -> float:
+def masses(words: dict[Cell, Word], points: int, share: Callable[[Cell, float], float]) -> dict[Cell, float]:
+    """Walk down from the root: each cell tells its halves what they hold, by a share that may depend on its base."""
+    found: dict[Cell, float] = {}
+
+    def visit(depth: int, cell: int, held: float) -> None:
+        if (depth, cell) in words:
+            found[depth, cell] = held
+            lower = held * share((depth, cell), words[depth, cell].base(held))
+            visit(depth + 1, 2 * cell, lower)
+            visit(depth + 1, 2 * cell + 1, held - lower)
+
+    visit(0, 0, float(points))
+    return found
+
+
+def by_own_word(words: dict[Cell, Word], points: int) -> dict[Cell, float]:
+    return masses(words, points, lambda name, base: words[name].alone(base))
+
+
+def heard(words: dict[Cell, Word], points: int) -> dict[Cell, tuple[Word, float]]:
+    """The cells that hold more than rounding and have two halves that can hold something, each with its base."""
+    held = by_own_word(words, points)
+    return {name: (one, one.base(held[name])) for name, one in words.items() if held[name] > 1e-9 * points and one.open}
+
+
+def fit(cells: list[tuple[Word, float]], s: float, prior: float, extra: float) -> float:
     """Weighted moments: the s that explains the squares, each weighted by how precise it is if s is what it was.
 
     ``extra`` more cells of mean weight say ``prior``.
     """
-    weights = [1 / (one.noise / one.base + s) ** 2 for one in cells]
+    weights = [1 / (one.noise / base + s) ** 2 for one, base in cells]
     mean = extra * math.fsum(weights) / len(weights)
-    moments = [w * (one.surprise**2 - one.noise) / one.base for w, one in zip(weights, cells, strict=True)]
+    squares = [(one.surprise(base) ** 2 - one.noise) / base for one, base in cells]
+    moments = [weight * square for weight, square in zip(weights, squares, strict=True)]
     return max(0.0, (math.fsum(moments) + mean * prior) / (math.fsum(weights) + mean))
 
 
-def oracle(pool: Pool, before: Floats, partition: Partition) -> dict[Cell, Found]:
-    known = hear(pool, before, partition)
-    counts = {name: one for name, one in known.items() if one.held > 0 and one.open}
-    found = {}
-    for name, one in known.items():
-        if name not in counts:
-            found[name] = Found(one.before, 0.0)
-            continue
-        depth, cell = name
-        level = [other for (at, _), other in counts.items() if at == depth]
-        near = [other for (at, place), other in counts.items() if at == depth and place // 4 == cell // 4]
+def trusted(words: dict[Cell, Word], points: int) -> dict[Cell, float]:
+    """How much of a surprise to believe, for all cells that are heard."""
+    known, found = heard(words, points), {}
+    for (depth, cell), (word, base) in known.items():
+        level = [other for (at, _), other in known.items() if at == depth]
+        near = [other for (at, place), other in known.items() if at == depth and place // 4 == cell // 4]
         s = 0.25
         for _ in range(2):
             s = fit(level, s, 0.0, 0.0)
         local = fit(near, s, s, PRIOR)
-        trust = local / (local + one.noise / one.base)
-        # By how much the estimate is drawn away from what was said: not far.
-        away, limit = (1 - trust) * one.surprise, FARTHEST * math.sqrt(one.noise)
-        share = (one.said - middle(-limit, away, limit)) / one.base
-        found[name] = Found(middle(0.0, share, 1.0), trust * one.noise / one.base**2)
+        found[depth, cell] = local / (local + word.noise / base)
+    return found
+
+
+def oracle(pool: Pool, before: Floats, partition: Partition, settle: bool) -> dict[Cell, Found]:
+    """Who is heard and trusted follows from the masses by the pool's own word; so do the shares, or they settle."""
+    words = read(pool, before, partition)
+    trust = trusted(words, pool.points)
+
+    def share(name: Cell, base: float) -> float:
+        return words[name].drawn(base, trust[name]) if name in trust else words[name].before
+
+    held = masses(words, pool.points, share) if settle else by_own_word(words, pool.points)
+    found = {}
+    for name, word in words.items():
+        base = word.base(held[name])
+        found[name] = Found(share(name, base), trust.get(name, 0.0) * word.noise / base**2, base)
     return found
 
 
 # --- against it ------------------------------------------------------------------------------------------
 
 
-@given(seeds, partitions, st.booleans())
-@settings(max_examples=150, deadline=None)
-def test_beliefs_are_those_of_the_oracle(seed: int, partition: Partition, even: bool) -> None:
+@given(seeds, partitions, st.booleans(), st.booleans())
+@settings(max_examples=250, deadline=None)
+def test_beliefs_are_those_of_the_oracle(seed: int, partition: Partition, even: bool, settle: bool) -> None:
     rng = np.random.default_rng(seed)
     pool = random_pool(rng, partition)
     before = even_shares(pool.tree, partition) if even else random_before(rng, pool.tree, partition)
-    belief = believe(pool, before, partition)
-    known, expected = hear(pool, before, partition), oracle(pool, before, partition)
+    belief = believe(pool, before, partition, settle=settle)
+    words, expected = read(pool, before, partition), oracle(pool, before, partition, settle)
     assert belief.tree is pool.tree
     assert len(belief.share) == len(belief.variance) == len(expected)
     for name, share, variance in zip(split_cells(pool.tree), belief.share, belief.variance, strict=True):
-        scale = known[name].noise / known[name].base ** 2  # of a variance, if all of the surprise is believed
+        scale = words[name].noise / expected[name].base ** 2  # of a variance, if all of the surprise is believed
         assert share == pytest.approx(expected[name].share, rel=1e-9, abs=1e-9)
         assert variance == pytest.approx(expected[name].variance, rel=1e-9, abs=1e-9 * scale)
 
 
-@given(seeds, partitions)
-@settings(max_examples=60, deadline=None)
-def test_so_are_beliefs_that_follow_each_other(seed: int, partition: Partition) -> None:
+@given(seeds, partitions, st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_so_are_beliefs_that_follow_each_other(seed: int, partition: Partition, settle: bool) -> None:
     """What was believed before is then what real pools made one believe, over trees of their own."""
     rng = np.random.default_rng(seed)
     beliefs, known = list[Belief](), dict[Cell, float]()
@@ -177,67 +217,180 @@ def test_so_are_beliefs_that_follow_each_other(seed: int, partition: Partition) 
         pool = random_pool(rng, partition)
         even = zip(split_cells(pool.tree), even_shares(pool.tree, partition).tolist(), strict=True)
         before = np.array([known.get(name, share) for name, share in even])
-        beliefs.append(believe(pool, shares(pool.tree, beliefs, partition), partition))
-        expected = {name: one.share for name, one in oracle(pool, before, partition).items()}
+        beliefs.append(believe(pool, shares(pool.tree, beliefs, partition), partition, settle=settle))
+        expected = {name: one.share for name, one in oracle(pool, before, partition, settle).items()}
         found = dict(zip(split_cells(pool.tree), beliefs[-1].share.tolist(), strict=True))
         assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)
         known |= found
 
 
-def test_a_belief_known_by_hand() -> None:
+@given(seeds, partitions)
+@settings(max_examples=20, deadline=None)
+def test_beliefs_settle_unless_told_otherwise(seed: int, partition: Partition) -> None:
+    rng = np.random.default_rng(seed)
+    pool = random_pool(rng, partition)
+    before = random_before(rng, pool.tree, partition)
+    belief, settled = believe(pool, before, partition), believe(pool, before, partition, settle=True)
+    assert belief.share.tolist() == settled.share.tolist()
+    assert belief.variance.tolist() == settled.variance.tolist()
+
+
+@pytest.mark.parametrize("settle", [False, True])
+def test_a_belief_known_by_hand(settle: bool) -> None:
     """One split: 60 of 100 on the left, even noise of variance 2 in each half, an even share believed before.
 
     The surprise is 10 with a noise of 1, so s = (100 − 1)/100 whatever the weights, and 99% of it is believed.
     """
     pool = Pool.of(Summary(0, 100, full_tree(1), np.array([60, 40]), 2.0), Partition(1))
-    belief = believe(pool, np.array([0.5]), Partition(1))
+    belief = believe(pool, np.array([0.5]), Partition(1), settle=settle)
     assert belief.share.tolist() == pytest.approx([0.5 + 0.99 * 0.1])
     assert belief.variance.tolist() == pytest.approx([0.99 / 100**2])
 
 
-def test_a_cell_that_its_neighbours_outvote_is_still_not_drawn_beyond_the_limit() -> None:
-    """560 and 440 beside halves of 5,000, which say ten times as precisely that all is even: 6 deviations, less 2.
+@pytest.mark.parametrize(("settle", "mass"), [(False, 60), (True, 60 - 2 / 15)])
+def test_a_settled_belief_known_by_hand(settle: bool, mass: float) -> None:
+    """The same, but the left 60 are 40 and 20: their noise is 4, with the right half's it is 4/3 at the root.
 
-    Without the limit less than a tenth of them would be left.
+    Of the root's surprise, which is 10, all but (4/3)/100 is believed: by 2/15 the left half holds less than 60. Below
+    it the surprise is 10 again, whatever the mass, and as s = (100 − 1)/60 for a mass of 60, 99% of it are believed.
     """
+    tree = Tree((np.array([True]), np.array([True, False]), np.array([False, False])))
+    pool = Pool.of(Summary(0, 100, tree, np.array([40, 40, 20]), 2.0), Partition(1))
+    belief = believe(pool, np.array([0.5, 0.5]), Partition(1), settle=settle)
+    assert belief.share.tolist() == pytest.approx([0.6 - 2 / 15 / 100, 0.5 + 9.9 / mass], rel=1e-12)
+    trust = 1 - 1 / 75
+    assert belief.variance.tolist() == pytest.approx([trust * 4 / 3 / 100**2, 0.99 / mass**2], rel=1e-12)
+
+
+def outvoted() -> Pool:
+    """560 and 440 beside halves of 5,000, which say ten times as precisely that all is even."""
     counts = np.full(128, 5000)
     counts[[40, 41]] = [560, 440]
-    pool = Pool.of(Summary(0, int(counts.sum()), full_tree(7), counts, 200.0), Partition(1))
-    belief = believe(pool, even_shares(pool.tree, Partition(1)), Partition(1))
-    deepest = belief.share[63:]
-    assert deepest[20] == pytest.approx((560 - FARTHEST * 10) / 1000)
-    assert np.delete(deepest, 20).tolist() == pytest.approx([0.5] * 63)
+    return Pool.of(Summary(0, int(counts.sum()), full_tree(7), counts, 200.0), Partition(1))
+
+
+@pytest.mark.parametrize("settle", [False, True])
+def test_a_cell_that_its_neighbours_outvote_is_still_not_drawn_beyond_the_limit(settle: bool) -> None:
+    """6 deviations, less 4. Without the limit less than a tenth of them would be left. Nothing else is a surprise."""
+    pool = outvoted()
+    before = pool.values[0] / (pool.values[0] + pool.values[1])
+    before[63 + 20] = 0.5
+    belief = believe(pool, before, Partition(1), settle=settle)
+    assert belief.share[63 + 20] == pytest.approx((560 - 4 * 10) / 1000, rel=1e-12)
+    assert np.delete(belief.share, 63 + 20).tolist() == pytest.approx(np.delete(before, 63 + 20).tolist(), rel=1e-12)
     assert belief.variance[63 + 20] < 0.1 * 100 / 1000**2
+
+
+def test_nor_is_it_if_its_mass_settles_elsewhere() -> None:
+    """As all is believed to be even above it as well, it gets more than 1,000; 60 less 40 are its surprise even so."""
+    pool, even = outvoted(), np.full(127, 0.5)
+    belief = believe(pool, even, Partition(1))
+    share = dict(zip(split_cells(pool.tree), belief.share.tolist(), strict=True))
+    words = read(pool, even, Partition(1))
+    mass = masses(words, pool.points, lambda name, _: share[name])[6, 20]
+    assert 1001 < mass < 1100
+    assert share[6, 20] == pytest.approx(0.5 + (60 - 4 * 10) / mass, rel=1e-12)
+    first = believe(pool, even, Partition(1), settle=False)
+    assert first.share[63 + 20] == pytest.approx(0.5 + (60 - 4 * 10) / 1000, rel=1e-12)
+    assert belief.variance[63 + 20] == pytest.approx(first.variance[63 + 20] * (1000 / mass) ** 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("settle", [False, True])
+def test_where_the_limit_binds_beliefs_are_those_of_the_oracle_too(settle: bool) -> None:
+    """Random pools hardly ever meet it; all of these do: one light cell, far off, beside heavy even ones."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        counts, cell = rng.integers(4995, 5006, 128), 2 * int(rng.integers(64))
+        half, off = int(rng.integers(400, 800)), int(rng.choice([-1, 1]) * rng.integers(55, 65))
+        counts[cell : cell + 2] = half + off, half - off
+        pool = Pool.of(Summary(0, int(counts.sum()), full_tree(7), counts, 200.0), Partition(1))
+        even = np.full(127, 0.5)
+        words, belief = read(pool, even, Partition(1)), believe(pool, even, Partition(1), settle=settle)
+        trust, expected = trusted(words, pool.points), oracle(pool, even, Partition(1), settle)
+        pulls = {name: (1 - trust[name]) * word.surprise(expected[name].base) for name, word in words.items()}
+        assert any(abs(pull) > FARTHEST * math.sqrt(words[name].noise) for name, pull in pulls.items())
+        found = dict(zip(split_cells(pool.tree), belief.share.tolist(), strict=True))
+        assert found == pytest.approx({name: one.share for name, one in expected.items()}, rel=1e-9)
 
 
 # --- what holds whatever the counts ----------------------------------------------------------------------
 
 
-@given(seeds, partitions)
-@settings(max_examples=100, deadline=None)
-def test_no_share_is_drawn_further_from_its_pool_than_the_limit(seed: int, partition: Partition) -> None:
+@given(seeds, partitions, st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_no_share_is_drawn_further_from_its_pool_than_the_limit(seed: int, partition: Partition, settle: bool) -> None:
+    """Least squares are those for the masses that follow from the believed shares, if these are to settle."""
     rng = np.random.default_rng(seed)
     pool = random_pool(rng, partition)
     before = random_before(rng, pool.tree, partition)
-    known = hear(pool, before, partition)
-    for name, share in zip(split_cells(pool.tree), believe(pool, before, partition).share.tolist(), strict=True):
-        one = known[name]
-        assert 0 <= share <= 1
-        if one.held > 0 and one.open:
-            away = one.base * (share - middle(0.0, one.said / one.base, 1.0))
-            assert abs(away) <= FARTHEST * math.sqrt(one.noise) * (1 + 1e-9) + 1e-9 * one.base
+    belief, words = believe(pool, before, partition, settle=settle), read(pool, before, partition)
+    share = dict(zip(split_cells(pool.tree), belief.share.tolist(), strict=True))
+    assert all(0 <= one <= 1 for one in share.values())
+    settled = masses(words, pool.points, lambda name, _: share[name])
+    held = settled if settle else by_own_word(words, pool.points)
+    for name, (word, _) in heard(words, pool.points).items():
+        base = word.base(held[name])
+        away = base * (share[name] - word.alone(base))
+        assert abs(away) <= FARTHEST * math.sqrt(word.noise) * (1 + 1e-9) + 1e-9 * base
 
 
-@given(seeds, gapped)
+T, F = True, False
+BESIDE = [T], [T, T], [F, F, T, F], [F, F]
+BEHIND = [T], [T, T], [T, T, F, F], [F, F, T, F], [F, F]
+
+
+@pytest.mark.parametrize("settle", [False, True])
+@pytest.mark.parametrize(
+    ("partition", "splits", "full", "before", "empty"),
+    [
+        (Partition(1), BESIDE, 2, [0.5, 0.9, 0.5, 0.5], 1),
+        # The right half is of missing values, and of that the right half can hold nothing.
+        (Partition([Axis(missing=True)]), BEHIND, 4, [0.9, 0.9, 1.0, 0.9, 0.9, 0.9], 3),
+    ],
+)
+def test_a_cell_that_holds_only_rounding_is_not_heard(
+    settle: bool, partition: Partition, splits: tuple[list[bool], ...], full: int, before: list[float], empty: int
+) -> None:
+    """All points are in one leaf. By their own word a cell beside it holds nothing, or 1e-15 points, as n may be.
+
+    Of 42, 43 and 44 only 43 made it heard once: what was believed of it jumped from 0.9 to less than 0.6 and back.
+    """
+    tree = Tree(tuple(np.array(split) for split in splits))
+    found = []
+    for n in range(40, 50):
+        counts = np.zeros(tree.size, dtype=np.int64)
+        counts[full] = n
+        pool = Pool.of(Summary(0, n, tree, counts, 2.0), partition)
+        belief = believe(pool, np.array(before), partition, settle=settle)
+        assert (belief.share[empty], belief.variance[empty]) == (0.9, 0.0)
+        found.append(belief.share)
+    assert np.abs(np.diff(found, axis=0)).max() < 0.001
+
+
+@pytest.mark.parametrize("settle", [False, True])
+@pytest.mark.parametrize("points", [1000, 10**6])
+def test_it_is_heard_from_a_billionth_of_the_points_on(points: int, settle: bool) -> None:
+    tree = Tree((np.array([T]), np.array([T, F]), np.array([F, F])))
+    for part, is_heard in ((0.9e-9, False), (1.1e-9, True)):
+        left, right = np.array([part * points, -5.0]), np.array([(1 - part) * points, 5.0])
+        pool = Pool(points, tree, [left, right, np.full(2, 0.01), np.full(2, 0.01), np.full(2, float(points))])
+        belief = believe(pool, np.array([0.5, 0.9]), Partition(1), settle=settle)
+        assert belief.share[1] == pytest.approx(0.0 if is_heard else 0.9, abs=1e-12)
+        assert (belief.variance[1] > 0) == is_heard
+
+
+@given(seeds, gapped, st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_where_a_half_can_hold_nothing_the_share_stays_what_it_was(seed: int, partition: Partition) -> None:
+def test_where_a_half_can_hold_nothing_the_share_stays_what_it_was(
+    seed: int, partition: Partition, settle: bool
+) -> None:
     """Exactly 0 or 1, however many pools speak, also if their noise falls into the empty half."""
     rng, beliefs = np.random.default_rng(seed), list[Belief]()
     for _ in range(3):
         pool = random_pool(rng, partition)
         if pool.values:
             pool.values[0][:] += np.rint(rng.laplace(0, 5, len(pool.values[0])))
-        belief = believe(pool, shares(pool.tree, beliefs, partition), partition)
+        belief = believe(pool, shares(pool.tree, beliefs, partition), partition, settle=settle)
         for (depth, cell), share, variance in zip(split_cells(pool.tree), belief.share, belief.variance, strict=True):
             halves = np.array([2 * cell, 2 * cell + 1], dtype=np.uint64)
             lower, upper = partition.possible(halves, depth + 1).tolist()

@@ -105,10 +105,12 @@ class CascadeMechanism:
     def _believe(self, pools: list[Pool]) -> list[Belief]:
         """What the closed slow buckets make one believe, then these pools, one after the other."""
         if self._belief is None:
-            self._belief = believe(self._pool, shares(self._pool.tree, [], self.partition), self.partition)
+            even = shares(self._pool.tree, [], self.partition)
+            self._belief = believe(self._pool, even, self.partition, settle=False)
         beliefs = [self._belief]
         for pool in pools:
-            beliefs.append(believe(pool, shares(pool.tree, beliefs, self.partition), self.partition))
+            before = shares(pool.tree, beliefs, self.partition)
+            beliefs.append(believe(pool, before, self.partition, settle=False))
         return beliefs
 
     def _worth(self, speed: Speed) -> float:

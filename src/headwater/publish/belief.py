@@ -10,7 +10,7 @@ Post-processing: published numbers come in, so it costs no privacy, whatever it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from headwater.partition import Partition
 from headwater.publish.pool import Pool
 from headwater.publish.tree import Flags, Floats, Integers, Tree, even_shares, neighbours
 
+ALL = slice(None)
 PRIOR = 4.0  # against its neighbours, the whole depth's unevenness counts as this many cells
 FARTHEST = 4.0  # no share is drawn away from what its pool says by more than this many deviations of the noise
 
@@ -45,43 +46,66 @@ def updated(share: Floats, belief: Belief, places: Integers) -> Floats:
     return np.where(places >= 0, belief.share.take(places), share) if len(belief.share) else share
 
 
-def believe(pool: Pool, before: Floats, partition: Partition) -> Belief:
-    """What to believe at the split cells of a pool, having believed ``before``."""
+def believe(pool: Pool, before: Floats, partition: Partition, *, settle: bool = True) -> Belief:
+    """What to believe at the split cells of a pool, having believed ``before``.
+
+    How much of its words to trust is judged by the masses that the pool gives cells by its own word alone. With
+    ``settle`` the shares are then worked out for the masses that follow from them, from the root down: more exact, and
+    what the proof is about (`proofs/cascade.md`), but slower.
+    """
     tree = pool.tree
     if not (pool.points and len(before)):
         return Belief(tree, before, np.zeros(len(before)))
     left, right, var_left, var_right, asked = pool.values
     both, weight = left + right, var_left / (var_left + var_right)
-    held = _held(pool, both, weight)
-    # The mass, in a cell, of the buckets that were asked about it: what they say, as far as it can be true.
-    base = np.maximum(np.minimum(np.maximum(both, held * (asked / pool.points)), held), 1.0)
-    # Least squares for the left half when the sum of both is `base`, and its variance.
-    noise = weight * var_right
-    surprise = left + (base - both) * weight - base * before
-    heard = held > 1e-9 * pool.points  # less is rounding, not points
+    told, part, noise = left - both * weight, asked / pool.points, weight * var_right
+
+    def base_of(here: slice, held: Floats) -> Floats:
+        """The mass, in a cell, of the buckets that were asked about it: what they say, as far as it can be true."""
+        return np.maximum(np.minimum(np.maximum(both[here], held * part[here]), held), 1.0)
+
+    def alone(here: slice, base: Floats) -> Floats:
+        """Least squares for the left half when the sum of both is the base; its variance is `noise`."""
+        return (told[here] / base + weight[here]).clip(0.0, 1.0)
+
+    held = _walk(tree, pool.points, base_of, alone)[0]
+    base = base_of(ALL, held)
+    heard = held > min(1e-9 * pool.points, 1.0)  # less is rounding, not points
     if not partition.plain:  # where a half can hold nothing, there is nothing to estimate
         even = even_shares(tree, partition)
         heard &= (even > 0) & (even < 1)
-    trust = _trust(surprise, noise, base, heard, tree)
-    # Whatever the model says, no estimate strays far from what was measured.
+    trust = _trust(told + base * (weight - before), noise, base, heard, tree)
     limit = FARTHEST * np.sqrt(noise)
-    kept = surprise - np.minimum(np.maximum((1 - trust) * surprise, -limit), limit)
-    share = (before + kept / base).clip(0.0, 1.0)
-    return Belief(tree, np.where(heard, share, before), np.where(heard, trust * noise / np.square(base), 0.0))
+
+    def shrunk(here: slice, base: Floats) -> Floats:
+        """Drawn from least squares towards what was believed, but never far: whatever the model says, it may err."""
+        surprise = told[here] + base * (weight[here] - before[here])
+        pull = np.minimum(np.maximum((1 - trust[here]) * surprise, -limit[here]), limit[here])
+        share = (before[here] + (surprise - pull) / base).clip(0.0, 1.0)
+        return np.where(heard[here], share, before[here])
+
+    share = shrunk(ALL, base)
+    if settle:
+        held, share = _walk(tree, pool.points, base_of, shrunk)
+        base = base_of(ALL, held)
+    return Belief(tree, share, np.where(heard, trust * noise / np.square(base), 0.0))
 
 
-def _held(pool: Pool, both: Floats, weight: Floats) -> Floats:
-    """The mass of a pool in its split cells, by its own word alone."""
-    part, told, held = pool.values[4] / pool.points, pool.values[0] - both * weight, np.empty(2 * len(both) + 1)
-    held[0] = pool.points
-    found = np.empty(len(both))
-    for here, nodes in pool.tree.layers():
-        mass = found[here] = held.take(nodes)
-        base = np.maximum(np.minimum(np.maximum(both[here], mass * part[here]), mass), 1.0)
-        lower = (told[here] / base + weight[here]).clip(0.0, 1.0) * mass
-        held[2 * here.start + 1 : 2 * here.stop : 2] = lower
-        held[2 * here.start + 2 : 2 * here.stop + 1 : 2] = mass - lower
-    return found
+def _walk(
+    tree: Tree,
+    points: int,
+    base_of: Callable[[slice, Floats], Floats],
+    share_of: Callable[[slice, Floats], Floats],
+) -> tuple[Floats, Floats]:
+    """From the root down: the mass that each split cell gets, and the share of its left half."""
+    mass, held, share = np.empty(2 * tree.size - 1), np.empty(tree.size - 1), np.empty(tree.size - 1)
+    mass[0] = points
+    for here, nodes in tree.layers():
+        held[here] = inside = mass.take(nodes)
+        share[here] = share_of(here, base_of(here, inside))
+        lower = mass[2 * here.start + 1 : 2 * here.stop : 2] = inside * share[here]
+        mass[2 * here.start + 2 : 2 * here.stop + 1 : 2] = inside - lower
+    return held, share
 
 
 def _trust(surprise: Floats, noise: Floats, base: Floats, heard: Flags, tree: Tree) -> Floats:
