@@ -20,7 +20,8 @@ from headwater.publish.pool import Pool
 from headwater.publish.tree import Flags, Floats, Integers, Tree, even_shares, neighbours
 
 ALL = slice(None)
-PRIOR = 4.0  # against its neighbours, the whole depth's unevenness counts as this many cells
+PRIOR = 8.0  # against its neighbours, the whole depth's unevenness counts as this many cells
+EVEN = 5.0  # a depth's unevenness is fitted as if so many cells more were as even as can be
 FARTHEST = 4.0  # no share is drawn away from what its pool says by more than this many deviations of the noise
 
 
@@ -119,10 +120,11 @@ def _trust(surprise: Floats, noise: Floats, base: Floats, heard: Flags, tree: Tr
     excess = np.square(surprise) / base - doubt
     layers = [here for here, _ in tree.layers()]
     starts, sizes = np.array([here.start for here in layers]), np.array([here.stop - here.start for here in layers])
+    more = 1 + EVEN / np.maximum(np.add.reduceat(heard, starts, dtype=np.float64), 1.0)
     s: float | Floats = 0.25
     for _ in range(2):
         weight = heard / np.square(doubt + s)
-        weights = np.maximum(np.add.reduceat(weight, starts), 1e-300)
+        weights = np.maximum(np.add.reduceat(weight, starts) * more, 1e-300)
         s = np.maximum(np.add.reduceat(weight * excess, starts) / weights, 0.0).repeat(sizes)
     weight, group = heard / np.square(doubt + s), neighbours(tree)
     weights = np.maximum(np.bincount(group, weight), 1e-300)

@@ -35,12 +35,12 @@ def error_bound(facts: Facts, start: int = 0) -> ErrorBound:
     t, epsilon, d = max(facts.t, 1), facts.epsilon, facts.dimension
     if facts.mechanism == "cascade":
         log = max(math.log(t), 1.0)
-        rate, formula = math.sqrt(log) * (epsilon * t) ** (-1 / d), "√log(t)·(εt)^(-1/d)"
+        rate, formula, source = math.sqrt(log) * (epsilon * t) ** (-1 / d), "√log(t)·(εt)^(-1/d)", "proofs/cascade.md"
         if d == 2:
             rate, formula = log * (epsilon * t) ** -0.5, "log(t)·(εt)^(-1/2)"
         if d == 1:
-            rate, formula = 1 / (math.sqrt(t) * epsilon), "t^(-1/2)/ε"
-        return ErrorBound(rate, formula, None, 64 / epsilon, "proofs/cascade.md, for sums without shrinkage")
+            rate, formula, source = 1 / (math.sqrt(t) * epsilon), "t^(-1/2)/ε", f"{source}, for sums without shrinkage"
+        return ErrorBound(rate, formula, None, 64 / epsilon, source)
     if facts.mechanism == "pmm":
         rate = (epsilon * t) ** (-1 / d) if d >= 2 else max(math.log(epsilon * t), 1.0) ** 2 / (epsilon * t)
         formula = "(εt)^(-1/d)" if d >= 2 else "log²(εt)/(εt)"
