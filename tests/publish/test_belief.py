@@ -239,7 +239,7 @@ def test_beliefs_settle_unless_told_otherwise(seed: int, partition: Partition) -
 def test_a_belief_known_by_hand(settle: bool) -> None:
     """One split: 60 of 100 on the left, even noise of variance 2 in each half, an even share believed before.
 
-    The surprise is 10 with a noise of 1: the cell says (100 − 1)/100. With five more cells that say 0 the depth's s is a
+    The surprise is 10 with a noise of 1: the cell says (100 − 1)/100. With five more that say 0 the depth's s is a
     sixth of that; with eight that say s, the cell's own is 77/300. Its doubt is 1/100, so 77/80 of it is believed.
     """
     pool = Pool.of(Summary(0, 100, full_tree(1), np.array([60, 40]), 2.0), Partition(1))

@@ -38,6 +38,7 @@ Integers = NDArray[np.int64]
 _BLOCKS = 1 << 16  # an address leaves 16 bits free, which number its cipher blocks
 _UNIFORM_BLOCK = _BLOCKS - 1  # never reached by a Laplace draw, which needs at most 32 blocks
 _CHUNK = 1 << 14  # draws at a time: what they need stays in the processor's cache
+_FEW = 256  # draws for which it is not worth while to copy the coins of a law beside each other
 _HEAD = 16  # bits of a coin's first look; further bits are needed once in 65,536 coins
 
 
@@ -79,6 +80,8 @@ class Noise:
         """
         his, los = _addresses(hi, lo)
         law = _law(float(scale))
+        if len(his) <= _FEW:
+            return self._laplace(law, law.heads.reshape(-1, 1, 8), his, los)
         out = np.empty(his.shape, dtype=np.int64)
         heads = np.repeat(law.heads.reshape(-1, 1, 8), min(len(his), _CHUNK), axis=1)
         for start in range(0, len(his), _CHUNK):
@@ -108,7 +111,8 @@ class Noise:
         """The cipher blocks of these numbers at each address, shape ``(len(numbers), n, 2)``."""
         plain = np.empty((len(numbers), len(hi), 2), dtype="<u8")
         plain[:, :, 0] = hi
-        np.add(lo << np.uint64(16), np.array(numbers, np.uint64)[:, None], out=plain[:, :, 1])
+        of_block = np.arange(numbers.start, numbers.stop, dtype=np.uint64)[:, None]
+        np.add(lo << np.uint64(16), of_block, out=plain[:, :, 1])
         return np.frombuffer(self._encrypt(plain.reshape(-1).view(np.uint8).data), dtype="<u8").reshape(plain.shape)
 
     def _laplace(self, law: _Law, heads: NDArray[np.uint16], hi: Words, lo: Words) -> Integers:
