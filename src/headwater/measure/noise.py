@@ -80,7 +80,7 @@ class Noise:
         """
         his, los = _addresses(hi, lo)
         law = _law(float(scale))
-        if len(his) <= _FEW:
+        if 0 < len(his) <= _FEW:
             return self._laplace(law, law.heads.reshape(-1, 1, 8), his, los)
         out = np.empty(his.shape, dtype=np.int64)
         heads = np.repeat(law.heads.reshape(-1, 1, 8), min(len(his), _CHUNK), axis=1)
