@@ -61,15 +61,17 @@ def believe(pool: Pool, before: Floats, partition: Partition, *, settle: bool = 
     both, weight = left + right, var_left / (var_left + var_right)
     told, part, noise = left - both * weight, asked / pool.points, weight * var_right
 
+    nodes = tree.split_nodes()
+
     def base_of(here: slice, held: Floats) -> Floats:
         """The mass, in a cell, of the buckets that were asked about it: what they say, as far as it can be true."""
         return np.maximum(np.minimum(np.maximum(both[here], held * part[here]), held), 1.0)
 
-    def alone(here: slice, base: Floats) -> Floats:
+    def alone(here: slice, held: Floats) -> Floats:
         """Least squares for the left half when the sum of both is the base; its variance is `noise`."""
-        return np.minimum(np.maximum(told[here] / base + weight[here], 0.0), 1.0)  # np.clip is slow
+        return np.minimum(np.maximum(told[here] / base_of(here, held) + weight[here], 0.0), 1.0)  # np.clip is slow
 
-    held = _walk(tree, pool.points, base_of, alone)[0]
+    held = spread_out(tree, pool.points, alone)[0][nodes]
     base = base_of(ALL, held)
     heard = held > min(1e-9 * pool.points, 1.0)  # less is rounding, not points
     if not partition.plain:  # where a half can hold nothing, there is nothing to estimate
@@ -78,35 +80,34 @@ def believe(pool: Pool, before: Floats, partition: Partition, *, settle: bool = 
     trust = _trust(told + base * (weight - before), noise, base, heard, tree)
     limit = FARTHEST * np.sqrt(noise)
 
-    def shrunk(here: slice, base: Floats) -> Floats:
+    def shrunk(here: slice, held: Floats) -> Floats:
         """Drawn from least squares towards what was believed, but never far: whatever the model says, it may err."""
+        base = base_of(here, held)
         surprise = told[here] + base * (weight[here] - before[here])
         pull = np.minimum(np.maximum((1 - trust[here]) * surprise, -limit[here]), limit[here])
         share = (before[here] + (surprise - pull) / base).clip(0.0, 1.0)
         return np.where(heard[here], share, before[here])
 
-    share = shrunk(ALL, base)
+    share = shrunk(ALL, held)
     if settle:
-        held, share = _walk(tree, pool.points, base_of, shrunk)
-        base = base_of(ALL, held)
+        mass, share = spread_out(tree, pool.points, shrunk)
+        base = base_of(ALL, mass[nodes])
     return Belief(tree, share, np.where(heard, trust * noise / np.square(base), 0.0))
 
 
-def _walk(
-    tree: Tree,
-    points: int,
-    base_of: Callable[[slice, Floats], Floats],
-    share_of: Callable[[slice, Floats], Floats],
-) -> tuple[Floats, Floats]:
-    """From the root down: the mass that each split cell gets, and the share of its left half."""
-    mass, held, share = np.empty(2 * tree.size - 1), np.empty(tree.size - 1), np.empty(tree.size - 1)
+def spread_out(tree: Tree, points: int, share_of: Callable[[slice, Floats], Floats]) -> tuple[Floats, Floats]:
+    """From the root down: the mass of every node, and the share that the left half of each split cell gets of its own.
+
+    The share may depend on the mass: ``share_of`` is told which split cells, and what they hold.
+    """
+    mass, share = np.empty(2 * tree.size - 1), np.empty(tree.size - 1)
     mass[0] = points
     for here, nodes in tree.layers():
-        held[here] = inside = mass.take(nodes)
-        share[here] = share_of(here, base_of(here, inside))
-        lower = mass[2 * here.start + 1 : 2 * here.stop : 2] = inside * share[here]
-        mass[2 * here.start + 2 : 2 * here.stop + 1 : 2] = inside - lower
-    return held, share
+        held = mass.take(nodes)
+        share[here] = share_of(here, held)
+        lower = mass[2 * here.start + 1 : 2 * here.stop : 2] = held * share[here]
+        mass[2 * here.start + 2 : 2 * here.stop + 1 : 2] = held - lower
+    return mass, share
 
 
 def _trust(surprise: Floats, noise: Floats, base: Floats, heard: Flags, tree: Tree) -> Floats:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import DEEPEST, Cells, Partition
-from headwater.publish.belief import Belief, believe, shares, updated
+from headwater.publish.belief import Belief, believe, shares, spread_out, updated
 from headwater.publish.pool import Pool
 from headwater.publish.tree import LEAF, Floats, Integers, Tree, even_shares, union
 
@@ -63,33 +63,21 @@ def estimate(
     for pool in pools:
         tree, _, _ = union(tree, pool.tree)
     share, beliefs, mass = even_shares(tree, partition), list[Belief](), list[Floats]()
-    variance, nodes = np.zeros(len(share)), np.concatenate([nodes for _, nodes in tree.layers()] or [np.arange(0)])
+    variance, nodes = np.zeros(len(share)), tree.split_nodes()
     for pool, counts in zip(pools, counted or [True] * len(pools), strict=True):
         belief = believe(pool, shares(pool.tree, beliefs, partition), partition)
         beliefs.append(belief)
         places = tree.places_in(pool.tree)
         share = updated(share, belief, places)
-        mass.append(_spread_out(tree, share, pool.points))
+        mass.append(spread_out(tree, pool.points, lambda here, _: share[here])[0])  # noqa: B023 - at once
         if counts and len(belief.variance):
             known = places >= 0
             variance += known * belief.variance.take(places) * np.square(mass[-1][nodes])
-    mass.append(_spread_out(tree, share, uncovered))
+    mass.append(spread_out(tree, uncovered, lambda here, _: share[here])[0])
     spread = 0.0
     for depth, (here, _) in enumerate(tree.layers()):
         spread += partition.diameter(depth) * float(np.sqrt(variance[here]).sum())
     return Density(tree, np.array(mass), spread)
-
-
-def _spread_out(tree: Tree, share: Floats, points: int) -> Floats:
-    """How many points each node gets if the split cells are shared like this."""
-    mass = np.empty(2 * len(share) + 1)
-    mass[0] = points
-    for here, nodes in tree.layers():
-        held = mass.take(nodes)
-        lower = held * share[here]
-        mass[2 * here.start + 1 : 2 * here.stop : 2] = lower
-        mass[2 * here.start + 2 : 2 * here.stop + 1 : 2] = held - lower
-    return mass
 
 
 def leaves(density: Density, rows: slice | list[int]) -> tuple[Cells, Integers, Floats]:

@@ -61,6 +61,10 @@ class Tree:
         """
         return _layers(self)
 
+    def split_nodes(self) -> Integers:
+        """Which of all nodes are split."""
+        return np.concatenate(self.splits).nonzero()[0]
+
     @cached_property
     def size(self) -> int:
         """The number of leaves."""
@@ -108,7 +112,7 @@ def even_shares(tree: Tree, partition: Partition) -> Floats:
 @lru_cache(maxsize=16)
 def neighbours(tree: Tree) -> Integers:
     """Groups of split cells that agree in all but their last two halvings: the number of each one's, from 0."""
-    nodes = np.concatenate([np.arange(0), *(nodes for _, nodes in tree.layers())])
+    nodes = tree.split_nodes()
     parents = (nodes - 1) >> 1
     above = parents.take(parents)  # two halvings up; −1 below the root
     above[:1] = -2
@@ -273,10 +277,7 @@ def halves(summary: Summary, partition: Partition) -> list[Floats]:
 
 def blend(fine: list[Floats], tree: Tree, coarse: list[Floats], part: Tree) -> None:
     """Take in a second measurement of the same points, over a part of the tree: means weighted by precision."""
-    places = [np.zeros(1, dtype=np.int64)[part.splits[0]]]
-    for split in part.splits[1:]:
-        places.append(tree.below()[places[-1]].reshape(-1)[split])
-    place = np.concatenate(places)
+    place = part.places_in(tree)
     for side in (0, 1):
         mean, variance = fine[side][place], fine[2 + side][place]
         weight = variance / (variance + coarse[2 + side])
