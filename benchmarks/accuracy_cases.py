@@ -35,6 +35,7 @@ _CODE = {  # what a mechanism's numbers depend on; how an error is foretold is c
     CASCADE: (
         "measure/cascade.py",
         "measure/plan.py",
+        "measure/worth.py",
         "publish/belief.py",
         "publish/estimate.py",
         "publish/grow.py",

@@ -19,6 +19,7 @@ import headwater as hw
 from headwater.evaluate import w1
 from headwater.measure import cascade as cascade_module
 from headwater.measure import plan as plan_module
+from headwater.measure import worth as worth_module
 from headwater.measure.noise import Noise
 
 N = 20_000
@@ -269,9 +270,12 @@ def test_a_loaded_run_keeps_its_trees_even_if_trees_are_now_chosen_otherwise(
     synth.update(clustered(5000))
     before = synth.release()
     synth.save(tmp_path / "state")
-    monkeypatch.setattr(cascade_module, "WORTH", 3.0)
+    monkeypatch.setattr(worth_module, "LEAST", 12.0)
     loaded = hw.Synthesizer.load(tmp_path / "state")
     assert same(before, loaded.release())
+    other = make()
+    other.update(clustered(5000))
+    assert not same(before, other.release())
 
 
 def test_a_state_of_another_plan_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

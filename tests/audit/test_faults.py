@@ -29,9 +29,8 @@ FACE = kind_of_pair("face", heap(20, 2), 0)
 LATE = kind_of_pair("corner", crowd(19, 2), 16)
 EXTREME = replaced(crowd(8, 2) / 4, 3, 0.9, 0.2)
 CASCADE = Experiment("first bucket", "cascade", 8.0, CORNER, (8, 12, 20), windows=(4,))
-SUMMARIES = Experiment(
-    "first bucket, summaries", "cascade summaries", 1.0, kind_of_pair("corner", heap(64, 1), 0), (64,)
-)
+LAST = replaced(heap(64, 1), 0, 0.1, 0.99)  # into the last leaf
+SUMMARIES = Experiment("first bucket, summaries", "cascade summaries", 1.0, LAST, (64,))
 BOUNDARY = Experiment("a point on the face", "cascade", 8.0, FACE, (8,))
 OPEN = Experiment("a point of the open bucket", "cascade", 4.0, LATE, (16, 17, 18, 19))
 STRETCHED = Experiment("the largest point", "cascade", 8.0, EXTREME, (8,))

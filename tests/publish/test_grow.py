@@ -34,7 +34,7 @@ def even_share(partition: Partition, depth: int, cell: int) -> float:
 
 
 def oracle(
-    beliefs: list[Belief], points: int, worth: float, base: float, deepest: int, partition: Partition
+    beliefs: list[Belief], points: int, worth: list[float], base: float, partition: Partition
 ) -> dict[Cell, bool]:
     """Every node, and whether it is split."""
     known: dict[Cell, float] = {}
@@ -43,7 +43,7 @@ def oracle(
     nodes: dict[Cell, bool] = {}
 
     def visit(depth: int, cell: int, mass: float, even: float) -> None:
-        nodes[depth, cell] = depth < deepest and (mass >= worth or even >= base)
+        nodes[depth, cell] = depth < len(worth) and (mass >= worth[depth] or even >= base)
         if nodes[depth, cell]:
             alike = even_share(partition, depth, cell)
             lower, even_lower = mass * known.get((depth, cell), alike), even * alike
@@ -54,16 +54,16 @@ def oracle(
     return nodes
 
 
-@given(seeds, partitions, st.floats(0.5, 500), st.sampled_from([1.0, 4.0, 1e9]), st.integers(0, 12))
+@given(seeds, partitions, st.lists(st.floats(0.5, 500), max_size=12), st.sampled_from([50.0, 200.0, 1e9]))
 @settings(max_examples=120, deadline=None)
 def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(
-    seed: int, partition: Partition, worth: float, grid: float, deepest: int
+    seed: int, partition: Partition, worth: list[float], base: float
 ) -> None:
     """The oracle walks down by itself; a lower price gives a tree that contains the other."""
     beliefs = random_beliefs(np.random.default_rng(seed), partition)
-    deepest = min(deepest, partition.deepest)
-    tree = grow(beliefs, 1000, worth, grid * worth, deepest, partition)
-    expected = oracle(beliefs, 1000, worth, grid * worth, deepest, partition)
+    worth = worth[: partition.deepest]
+    tree = grow(beliefs, 1000, worth, base, partition)
+    expected = oracle(beliefs, 1000, worth, base, partition)
     found = {
         (depth, int(cell)): bool(is_split)
         for depth, (cells, split) in enumerate(tree.nodes())
@@ -71,27 +71,27 @@ def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(
     }
     assert found == expected
     assert not tree.splits[-1].any()
-    finer = grow(beliefs, 1000, worth / 3, grid * worth / 3, deepest, partition)
+    finer = grow(beliefs, 1000, [price / 3 for price in worth], base / 3, partition)
     assert set(split_cells(tree)) <= set(split_cells(finer))
 
 
 def test_before_anything_is_known_the_next_tree_is_even() -> None:
     for beliefs in ([], [NOBODY], [NOBODY, NOBODY]):
-        tree = grow(beliefs, 64, 10.0, 1e9, 20, Partition(2))
+        tree = grow(beliefs, 64, [10.0] * 20, 1e9, Partition(2))
         assert [split.tolist() for split in tree.splits] == [[True], [True] * 2, [True] * 4, [False] * 8]
 
 
 def test_an_even_tree_follows_the_number_of_values() -> None:
     """Of 60 points 20 have each of 3 values; a cell of one value is split on while there is another axis to cut."""
     three = Partition([Axis(values=3)])
-    assert split_cells(grow([], 60, 30.0, 1e9, three.deepest, three)) == [(0, 0), (1, 0)]
-    assert split_cells(grow([], 60, 15.0, 1e9, three.deepest, three)) == [(0, 0), (1, 0), (1, 1)]
+    assert split_cells(grow([], 60, [30.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0)]
+    assert split_cells(grow([], 60, [15.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0), (1, 1)]
 
 
 @given(gapped, st.floats(0.5, 50))
 @settings(max_examples=60, deadline=None)
 def test_what_can_hold_nothing_is_not_split(partition: Partition, worth: float) -> None:
-    for depth, cell in split_cells(grow([], 200, worth, worth, min(9, partition.deepest), partition)):
+    for depth, cell in split_cells(grow([], 200, [worth] * min(9, partition.deepest), worth, partition)):
         assert partition.possible(np.array([cell], dtype=np.uint64), depth).all()
 
 
@@ -99,12 +99,12 @@ def test_the_last_belief_that_knows_a_cell_counts() -> None:
     """The first says: left at the root, then right; had it been right, then left. The second: right at the root."""
     first = Belief(full_tree(2), np.array([1.0, 0.0, 1.0]), np.zeros(3))
     second = Belief(full_tree(1), np.array([0.0]), np.zeros(1))
-    assert split_cells(grow([first], 100, 80.0, 1e9, 3, Partition(1))) == [(0, 0), (1, 0), (2, 1)]
-    assert split_cells(grow([first, second], 100, 80.0, 1e9, 3, Partition(1))) == [(0, 0), (1, 1), (2, 2)]
+    assert split_cells(grow([first], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 0), (2, 1)]
+    assert split_cells(grow([first, second], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_a_coarse_grid_is_split_even_where_nothing_is_expected() -> None:
     """All is believed to be on the left, but no cell of 25 of 100 even points stays whole."""
     left = Belief(full_tree(1), np.array([1.0]), np.zeros(1))
-    tree = grow([left], 100, 60.0, 25.0, 3, Partition(1))
+    tree = grow([left], 100, [60.0] * 3, 25.0, Partition(1))
     assert split_cells(tree) == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3)]

@@ -97,16 +97,23 @@ class Tiny:
         """The real mechanism, under this plan."""
         patch.setattr(cascade_module, "stage_at", self.stage_at)
         if self.stages:
-            patch.setattr(CascadeMechanism, "_worth", dear)
+            patch.setattr(cascade_module, "worth", dear)
+            patch.setattr(cascade_module, "prices", dear_everywhere)
         if fault:
             fault(patch)
         return CascadeMechanism(self.partition, self.epsilon, noise)
 
 
-def dear(mechanism: CascadeMechanism, speed: Speed) -> float:
+def dear(speed: Speed, dimension: int) -> float:
     """Splits are dearer than shipped, so that outputs are few enough to list. Any rule that reads no data will do."""
-    times = 10 if mechanism.partition.dimension == 1 else 12
+    times = 10 if dimension == 1 else 12
     return times * math.sqrt(2 / speed.siblings) * speed.scale
+
+
+def dear_everywhere(speed: Speed, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
+    fine = dear(speed, dimension)
+    steps = [fine * (speed.size / fine) ** (i / speed.rungs) for i in range(speed.rungs)]
+    return [([step] * deepest, math.inf) for step in steps]
 
 
 def said(summary: Summary, most: int | None) -> Output:

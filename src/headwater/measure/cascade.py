@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
@@ -23,6 +22,7 @@ from headwater.measure.budget import Ledger
 from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
 from headwater.measure.plan import Plan, Speed, Stage, plan, stage_at
+from headwater.measure.worth import prices, worth
 from headwater.partition import DEEPEST, Cells, Partition, Points
 from headwater.publish.belief import Belief, believe, shares
 from headwater.publish.estimate import Pooled
@@ -32,9 +32,7 @@ from headwater.publish.tree import LEAF, NOTHING, Summary, Tree, possible, toget
 
 Trees = list[tuple[Tree, ...]]  # for each speed, the trees of its rungs
 
-WORTH = 1.4  # split a cell when its predicted count is so many deviations of the pooled noise, for each halving
 RECENT = 4  # fast buckets are first compared with so many slow ones: a stage, since streams move
-GRID = 64.0  # and anyway while an even spread would put this many standard deviations in it
 
 
 def resolution(partition: Partition) -> int:
@@ -86,21 +84,17 @@ class CascadeMechanism:
 
     def _grow(self, speeds: Sequence[Speed], fast: list[Summary]) -> Trees:
         """Trees for buckets of these speeds, finest first, if the next points are like those that spoke last."""
-        worths = [self._worth(speed) for speed in speeds]
-        if all(speed.size < worth for worth, speed in zip(worths, speeds, strict=True)):
+        d = self.partition.dimension
+        if all(speed.size < worth(speed, d) for speed in speeds):
             return [(LEAF,) * speed.rungs for speed in speeds]  # whatever is known, nothing is worth splitting
         beliefs = self._believe(pools_of(fast, self.partition))
         # Of the stage, not of this moment: when somebody asks must not matter.
         halvings = math.ceil(math.log2(max(2.0, self.epsilon * self.stage.end)))
-        deepest = min(self.partition.dimension * halvings, self._kept)
-        trees = []
-        for speed, worth in zip(speeds, worths, strict=True):
-            base = GRID * _deviation(speed)
-            # Rungs are evenly spaced between the whole bucket and its finest tree.
-            steps = [worth * (speed.size / worth) ** (i / speed.rungs) for i in range(speed.rungs)]
-            of_step = partial(grow, beliefs, speed.size, deepest=deepest, partition=self.partition)
-            trees.append(tuple(of_step(worth=step, base=max(base, step)) for step in steps))
-        return trees
+        deepest = min(d * halvings, self._kept)
+        return [
+            tuple(grow(beliefs, speed.size, *of_rung, self.partition) for of_rung in prices(speed, d, deepest))
+            for speed in speeds
+        ]
 
     def _believe(self, pools: list[Pool]) -> list[Belief]:
         """What the closed slow buckets make one believe, then these pools, one after the other."""
@@ -112,16 +106,6 @@ class CascadeMechanism:
             before = shares(pool.tree, beliefs, self.partition)
             beliefs.append(believe(pool, before, self.partition, settle=False))
         return beliefs
-
-    def _worth(self, speed: Speed) -> float:
-        """The predicted count that makes a cell worth splitting: some deviations of the pooled noise.
-
-        More of them, the more often an axis is halved: every depth adds its own error.
-        """
-        halvings = math.log2(max(2.0, speed.epsilon * speed.size * speed.siblings))
-        times = max(WORTH * halvings / max(self.partition.dimension, 1.5), 3.0)
-        deviation = _deviation(speed) / math.sqrt(speed.siblings)
-        return max(times * deviation, 0.25)  # however large the budget, not many more leaves than points
 
     @property
     def room(self) -> int:
@@ -284,10 +268,6 @@ class CascadeMechanism:
             self._trees.append([tuple(islice(trees, speed.rungs)) for speed in self.stage.speeds[1:]])
         self._pool, self._belief = pool(self.slow, self.partition), None
         self._cells, self.t = arrays["cells"], header["t"]
-
-
-def _deviation(speed: Speed) -> float:
-    return math.sqrt(2) * speed.scale
 
 
 def pool(summaries: Iterable[Summary], partition: Partition) -> Pool:

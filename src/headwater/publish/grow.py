@@ -11,20 +11,18 @@ from headwater.publish.belief import Belief, updated
 from headwater.publish.tree import Flags, Floats, Tree, children
 
 
-def grow(beliefs: Sequence[Belief], points: int, worth: float, base: float, deepest: int, partition: Partition) -> Tree:
-    """Split what is predicted to hold ``worth`` of the next ``points`` points, and a coarse grid in any case.
+def grow(beliefs: Sequence[Belief], points: int, worth: Sequence[float], base: float, partition: Partition) -> Tree:
+    """Split what is predicted to hold enough of the next ``points`` points: as many as ``worth`` says for its depth.
 
     Cells are also split while ``points`` spread evenly would put ``base`` in them, so that no place is ever out of
-    sight. No cell is deeper than ``deepest``.
+    sight. No cell is split that is deeper than ``worth`` goes.
     """
     mass = np.array([float(points)])
     cells = np.zeros(1, dtype=np.uint64)  # not kept on plain axes, where an even spread is the same everywhere
     even, splits = mass, list[Flags]()
     places = [np.zeros(1, dtype=np.int64)] * len(beliefs)
-    for depth in range(deepest + 1):
-        split = (mass >= worth) | (even >= base)
-        if depth == deepest:
-            split[:] = False
+    for depth, enough in enumerate(worth):
+        split = (mass >= enough) | (even >= base)
         splits.append(split)
         (at,) = split.nonzero()
         if not len(at):
@@ -43,6 +41,8 @@ def grow(beliefs: Sequence[Belief], points: int, worth: float, base: float, deep
             share = updated(share, belief, place)
             places[i] = belief.tree.below().take(place, axis=0).reshape(-1)
         mass = _both(mass, share)
+    else:
+        splits.append(np.zeros(len(mass), dtype=bool))
     return Tree(tuple(splits))
 
 
