@@ -146,7 +146,7 @@ def rounding_by_raw_counts(patch: pytest.MonkeyPatch) -> None:
     build = synthesizer_module._from_summaries
 
     def peeking(measured: CascadeMechanism, *rest: Any) -> Release:  # noqa: ANN401 - handed on as they are
-        offset = int(measured._cells[: measured.t - measured.start].sum()) % 7 / 7
+        offset = int(measured._cells[: measured.t - measured.start].sum()) % 97 / 97
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(
                 synthesizer_module, "round_in_order", lambda mass, total, _: round_in_order(mass, total, offset)

@@ -34,10 +34,9 @@ def error_bound(facts: Facts, start: int = 0) -> ErrorBound:
         return ErrorBound(1.0, "W1 in the unit cube", 1.0, 0, "no theorem covers windows")
     t, epsilon, d = max(facts.t, 1), facts.epsilon, facts.dimension
     if facts.mechanism == "cascade":
-        log = max(math.log(t), 1.0)
-        rate, formula, source = math.sqrt(log) * (epsilon * t) ** (-1 / d), "√log(t)·(εt)^(-1/d)", "proofs/cascade.md"
+        rate, formula, source = (epsilon * t) ** (-1 / d), "(εt)^(-1/d)", "proofs/cascade.md"
         if d == 2:
-            rate, formula = log * (epsilon * t) ** -0.5, "log(t)·(εt)^(-1/2)"
+            rate, formula = rate * math.sqrt(max(math.log(epsilon * t), 1.0)), "√log(εt)·(εt)^(-1/2)"
         if d == 1:
             rate, formula, source = 1 / (math.sqrt(t) * epsilon), "t^(-1/2)/ε", f"{source}, for sums without shrinkage"
         return ErrorBound(rate, formula, None, 64 / epsilon, source)
