@@ -69,6 +69,23 @@ def test_the_bound_states_its_rate_and_that_the_constant_is_unknown(d: int) -> N
     assert bound.rate == pytest.approx(rate)
 
 
+@pytest.mark.parametrize("d", [2, 3, 5])
+def test_cascade_promises_the_rate_of_its_proof(d: int) -> None:
+    synth = hw.Synthesizer(hw.unit_cube(d), epsilon=4.0, seed=0)
+    synth.update(np.random.default_rng(0).random((500, d)))
+    bound = synth.release().error_bound
+    assert bound.constant is None
+    assert bound.rate == pytest.approx(2000 ** (-1 / d) * (np.sqrt(np.log(2000)) if d == 2 else 1))
+
+
+@pytest.mark.parametrize("mechanism", ["paper", "cascade"])
+def test_tables_have_no_theorem_unless_they_are_a_cube(mechanism: str) -> None:
+    number, choice = hw.Number(0, 1), hw.Category("a", "b")
+    for schema, covered in ((hw.Schema(x=number, y=number), True), (hw.Schema(x=number, y=choice), False)):
+        bound = hw.Synthesizer(schema, epsilon=1.0, mechanism=mechanism, seed=0).release().error_bound
+        assert (bound.constant is None) == covered
+
+
 @pytest.mark.parametrize("even", [True, False])
 def test_points_stay_inside_their_cells(even: bool) -> None:
     """Even at depths where a cell is a few floats wide."""

@@ -29,9 +29,10 @@ class ErrorBound:
 
 
 def error_bound(facts: Facts, start: int = 0) -> ErrorBound:
-    """The theorem that covers a release. None covers windows, of which only the size of the cube is known."""
-    if start:
-        return ErrorBound(1.0, "W1 in the unit cube", 1.0, 0, "no theorem covers windows")
+    """The theorem that covers a release: of a whole stream in a cube. Of all else only the cube's size is known."""
+    if start or not facts.schema.partition.plain:
+        what = "windows" if start else "columns of finitely many values, or with missing ones"
+        return ErrorBound(1.0, "W1 in the unit cube", 1.0, 0, f"no theorem covers {what}")
     t, epsilon, d = max(facts.t, 1), facts.epsilon, facts.dimension
     if facts.mechanism == "cascade":
         rate, formula, source = (epsilon * t) ** (-1 / d), "(εt)^(-1/d)", "proofs/cascade.md"
