@@ -35,12 +35,12 @@ _CODE = {  # what a mechanism's numbers depend on; how an error is foretold is c
     CASCADE: (
         "measure/cascade.py",
         "measure/plan.py",
-        "measure/worth.py",
         "publish/belief.py",
         "publish/estimate.py",
         "publish/grow.py",
         "publish/pool.py",
         "publish/tree.py",
+        "publish/worth.py",
     ),
     PAPER: ("measure/paper.py", "measure/waiting.py", "measure/counters/*.py", "publish/consistency.py"),
     PMM: ("measure/pmm.py", "publish/consistency.py"),

@@ -80,6 +80,10 @@ def everywhere(numbers: Numbers) -> str:
     return table(["d", "t", "stream", "ε", *COLUMNS], rows)
 
 
+def times(size: Size, d: int) -> str:
+    return ", ".join(f"{t:,}" for t in size.headline[d])
+
+
 def demands(asked: list[Requirement]) -> str:
     rows = [[r.what, r.limit, r.measured, r.verdict if r.verdict == "pass" else f"**{r.verdict}**"] for r in asked]
     return table(["what", "asked", "measured", ""], rows)
@@ -180,7 +184,7 @@ What was missed:
 
 ## Other dimensions at ε = 1
 
-W1·t^(1/d), the mean over t = {", ".join(f"{t:,}" for t in size.headline[3])} (d = 3 and 5) or the times above (d = 1).
+W1·t^(1/d), the mean over t = {times(size, 3)} (d = 3), {times(size, 5)} (d = 5) or the times above (d = 1).
 
 d = 1:
 

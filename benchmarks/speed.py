@@ -26,6 +26,7 @@ else:  # a script finds what lies beside it
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 BATCH = 100_000
+SINGLES = 20_000
 BINS = 20  # the baseline counts cells of this depth
 
 
@@ -93,10 +94,13 @@ def main() -> None:
         rows.append((f"draw a release of {n:,} {name} points / Generator.random", ratio(drawn, bare), 3.0, "×"))
         rows.append((f"state at {n:,} {name} points", state_bytes(synth) / n, 2.0, "bytes a point"))
         rows.append((f"release at {n:,} {name} points, before drawing", timed(synth.release), None, "s"))
-    points = STREAMS["blobs"](max(n // 10, 200_000), 2)
-    for t in track((1_000, 10_000, 100_000, len(points) - 20_000), "single points"):
+    points = STREAMS["blobs"](n, 2)
+    ends = [10_240, 114_688, 917_504, 7_340_032]  # where slow buckets end: half of the updates before, half after
+    for end in track([end for end in ends if end + SINGLES // 2 <= n], "single points"):
+        t = max(end - SINGLES // 2, 0)
         synth = ingest(points[:t])
-        rows.append((f"one point by itself, from t = {t:,} on", singles(synth, points[t : t + 20_000]), 50.0, "µs"))
+        cost = singles(synth, points[t : t + SINGLES])
+        rows.append((f"one point by itself, {SINGLES:,} of them from t = {t:,} on", cost, 50.0, "µs"))
     write(rows, n)
 
 

@@ -19,8 +19,8 @@ import headwater as hw
 from headwater.evaluate import w1
 from headwater.measure import cascade as cascade_module
 from headwater.measure import plan as plan_module
-from headwater.measure import worth as worth_module
 from headwater.measure.noise import Noise
+from headwater.publish import worth as worth_module
 
 N = 20_000
 

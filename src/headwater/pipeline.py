@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy
 
+from headwater.measure.cascade import GROWTH
 from headwater.measure.noise import warn_of_seed
 from headwater.partition import Cells
 from headwater.publish.folder import check_format, publish, read_card, refuse_others, sweep
@@ -29,7 +30,7 @@ from headwater.version import __version__
 from headwater.wall import AnySchema
 
 _LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
-_BY = f"headwater {__version__}, numpy {numpy.__version__}"  # what decides which trees grow
+_BY = f"headwater {__version__} (growth {GROWTH}), numpy {numpy.__version__}"  # what decides which trees grow
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 

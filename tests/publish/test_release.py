@@ -80,10 +80,11 @@ def test_cascade_promises_the_rate_of_its_proof(d: int) -> None:
 
 @pytest.mark.parametrize("mechanism", ["paper", "cascade"])
 def test_tables_have_no_theorem_unless_they_are_a_cube(mechanism: str) -> None:
-    number, choice = hw.Number(0, 1), hw.Category("a", "b")
-    for schema, covered in ((hw.Schema(x=number, y=number), True), (hw.Schema(x=number, y=choice), False)):
-        bound = hw.Synthesizer(schema, epsilon=1.0, mechanism=mechanism, seed=0).release().error_bound
-        assert (bound.constant is None) == covered
+    number = hw.Number(0, 1)
+    others = {hw.Number(3, 7): True, hw.Category("a", "b"): False, hw.Number(0, 1, missing=True): False}
+    for other, covered in {**others, hw.Number(0, 1, weight=3): False}.items():
+        synth = hw.Synthesizer(hw.Schema(x=number, y=other), epsilon=1.0, mechanism=mechanism, seed=0)
+        assert (synth.release().error_bound.constant is None) == covered
 
 
 @pytest.mark.parametrize("even", [True, False])

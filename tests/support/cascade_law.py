@@ -25,6 +25,7 @@ from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
 from headwater.measure.plan import Speed, Stage, stage_at
 from headwater.partition import Axis, Partition
+from headwater.publish import worth as worth_module
 from headwater.publish.tree import Summary, Tree, possible
 from tests.support.forced import Draw, Fault, Forced, Integers, Seen, Trees, shape, watching
 
@@ -113,7 +114,9 @@ def dear(speed: Speed, dimension: int) -> float:
 def dear_everywhere(speed: Speed, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
     fine = dear(speed, dimension)
     steps = [fine * (speed.size / fine) ** (i / speed.rungs) for i in range(speed.rungs)]
-    return [([step] * deepest, math.inf) for step in steps]
+    if dimension == 1:  # else these few points would always have the same trees
+        return [([step] * deepest, math.inf) for step in steps]
+    return [(worth_module._by_depth(speed, dimension, deepest, step), math.inf) for step in steps]
 
 
 def said(summary: Summary, most: int | None) -> Output:

@@ -22,16 +22,17 @@ from headwater.measure.budget import Ledger
 from headwater.measure.leaves import count_leaves
 from headwater.measure.noise import Noise
 from headwater.measure.plan import Plan, Speed, Stage, plan, stage_at
-from headwater.measure.worth import prices, worth
 from headwater.partition import DEEPEST, Cells, Partition, Points
 from headwater.publish.belief import Belief, believe, shares
 from headwater.publish.estimate import Pooled
 from headwater.publish.grow import grow
 from headwater.publish.pool import Pool
 from headwater.publish.tree import LEAF, NOTHING, Summary, Tree, possible, together, unpacked
+from headwater.publish.worth import prices, worth
 
 Trees = list[tuple[Tree, ...]]  # for each speed, the trees of its rungs
 
+GROWTH = 2  # the number of the rule that chooses trees: another rule needs another number (`_restored` of the pipeline)
 RECENT = 4  # fast buckets are first compared with so many slow ones: a stage, since streams move
 
 

@@ -109,12 +109,13 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"cascade, d = {self.dimension}, ε = {self.epsilon:g}: replacing one record costs at most ε, for ever"]
-        lines.append(f"{'points':>27}  {'speed':<6} {'bucket':>10} {'budget':>8} {'noise scale':>12}")
+        lines.append(f"{'points':>27}  {'speed':<6} {'bucket':>10} {'budget':>8} {'trees':>6} {'noise scale':>12}")
         for stage in self.stages:
             for i, speed in enumerate(stage.speeds):
                 span = f"{stage.start:,} to {stage.end:,}" if i == 0 else ""
                 name = "slow" if i == 0 else "fast" if i == 1 else f"fast {i}"
-                lines.append(f"{span:>27}  {name:<6} {speed.size:>10,} {speed.epsilon:>8.4g} {speed.scale:>12.4g}")
+                numbers = f"{speed.size:>10,} {speed.epsilon:>8.4g} {speed.rungs:>6} {speed.scale:>12.4g}"
+                lines.append(f"{span:>27}  {name:<6} {numbers}")
         return "\n".join(lines)
 
 
@@ -123,10 +124,10 @@ def plan(dimension: int, epsilon: float, until: int) -> Plan:
 
     >>> print(plan(2, 1.0, until=200))
     cascade, d = 2, ε = 1: replacing one record costs at most ε, for ever
-                         points  speed      bucket   budget  noise scale
-                        0 to 64  slow           64        1            2
-                      64 to 128  slow           16        1            2
-                     128 to 256  slow           32        1            2
+                         points  speed      bucket   budget  trees  noise scale
+                        0 to 64  slow           64        1      1            2
+                      64 to 128  slow           16        1      1            2
+                     128 to 256  slow           32        1      1            2
     """
     stages: list[Stage] = []
     t = 0

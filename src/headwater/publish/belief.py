@@ -21,7 +21,7 @@ from headwater.publish.tree import Flags, Floats, Integers, Tree, even_shares, n
 
 ALL = slice(None)
 PRIOR = 8.0  # against its neighbours, the whole depth's unevenness counts as this many cells
-EVEN = 5.0  # a depth's unevenness is fitted as if so many cells more were as even as can be
+EVEN = 10.0  # a depth's unevenness is fitted as if so many cells more were as even as can be
 FARTHEST = 4.0  # no share is drawn away from what its pool says by more than this many deviations of the noise
 
 

@@ -30,17 +30,22 @@ class ErrorBound:
 
 def error_bound(facts: Facts, start: int = 0) -> ErrorBound:
     """The theorem that covers a release: of a whole stream in a cube. Of all else only the cube's size is known."""
-    if start or not facts.schema.partition.plain:
-        what = "windows" if start else "columns of finitely many values, or with missing ones"
+    axes = facts.schema.partition.axes
+    if start or not all(axis.plain and axis.weight == axes[0].weight for axis in axes):
+        what = "windows" if start else "columns of finitely many values, with missing ones, or of unequal weights"
         return ErrorBound(1.0, "W1 in the unit cube", 1.0, 0, f"no theorem covers {what}")
     t, epsilon, d = max(facts.t, 1), facts.epsilon, facts.dimension
     if facts.mechanism == "cascade":
-        rate, formula, source = (epsilon * t) ** (-1 / d), "(εt)^(-1/d)", "proofs/cascade.md"
+        rate, formula, source = (epsilon * t) ** (-1 / d), "(εt)^(-1/d)", "proofs/cascade.md, down to its resolution"
         if d == 2:
             rate, formula = rate * math.sqrt(max(math.log(epsilon * t), 1.0)), "√log(εt)·(εt)^(-1/2)"
         if d == 1:
-            rate, formula, source = 1 / (math.sqrt(t) * epsilon), "t^(-1/2)/ε", f"{source}, for sums without shrinkage"
-        return ErrorBound(rate, formula, None, 64 / epsilon, source)
+            rate, formula, source = (
+                1 / (math.sqrt(t) * epsilon),
+                "t^(-1/2)/ε",
+                "proofs/cascade.md, for sums without shrinkage",
+            )
+        return ErrorBound(rate, formula, None, 2 / epsilon, source)
     if facts.mechanism == "pmm":
         rate = (epsilon * t) ** (-1 / d) if d >= 2 else max(math.log(epsilon * t), 1.0) ** 2 / (epsilon * t)
         formula = "(εt)^(-1/d)" if d >= 2 else "log²(εt)/(εt)"

@@ -11,18 +11,18 @@ from headwater.publish.belief import Belief, updated
 from headwater.publish.tree import Flags, Floats, Tree, children
 
 
-def grow(beliefs: Sequence[Belief], points: int, worth: Sequence[float], base: float, partition: Partition) -> Tree:
-    """Split what is predicted to hold enough of the next ``points`` points: as many as ``worth`` says for its depth.
+def grow(beliefs: Sequence[Belief], points: int, prices: Sequence[float], base: float, partition: Partition) -> Tree:
+    """Split what is predicted to hold enough of the next ``points`` points: the price of its depth.
 
     Cells are also split while ``points`` spread evenly would put ``base`` in them, so that no place is ever out of
-    sight. No cell is split that is deeper than ``worth`` goes.
+    sight. What has no price is not split.
     """
     mass = np.array([float(points)])
     cells = np.zeros(1, dtype=np.uint64)  # not kept on plain axes, where an even spread is the same everywhere
     even, splits = mass, list[Flags]()
     places = [np.zeros(1, dtype=np.int64)] * len(beliefs)
-    for depth, enough in enumerate(worth):
-        split = (mass >= enough) | (even >= base)
+    for depth, price in enumerate(prices):
+        split = (mass >= price) | (even >= base)
         splits.append(split)
         (at,) = split.nonzero()
         if not len(at):

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.measure.plan import Speed, stage_at
-from headwater.measure.worth import prices, worth
 from headwater.partition import Partition
 from headwater.publish.belief import Belief
 from headwater.publish.grow import grow
 from headwater.publish.tree import Tree
+from headwater.publish.worth import prices, worth
 from tests.support.trees import random_tree
 
 speeds = st.builds(
@@ -77,7 +77,7 @@ def test_leaves_stay_few_however_deep_the_tree_may_be(d: int, seed: int) -> None
     tree = random_tree(rng, 14)
     belief = Belief(tree, rng.choice([0.0, 0.02, 0.5, 0.98, 1.0], tree.size - 1), np.zeros(tree.size - 1))
     (by_depth, _) = prices(speed, d, 59)[0]
-    slope = min(1, 2 / d) / d
+    slope = (1.0 if d <= 2 else 0.3) / d
     most = speed.size / worth(speed, d) * (2 + 1 / (1 - 2**-slope)) + 1
     assert grow([belief], speed.size, by_depth, math.inf, Partition(d)).size <= most
 
