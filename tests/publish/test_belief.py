@@ -99,31 +99,36 @@ def test_beliefs_settle_unless_told_otherwise(seed: int, partition: Partition) -
     assert belief.variance.tolist() == settled.variance.tolist()
 
 
+TRUSTED = (99 - math.sqrt(8)) / (100 - math.sqrt(8))
+ROOT_TRUSTED = (74 - math.sqrt(8)) / (75 - math.sqrt(8))
+
+
 @pytest.mark.parametrize("settle", [False, True])
 def test_a_belief_known_by_hand(settle: bool) -> None:
     """One split: 60 of 100 on the left, even noise of variance 2 in each half, an even share believed before.
 
-    The surprise is 10 with a noise of 1: the cell says (100 − 1)/100. With five more that say 0 the depth's s is a
-    sixth of that; with eight that say s, the cell's own is 77/300. Its doubt is 1/100, so 77/80 of it is believed.
+    The surprise is 10 with a noise of 1: the cell says (100 − 1)/100, with an error by chance of √2/100. Two errors
+    less, that is (99 − √8)/100. Among neighbours it is alone and says the same. Its doubt is 1/100.
     """
     pool = Pool.of(Summary(0, 100, full_tree(1), np.array([60, 40]), 2.0), Partition(1))
     belief = believe(pool, np.array([0.5]), Partition(1), settle=settle)
-    assert belief.share.tolist() == pytest.approx([0.5 + 77 / 80 * 0.1])
-    assert belief.variance.tolist() == pytest.approx([77 / 80 / 100**2])
+    assert belief.share.tolist() == pytest.approx([0.5 + TRUSTED * 0.1])
+    assert belief.variance.tolist() == pytest.approx([TRUSTED / 100**2])
 
 
-@pytest.mark.parametrize(("settle", "mass"), [(False, 60), (True, 50 + 10 * 518 / 545)])
+@pytest.mark.parametrize(("settle", "mass"), [(False, 60), (True, 50 + 10 * ROOT_TRUSTED)])
 def test_a_settled_belief_known_by_hand(settle: bool, mass: float) -> None:
     """The same, but the left 60 are 40 and 20: their noise is 4, with the right half's it is 4/3 at the root.
 
-    The root's surprise is 10, and as in the example above 518/545 of it is believed: so the left half holds less than
-    60. Below it the surprise is 10 again, whatever the mass, and for a mass of 60 it is believed by 77/80.
+    There the surprise is 10, and all but 4/3 in 100 − √8·4/3 is believed, by the sum above: so the left half holds less
+    than 60. Below it the surprise is 10 again, whatever the mass, and for a mass of 60 it is believed as above.
     """
     tree = Tree((np.array([True]), np.array([True, False]), np.array([False, False])))
     pool = Pool.of(Summary(0, 100, tree, np.array([40, 40, 20]), 2.0), Partition(1))
     belief = believe(pool, np.array([0.5, 0.5]), Partition(1), settle=settle)
-    assert belief.share.tolist() == pytest.approx([0.5 + 51.8 / 545, 0.5 + 9.625 / mass], rel=1e-12)
-    assert belief.variance.tolist() == pytest.approx([518 / 545 * 4 / 3 / 100**2, 77 / 80 / mass**2], rel=1e-12)
+    assert belief.share.tolist() == pytest.approx([0.5 + ROOT_TRUSTED / 10, 0.5 + 10 * TRUSTED / mass], rel=1e-12)
+    variances = [ROOT_TRUSTED * 4 / 3 / 100**2, TRUSTED / mass**2]
+    assert belief.variance.tolist() == pytest.approx(variances, rel=1e-12)
 
 
 def outvoted() -> Pool:

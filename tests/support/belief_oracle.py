@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.partition import Partition
-from headwater.publish.belief import EVEN, FARTHEST, PRIOR
+from headwater.publish.belief import CAUTION, FARTHEST, PRIOR
 from headwater.publish.pool import Pool
 from headwater.publish.tree import Floats
 from tests.support.trees import Cell, split_cells
@@ -111,16 +111,18 @@ def heard(words: dict[Cell, Word], points: int) -> dict[Cell, tuple[Word, float]
     return {name: (one, one.base(held[name])) for name, one in words.items() if held[name] > 1e-9 * points and one.open}
 
 
-def fit(cells: list[tuple[Word, float]], s: float, prior: float, extra: float) -> float:
-    """Weighted moments: the s that explains the squares, each weighted by how precise it is if s is what it was.
+def weighted(cells: list[tuple[Word, float]], s: float, against: float, if_so: float) -> tuple[float, float, float]:
+    """Moments of the squares: what they say beyond ``against``, by how much that may be chance, and all weights.
 
-    ``extra`` more cells of mean weight say ``prior``.
+    A square is weighted by how precise it is if ``s`` is what it was; it may be off by chance as if ``if_so`` were.
     """
-    weights = [1 / (one.noise / base + s) ** 2 for one, base in cells]
-    mean = extra * math.fsum(weights) / len(weights)
-    squares = [(one.surprise(base) ** 2 - one.noise) / base for one, base in cells]
-    moments = [weight * square for weight, square in zip(weights, squares, strict=True)]
-    return max(0.0, (math.fsum(moments) + mean * prior) / (math.fsum(weights) + mean))
+    said, chance, weights = list[float](), list[float](), list[float]()
+    for one, base in cells:
+        weight = 1 / (one.noise / base + s) ** 2
+        said.append(weight * ((one.surprise(base) ** 2 - one.noise) / base - against))
+        chance.append(2 * (weight * (one.noise / base + if_so)) ** 2)
+        weights.append(weight)
+    return math.fsum(said), math.sqrt(math.fsum(chance)), math.fsum(weights)
 
 
 def trusted(words: dict[Cell, Word], points: int) -> dict[Cell, float]:
@@ -131,8 +133,11 @@ def trusted(words: dict[Cell, Word], points: int) -> dict[Cell, float]:
         near = [other for (at, place), other in known.items() if at == depth and place // 4 == cell // 4]
         s = 0.25
         for _ in range(2):
-            s = fit(level, s, 0.0, EVEN)
-        local = fit(near, s, s, PRIOR)
+            said, chance, weights = weighted(level, s, 0.0, 0.0)
+            s = max(0.0, (said - CAUTION * chance) / weights)
+        said, chance, weights = weighted(near, s, s, s)
+        beyond = said - middle(-chance, said, chance)
+        local = max(0.0, s + beyond / (weights + PRIOR * weights / len(near)))
         found[depth, cell] = local / (local + word.noise / base)
     return found
 

@@ -21,7 +21,7 @@ from headwater.publish.tree import Flags, Floats, Integers, Tree, even_shares, n
 
 ALL = slice(None)
 PRIOR = 8.0  # against its neighbours, the whole depth's unevenness counts as this many cells
-EVEN = 10.0  # a depth's unevenness is fitted as if so many cells more were as even as can be
+CAUTION = 2.0  # a depth's unevenness is believed as far as it exceeds so many of its standard errors
 FARTHEST = 4.0  # no share is drawn away from what its pool says by more than this many deviations of the noise
 
 
@@ -115,21 +115,25 @@ def _trust(surprise: Floats, noise: Floats, base: Floats, heard: Flags, tree: Tr
 
     A surprise is by how much the left half differs from what was believed; twice that is the imbalance.
 
-    ``s`` is fitted by weighted moments over each depth, then once more among neighbours.
+    ``s`` is fitted by weighted moments over each depth, then once more among neighbours; what may be chance is not
+    believed. A depth of few cells always looks uneven: it has to be so beyond `CAUTION`, neighbours beyond one error.
     """
     doubt = noise / base
     excess = np.square(surprise) / base - doubt
     layers = [here for here, _ in tree.layers()]
     starts, sizes = np.array([here.start for here in layers]), np.array([here.stop - here.start for here in layers])
-    more = 1 + EVEN / np.maximum(np.add.reduceat(heard, starts, dtype=np.float64), 1.0)
     s: float | Floats = 0.25
     for _ in range(2):
         weight = heard / np.square(doubt + s)
-        weights = np.maximum(np.add.reduceat(weight, starts) * more, 1e-300)
-        s = np.maximum(np.add.reduceat(weight * excess, starts) / weights, 0.0).repeat(sizes)
+        weights = np.maximum(np.add.reduceat(weight, starts), 1e-300)
+        # The square of a normal variable of variance v has the variance 2v².
+        error = np.sqrt(2 * np.add.reduceat(np.square(weight * doubt), starts))
+        s = np.maximum((np.add.reduceat(weight * excess, starts) - CAUTION * error) / weights, 0.0).repeat(sizes)
     weight, group = heard / np.square(doubt + s), neighbours(tree)
     weights = np.maximum(np.bincount(group, weight), 1e-300)
     prior = PRIOR * weights / np.maximum(np.bincount(group, heard), 1)
-    moments = np.bincount(group, weight * excess)
-    local = np.maximum((moments[group] + prior[group] * s) / (weights + prior)[group], 0.0)
+    more = np.bincount(group, weight * (excess - s))
+    error = np.sqrt(2 * np.bincount(group, np.square(weight * (doubt + s))))
+    more = np.copysign(np.maximum(np.abs(more) - error, 0.0), more)
+    local: Floats = np.maximum(s + (more / (weights + prior))[group], 0.0)
     return local / (local + doubt)
