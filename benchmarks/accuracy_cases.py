@@ -30,10 +30,18 @@ RATE_STREAMS = ("uniform", "blobs")
 RATE_SIDE = {(2, 10_000): 21, (2, 1_000_000): 210, (3, 10_000): 9, (3, 1_000_000): 42}
 
 _ROOT = Path(__file__).parents[1]
-_READ = ("partition.py", "synthesizer.py", "measure/noise.py", "measure/budget.py", "publish/sampling.py")
+_READ = (
+    "partition.py",
+    "synthesizer.py",
+    "measure/noise.py",
+    "measure/budget.py",
+    "publish/sampling.py",
+    "evaluate/w1.py",
+)
 _CODE = {  # what a mechanism's numbers depend on; how an error is foretold is computed afresh for every page
     CASCADE: (
         "measure/cascade.py",
+        "measure/leaves.py",
         "measure/plan.py",
         "publish/belief.py",
         "publish/estimate.py",
