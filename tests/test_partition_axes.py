@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.partition import DEEPEST, Axis, Partition
@@ -89,6 +89,7 @@ def test_the_deepest_cells_of_a_finite_axis_hold_exactly_one_value_each(a: Axis)
 
 
 @given(axes, st.integers(0, 2**32), st.integers(0, 12))
+@example([Axis(values=2**53, missing=True)], 0, 0)  # one value beside 2^53
 @settings(max_examples=80, deadline=None)
 def test_shares_are_zero_or_one_just_where_a_half_is_impossible(kinds: list[Axis], seed: int, depth: int) -> None:
     partition = Partition(kinds)

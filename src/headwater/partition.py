@@ -188,6 +188,7 @@ class Partition:
             return np.where(prefixes >> max(cuts - 1, 0) > 0, 1.0, 0.5)
         (_, lower), (_, upper) = (axis.count(2 * prefixes + half, cuts + 1) for half in (0, 1))
         share: Points = lower / np.maximum(lower + upper, 1)
+        share[(share == 1.0) & (upper > 0)] = np.nextafter(1.0, 0.0)  # one value beside 2^53 is rounded away, but there
         return share
 
     def possible(self, cells: Cells, depth: int) -> Flags:

@@ -15,7 +15,7 @@ def budget(above: int, epsilon: float) -> float:
 
 
 def error(q: int, d: int, epsilon: float, kappa: float = KAPPA) -> float:
-    """The bound of steps 1 to 3, unnormalised, added up level by level and depth by depth."""
+    """What steps 1 to 3 add up, level by level and depth by depth, unnormalised; but for constant factors."""
     reach = [math.floor(math.log2(epsilon * 2.0**level)) for level in range(q + 1)]
     bottom = reach[-1]
     total = 2.0 ** (-(bottom // d)) * 2.0 ** (q + 1)
@@ -39,9 +39,12 @@ def test_the_budgets_of_a_level_add_up_to_less_than_epsilon(depth: int) -> None:
 @pytest.mark.parametrize("d", [2, 3, 5, 10])
 @pytest.mark.parametrize("epsilon", [1.0, 0.1])
 def test_the_error_is_the_rate_up_to_a_constant(d: int, epsilon: float) -> None:
-    """From 2^100 to 2^200 points the ratio does not grow by more than a hundredth; a logarithm would double it."""
-    ratio = {q: error(q, d, epsilon) / (2.0**q * (epsilon * 2.0**q) ** (-1 / d)) for q in (100, 200)}
-    assert ratio[200] <= 1.01 * ratio[100]
+    """From 2^80 to 2^200 points the ratio does not grow by more than a hundredth; a logarithm would double it.
+
+    The exponents are equal modulo every d here: within d halvings the ratio goes up and down.
+    """
+    ratio = {q: error(q, d, epsilon) / (2.0**q * (epsilon * 2.0**q) ** (-1 / d)) for q in (80, 200)}
+    assert ratio[200] <= 1.01 * ratio[80]
 
 
 @pytest.mark.parametrize("kappa", [0.5, 0.875])
