@@ -115,4 +115,6 @@ def test_windows_have_no_theorem_and_a_silent_start_no_promise() -> None:
     synth.update(np.full((5000, 2), 0.25))
     window = synth.release(last=300)
     assert window.error_bound.constant == window.error_bound.rate == 1.0
+    first, last = window.span
+    assert f"records {first + 1:,} to {last:,}" in str(window)
     assert synth.release().error_bound.rate < 0.5

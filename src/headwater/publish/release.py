@@ -167,7 +167,7 @@ class Release:
     def __str__(self) -> str:
         cube = isinstance(self.schema, UnitCube)
         what = f"points in [0,1]^{self.schema.dimension}" if cube else f"records of {self.schema.dimension} columns"
-        window = f", records {self.start:,} to {self.t:,}" if self.start else ""
+        window = f", records {self.start + 1:,} to {self.t:,}" if self.start else ""
         return f"release of {self.t - self.start:,} {what} (ε = {self.epsilon:g}, {self.mechanism}{window})"
 
     __repr__ = __str__
