@@ -128,6 +128,17 @@ def test_a_window_says_which_records_it_covers(trips: Path) -> None:
     assert card["rows"] == card["span"][1] - card["span"][0]
 
 
+def test_a_release_is_not_published_again_in_another_format(trips: Path) -> None:
+    assert run().exit_code == 0
+    window = ("release", "releases.state", "--out", "windows", "--last", "500")
+    assert call(*window).exit_code == call(*window).exit_code == 0
+    refused = call(*window, "--format", "csv")
+    assert refused.exit_code != 0
+    assert "in another format; give another --out" in " ".join(refused.output.split())
+    (folder,) = (trips / "windows").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["card.json", "data.parquet"]
+
+
 def test_evaluation_says_first_that_it_is_not_private(trips: Path) -> None:
     assert run().exit_code == 0
     arguments = ("evaluate", "trips.csv", "releases/release-000000003000", "--schema", "trips.toml")

@@ -30,5 +30,9 @@ def command(
         release = synth.release(last=last, since=since)
         refuse_others(out_, synth.run)
         place = publish(release, out_, run=synth.run, format=format_)
+    if not (place / f"data.{format_}").exists():  # what was published stays as it is
+        raise ValueError(
+            f"{place}: this release was published before in another format; give another --out for this one"
+        )
     first, end = release.span
     say(f"{place}: records {first + 1:,} to {end:,}, {release.expected_error()}")
