@@ -80,7 +80,7 @@ LEAF = Tree((np.zeros(1, dtype=bool),))
 """The tree that splits nothing."""
 
 
-@lru_cache(maxsize=16)  # fast buckets ask for the same few trees again and again
+@lru_cache(maxsize=4)  # fast buckets ask for the same few trees again and again; late trees are large
 def _nodes(tree: Tree) -> list[tuple[Cells, Flags]]:
     depths, cells = [], np.zeros(1, dtype=np.uint64)
     for split in tree.splits:
@@ -89,7 +89,7 @@ def _nodes(tree: Tree) -> list[tuple[Cells, Flags]]:
     return depths
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _layers(tree: Tree) -> list[tuple[slice, Integers]]:
     found, start, first = list[tuple[slice, Integers]](), 0, 0
     for split in tree.splits:
@@ -100,7 +100,7 @@ def _layers(tree: Tree) -> list[tuple[slice, Integers]]:
     return found
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def even_shares(tree: Tree, partition: Partition) -> Floats:
     """The part of every split cell that its lower half makes up."""
     if partition.plain:
@@ -109,7 +109,7 @@ def even_shares(tree: Tree, partition: Partition) -> Floats:
     return np.concatenate([np.empty(0), *parts])
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def neighbours(tree: Tree) -> Integers:
     """Groups of split cells that agree in all but their last two halvings: the number of each one's, from 0."""
     nodes = tree.split_nodes()
@@ -150,7 +150,7 @@ def _put(flags: Flags, where: Flags) -> Flags:
     return found
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _below(tree: Tree) -> Integers:
     return numbered(tree.splits)
 
@@ -162,7 +162,7 @@ def numbered(splits: Sequence[Flags]) -> Integers:
     return np.where(split, numbers, -1).reshape(-1, 2)  # the root is number 0
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def possible(tree: Tree, partition: Partition) -> Flags:
     """Which leaves can hold anything. Of the others it is public that they are empty."""
     if partition.plain:
@@ -172,7 +172,7 @@ def possible(tree: Tree, partition: Partition) -> Flags:
     )
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _edges(tree: Tree, depth: int) -> tuple[Integers, Integers]:
     above = depth - tree.levels()
     leaf = (~np.concatenate(tree.splits)).nonzero()
