@@ -49,7 +49,7 @@ audit: $(VENV)/.dev  ## attack the promise; goes on from where it was
 bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in memory
 	nice $(BIN)/python benchmarks/long_run.py
 
-bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes hours
+bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes an hour of processor time
 	OMP_NUM_THREADS=1 nice $(BIN)/python benchmarks/accuracy.py --size $(or $(SIZE),quick)
 
 bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks

@@ -98,7 +98,7 @@ def measure(size: Size, keep: bool, jobs: int) -> Numbers:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", choices=SIZES, default="quick", help="quick: some ten minutes; full: some hours")
+    parser.add_argument("--size", choices=SIZES, default="quick", help="quick: minutes; full: an hour of the processor")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="so many processes at once")
     parser.add_argument("--keep", action="store_true", help="use remembered results even if the code has changed since")
     parser.add_argument(

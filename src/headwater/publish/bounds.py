@@ -40,11 +40,8 @@ def error_bound(facts: Facts, start: int = 0) -> ErrorBound:
         if d == 2:
             rate, formula = rate * math.sqrt(max(math.log(epsilon * t), 1.0)), "√log(εt)·(εt)^(-1/2)"
         if d == 1:
-            rate, formula, source = (
-                1 / (math.sqrt(t) * epsilon),
-                "t^(-1/2)/ε",
-                "proofs/cascade.md, for sums without shrinkage",
-            )
+            rate, formula = 1 / (math.sqrt(t) * epsilon), "t^(-1/2)/ε"
+            source = "proofs/cascade.md, for sums without shrinkage"
         return ErrorBound(rate, formula, None, 2 / epsilon, source)
     if facts.mechanism == "pmm":
         rate = (epsilon * t) ** (-1 / d) if d >= 2 else max(math.log(epsilon * t), 1.0) ** 2 / (epsilon * t)

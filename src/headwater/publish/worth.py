@@ -34,8 +34,8 @@ class Bucket(Protocol):
 
 
 LEAST = 3.0  # no cell is split whose predicted count is below so many deviations of the pooled noise
-DEEPER = 0.3  # in three dimensions or more, prices rise with this power of one over the size of the cell
 GRID = 64.0  # but any cell is, in which an even spread would put so many deviations of a bucket's noise
+DEEPER = 0.3  # in three dimensions or more, prices rise with this power of one over the size of the cell
 
 
 def worth(bucket: Bucket, dimension: int) -> float:
