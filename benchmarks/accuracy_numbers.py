@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.publish.bounds import expected_error
+from headwater.mechanisms.accuracy import expected_error
 
 if TYPE_CHECKING:
     from benchmarks.accuracy_cases import CASCADE, CHECK, RATE, Setting

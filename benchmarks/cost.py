@@ -27,10 +27,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 import headwater as hw
-from headwater.measure.budget import level_at
-from headwater.measure.literal import LiteralPaper
-from headwater.measure.noise import Noise
+from headwater.counters.levels import level_at
+from headwater.noise import Noise
 from headwater.partition import Partition
+from tests.support.literal_paper import LiteralPaper
 
 if TYPE_CHECKING:
     from benchmarks.streams import Points, uniform

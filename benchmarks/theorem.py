@@ -25,12 +25,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import headwater as hw
+from headwater.counters.levels import level_start
+from headwater.counters.sparse import segment_threshold
 from headwater.evaluate import W1, w1
-from headwater.measure.budget import cell_budget, level_start
-from headwater.measure.counters.sparse import segment_threshold
-from headwater.publish.bounds import error_bound
+from headwater.mechanisms.accuracy import error_bound
+from headwater.mechanisms.paper.plan import cell_budget
+from headwater.mechanisms.protocol import Facts
 from headwater.table.unit_cube import UnitCube
-from headwater.wall import Facts
 
 if TYPE_CHECKING:
     from benchmarks.streams import STREAMS, Points

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.measure.cascade import CascadeMechanism
-from headwater.measure.noise import Noise
+from headwater.mechanisms.cascade.measure import CascadeMechanism
+from headwater.mechanisms.cascade.tree import possible
+from headwater.noise import Noise
 from headwater.partition import Axis, Partition
-from headwater.publish.tree import possible
 
 SCHEMA = hw.Schema(
     amount=hw.Number(0, 100),
@@ -144,7 +144,7 @@ def test_a_saved_run_on_a_table_goes_on_with_the_same_noise_and_kind(tmp_path: P
 def test_what_was_located_elsewhere_gives_what_the_records_give() -> None:
     here, there = (hw.Synthesizer(SCHEMA, epsilon=1.0, seed=9) for _ in range(2))
     here.update(frame(800))
-    there.take(hw.Synthesizer(SCHEMA, epsilon=1.0).locate(frame(800)))
+    there.take(hw.Synthesizer(SCHEMA, epsilon=1.0).encode(frame(800)))
     assert np.array_equal(here.release().points(), there.release().points())
 
 

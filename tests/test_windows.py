@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from headwater.measure import cascade as cascade_module
+from headwater.measure import plan as plan_module
+from headwater.publish import worth as worth_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 import headwater as hw
 from headwater.evaluate import w1
-from headwater.measure import cascade as cascade_module
-from headwater.measure import plan as plan_module
-from headwater.measure.noise import Noise
-from headwater.publish import worth as worth_module
+from headwater.noise import Noise
 
 N = 20_000
 
@@ -45,7 +45,7 @@ def same(one: hw.Release, other: hw.Release) -> bool:
 def is_edge(start: int, synth: hw.Synthesizer) -> bool:
     """Whether some bucket of the plan starts there."""
     stage = next(stage for stage in synth.plan(start + 1).stages if stage.start <= start < stage.end)
-    return (start - stage.start) % stage.speeds[-1].size == 0
+    return (start - stage.start) % stage.timescales[-1].size == 0
 
 
 class Listening(Noise):
@@ -104,11 +104,11 @@ def test_a_recent_window_is_at_most_a_bucket_longer_than_asked(t: int) -> None:
         start = synth.release(last=last).span[0]
         since = t - last
         if since >= measure.start:
-            longest = stage.speeds[1].size + stage.speeds[-1].size
+            longest = stage.timescales[1].size + stage.timescales[-1].size
         elif since >= measure.slow[-1].start:
             longest = measure.recent[0].points
         else:
-            longest = stage.speeds[0].size
+            longest = stage.timescales[0].size
         assert since - longest <= start <= since
 
 
@@ -192,7 +192,7 @@ def test_the_papers_mechanism_has_no_windows_and_takes_no_counts() -> None:
         with pytest.raises(ValueError, match="cannot tell windows apart"):
             synth.release(**asked)
     assert same(synth.release(last=100), synth.release())
-    for refused in (lambda: synth.room, lambda: synth.plan(), lambda: synth.update_counts([0], [1])):
+    for refused in (lambda: synth.remaining, lambda: synth.plan(), lambda: synth.update_counts([0], [1])):
         with pytest.raises(ValueError, match="needs mechanism='cascade'"):
             refused()
 

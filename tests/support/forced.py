@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headwater.measure import cascade as cascade_module
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.measure import cascade as cascade_module
-from headwater.measure.budget import scale_for
-from headwater.measure.cascade import CascadeMechanism
-from headwater.measure.leaves import count_leaves
-from headwater.measure.noise import Noise
-from headwater.measure.plan import Speed
-from headwater.publish.tree import Summary, Tree
+from headwater.mechanisms.cascade.leaf_counts import count_leaves
+from headwater.mechanisms.cascade.measure import CascadeMechanism
+from headwater.mechanisms.cascade.plan import Timescale
+from headwater.mechanisms.cascade.tree import NoisyCounts, Tree
+from headwater.noise import Noise
+from headwater.privacy import scale_for
 
 Integers = NDArray[np.int64]
 Trees = tuple[Tree, ...]
@@ -100,14 +100,14 @@ def shape(tree: Tree) -> bytes:
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
     """A replaced point moves two counts; this pays for one."""
-    patch.setattr(Speed, "scale", property(lambda speed: scale_for(speed.epsilon / speed.rungs)))
+    patch.setattr(Timescale, "scale", property(lambda speed: scale_for(speed.epsilon / speed.resolutions)))
 
 
 def tree_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Half of the trees are left unsplit where the first point of the bucket is low."""
     grow = CascadeMechanism._grow
 
-    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], fast: list[Summary]) -> list[Trees]:
+    def peeking(self: CascadeMechanism, speeds: Sequence[Timescale], fast: list[NoisyCounts]) -> list[Trees]:
         found = grow(self, speeds, fast)
         low = self.t > self.start and self._cells[0] < 1 << (self._kept - 1)
         bare = Tree((np.zeros(1, dtype=bool),))
