@@ -28,9 +28,10 @@ import headwater as hw
 from headwater.counters.levels import level_start
 from headwater.counters.sparse import segment_threshold
 from headwater.evaluate import W1, w1
-from headwater.mechanisms.accuracy import error_bound
+from headwater.mechanisms import registry
 from headwater.mechanisms.paper.plan import cell_budget
 from headwater.mechanisms.protocol import Facts
+from headwater.privacy import Guarantee
 from headwater.table.unit_cube import UnitCube
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ class Curve:
     def rate(self) -> list[float]:
         """What the theorem behind this curve says, without its unknown constant."""
         mechanism = "pmm" if self.name == PMM else "paper"
-        return [error_bound(Facts(t, EPSILON, UnitCube(self.d), mechanism)).rate for t in self.t]
+        return [
+            registry.model(mechanism).error_bound(Facts(t, Guarantee(EPSILON), UnitCube(self.d), mechanism), 0).rate
+            for t in self.t
+        ]
 
 
 def distance(a: Points, b: Points, side: int | None) -> W1:

@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headwater.measure import cascade as cascade_module
-from headwater.measure import paper as paper_module
-from headwater.measure import plan as plan_module
 from numpy.typing import ArrayLike, NDArray
 
 from headwater import synthesizer as synthesizer_module
+from headwater.mechanisms.cascade import measure as cascade_module
+from headwater.mechanisms.cascade import plan as plan_module
 from headwater.mechanisms.cascade.estimate import round_in_order
 from headwater.mechanisms.cascade.leaf_counts import count_leaves
 from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.cascade.plan import Timescale, Stage
-from headwater.mechanisms.cascade.tree import NoisyCounts, Tree
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
+from headwater.mechanisms.cascade.plan import Stage, Timescale
+from headwater.mechanisms.cascade.tree import Tree
+from headwater.mechanisms.paper import measure as paper_module
 from headwater.noise import Noise
 from headwater.privacy import scale_for
 from headwater.release.release import Release

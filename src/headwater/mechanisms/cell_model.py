@@ -19,6 +19,13 @@ _COARSE = 3  # depths at which `near` counts cells, besides the leaves
 _TYPICAL, _UPPER = 0.1, 0.21  # times the spread: its median and what nine of ten cases stay below, measured
 
 
+def expected_w1(spread: float | None) -> ExpectedError:
+    """The error to expect, given the spread per record. W1 is never above 1."""
+    if spread is None:
+        return ExpectedError(math.nan, math.nan)
+    return ExpectedError(min(_TYPICAL * spread, 1.0), min(_UPPER * spread, 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class CellModel:
     """Cells of any depths that do not overlap, and how many records each of them holds.
@@ -67,11 +74,8 @@ class CellModel:
         return sample(self.partition, self.cells, self.depths, self.counts, rng, even=self.even)
 
     def expected_error(self) -> ExpectedError:
-        """The spread per record, scaled by what it was found to amount to. W1 is never above 1."""
-        if self.spread is None:
-            return ExpectedError(math.nan, math.nan)
-        each = self.spread / max(self.records, 1)
-        return ExpectedError(min(_TYPICAL * each, 1.0), min(_UPPER * each, 1.0))
+        """The spread per record, scaled by what it was found to amount to."""
+        return expected_w1(None if self.spread is None else self.spread / max(self.records, 1))
 
     @classmethod
     def error_bound(cls, facts: Facts, start: int) -> ErrorBound:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from headwater.measure import plan as plan_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cascade.plan import Timescale, Stage, plan, stage_at
+from headwater.mechanisms.cascade import plan as plan_module
+from headwater.mechanisms.cascade.plan import Stage, Timescale, plan, stage_at
 from headwater.privacy import scale_for
 
 FOREVER = 2**60
@@ -23,7 +23,7 @@ times = st.integers(0, 60).flatmap(lambda q: st.integers(0, 2**q))
 
 def spent(stage: Stage) -> Fraction:
     """What replacing one point of a stage costs, from its noise alone: twice a count in every tree of every speed."""
-    return sum((2 * speed.resolutions / Fraction(speed.scale) for speed in stage.timescales), Fraction(0))
+    return sum((2 * speed.resolutions / Fraction(speed.noise.scale) for speed in stage.timescales), Fraction(0))
 
 
 @pytest.mark.parametrize("d", [*range(1, 11), 50])

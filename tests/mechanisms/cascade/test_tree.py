@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts, merged
 from headwater.mechanisms.cascade.pool import Pool
 from headwater.mechanisms.cascade.tree import (
     LEAF,
-    NoisyCounts,
     Tree,
     children,
-    uniform_fractions,
-    neighbours,
     numbered,
-    together,
+    sibling_groups,
+    uniform_fractions,
     union,
 )
 from headwater.partition import Axis, Partition
