@@ -19,6 +19,7 @@ from typing import Any
 
 from headwater import version
 from headwater.files import FileRefusedError, sync_folder
+from headwater.mechanisms import registry
 from headwater.release.release import Release
 from headwater.table.errors import is_unicode
 
@@ -105,8 +106,6 @@ def sweep(out: str | os.PathLike[str]) -> None:
 
 def card_of(release: Release, data: Path, run: str = "") -> dict[str, Any]:
     """What anyone may know of a release."""
-    error = release.expected_error()
-    known = not math.isnan(error.typical)
     return {
         "headwater": version.__version__,
         "card": _CARD,
@@ -117,7 +116,8 @@ def card_of(release: Release, data: Path, run: str = "") -> dict[str, Any]:
         "rows": release.t - release.start,
         **release.guarantee.to_dict(),
         "mechanism": release.mechanism,
-        "expected_error": {"typical": error.typical, "upper": error.upper} if known else None,
+        "mechanism_reason": registry.reason(release.mechanism, release.schema),
+        "expected_error": release.expected_error().to_dict(),
         "schema": release.schema.to_dict(),
         "data": data.name,
         "sha256": _digest(data),
