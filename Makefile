@@ -47,20 +47,20 @@ audit: $(VENV)/.dev  ## attack the promise; goes on from where it was
 	nice $(BIN)/headwater audit --size standard --search 24 --checkpoint .cache/audit.jsonl
 
 bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in memory
-	nice $(BIN)/python benchmarks/long_run.py
+	nice $(BIN)/python -m benchmarks.long_run
 
 bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes an hour of processor time
-	OMP_NUM_THREADS=1 nice $(BIN)/python benchmarks/accuracy.py --size $(or $(SIZE),quick)
+	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.accuracy --size $(or $(SIZE),quick)
 
 bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks
-	$(BIN)/python benchmarks/noise.py
-	$(BIN)/python benchmarks/cost.py
-	$(BIN)/python benchmarks/theorem.py
+	$(BIN)/python -m benchmarks.noise
+	$(BIN)/python -m benchmarks.cost
+	$(BIN)/python -m benchmarks.theorem
 	$(MAKE) bench-speed bench-accuracy bench-long
 
 bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
-	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/table_speed.py
+	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.table_speed
 
 lock: $(VENV)/.dev   ## pin what is installed now as what everybody installs
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt

@@ -152,6 +152,6 @@ def use_command(words: list[str], folder: Path) -> None:
 
 
 SHELLS = [
-    Target("store", 3, make_store, use_store, (StoreError, FileRefusedError)),
-    Target("command line", 2, make_command, use_command, secrets=(seeds.MARK,)),
+    Target("store", use_store, (StoreError, FileRefusedError), make_store),
+    Target("command line", use_command, make=make_command, secrets=(seeds.MARK,)),
 ]
