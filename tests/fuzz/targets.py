@@ -131,9 +131,11 @@ def use_records(suffix: str) -> Callable[[bytes, Path], object]:
     """Read a file of records; ``suffix`` is what it is called if its first bytes do not say it."""
 
     def run(data: bytes, folder: Path) -> None:
-        path, size = folder / f"records{BEGINNINGS.get(data[:2], suffix)}", 256 if len(data) % 8 == 0 else 1 << 16
+        path, extra = folder / f"records{BEGINNINGS.get(data[:2], suffix)}", len(data) % 3 == 0
         path.write_bytes(data)
-        extra = len(data) % 3 == 0
+        # Blocks of 256 bytes make lines end anywhere in a block. A damaged archive can hold megabytes without a line
+        # end; of those, blocks so small would be copied for minutes.
+        size = 256 if len(data) % 8 == 0 and path.suffix == suffix else 1 << 16
         with open_source(path, seeds.TABLE, ignore_extra=extra, batch_rows=3, block_bytes=size) as source:
             for batch in source:
                 if batch is None:
