@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test setup lint types imports docs check test-newest test-statistics fuzz
+.PHONY: demo test test-fast setup lint types imports docs check test-newest test-statistics fuzz
 .PHONY: bench bench-speed bench-accuracy bench-long audit lock clean help
 
 help:           ## what can be made
@@ -15,6 +15,9 @@ demo: $(VENV)/.demo  ## run on a year of flights, publish again and again, and d
 
 test: $(VENV)/.dev   ## every test, on all cores
 	$(BIN)/python -m pytest -n auto
+
+test-fast: $(VENV)/.dev  ## most tests in less than a minute, for the inner loop
+	$(BIN)/python -m pytest -n auto -q -m "not slow" --hypothesis-profile fast
 
 setup: $(VENV)/.dev  ## everything a developer needs
 
@@ -40,7 +43,7 @@ test-newest: ## the tests once more, on the newest Python that can be found
 test-statistics: $(VENV)/.dev  ## a thousand million draws of noise, in minutes; writes docs/benchmarks/statistics.md
 	nice $(BIN)/python -m pytest tests/statistics/test_health.py -s -q
 
-fuzz: $(VENV)/.dev   ## a million odd inputs for everything that parses; writes docs/benchmarks/fuzz.md
+fuzz: $(VENV)/.fuzz  ## twenty minutes of odd inputs, guided by coverage, for everything that parses; writes docs/benchmarks/fuzz.md
 	nice $(BIN)/python -m benchmarks.fuzz
 
 audit: $(VENV)/.dev  ## attack the promise; goes on from where it was
@@ -79,3 +82,6 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) with the developer's tools (once, about a minute) ..."
 	@$(PIP) -e '.[dev]' && touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	@$(PIP) -e '.[dev,fuzz]' && touch $@
