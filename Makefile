@@ -44,7 +44,7 @@ test-statistics: $(VENV)/.dev  ## a thousand million draws of noise, in minutes;
 	nice $(BIN)/python -m pytest tests/statistics/test_health.py -s -q
 
 fuzz: $(VENV)/.fuzz  ## twenty minutes of odd inputs, guided by coverage, for everything that parses; writes docs/benchmarks/fuzz.md
-	nice $(BIN)/python -m benchmarks.fuzz
+	nice $(BIN)/python -m benchmarks.fuzz --page
 
 audit: $(VENV)/.dev  ## attack the promise; goes on from where it was
 	nice $(BIN)/headwater audit --size standard --search 24 --checkpoint .cache/audit.jsonl
