@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 import headwater as hw
 from headwater.cli.app import app
-from headwater.cli.outcome import Exit
+from headwater.cli.exit_codes import Exit
 
 COMMANDS = ["run", "release", "report", "info", "schema", "evaluate", "audit", "demo"]
 SCHEMA = """
@@ -207,7 +207,7 @@ def test_an_unexpected_error_does_not_print_what_it_says(trips: Path, monkeypatc
     def broken(*_: object) -> None:
         raise KeyError("a person's secret")
 
-    monkeypatch.setattr("headwater.pipeline.Run._keep", broken)
+    monkeypatch.setattr("headwater.run.run.Run._keep", broken)
     done = run()
     assert done.exit_code == Exit.BUG
     assert "secret" not in done.output.replace("is secret", "")

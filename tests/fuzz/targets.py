@@ -16,7 +16,7 @@ import numpy as np
 
 from headwater.evaluate.report.releases import find
 from headwater.files import FileRefusedError
-from headwater.pipeline import Every
+from headwater.run import Schedule
 from headwater.publish.release import Release
 from headwater.synthesizer import Synthesizer
 from headwater.table.draft import draft_schema
@@ -232,8 +232,8 @@ def make_every(rng: Random) -> str:
 
 
 def use_every(text: str, folder: Path) -> None:
-    every = Every.parse(text)
-    if every.records is not None and every.room(5) is None:
+    every = Schedule.parse(text)
+    if every.records is not None and every.next_due(5) is None:
         raise FoundError("records that leave no room")
     if not (every.records or 0) > 0 and not (every.seconds or 0) > 0:
         raise FoundError("neither records nor seconds")
