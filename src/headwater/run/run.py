@@ -170,7 +170,8 @@ class Run:
     def t(self) -> int:
         """How many records have been taken. Public."""
         with self._turn:
-            return self._pending[-1].end if self._pending else self.synth.t
+            t = self.synth.t  # which may read what is pending from the state
+            return self._pending[-1].end if self._pending else t
 
     @property
     def synth(self) -> Synthesizer:
