@@ -9,13 +9,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from headwater.cli.outcome import out, told
+from headwater.cli.console import out
+from headwater.cli.exit_codes import reports_errors
 from headwater.release.folder import folders, read_card
 from headwater.table.readers import read_points
 from headwater.table.schema import Schema
 
 
-@told
+@reports_errors
 def command(
     real: Annotated[list[str], typer.Argument(metavar="REAL... SYNTHETIC", help="Files, the synthetic one last.")],
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],

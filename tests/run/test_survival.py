@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.cli.outcome import Exit
+from headwater.cli.exit_codes import Exit
 
 KILLS = 50
 ROWS = 12_000
