@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy_cases import CASCADE, CHECK, RATE, Setting
-from headwater.publish.bounds import expected_error
+from headwater.mechanisms.cell_model import expected_w1
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class Foretold:
     @property
     def upper(self) -> float:
         """What W1 was said to stay below in nine cases of ten."""
-        return expected_error(self.spread * self.t, self.t).upper
+        return expected_w1(self.spread).upper
 
 
 @dataclass(frozen=True)

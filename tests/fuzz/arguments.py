@@ -94,7 +94,7 @@ def use_points(case: tuple[str, list[Any]], folder: Path) -> None:
             case "update":
                 synth.update(one)
             case "take":
-                synth.take(one)
+                synth.update_rows(one)
             case "update_counts":
                 synth.update_counts(one, other)
             case "histogram":

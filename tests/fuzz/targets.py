@@ -17,7 +17,7 @@ import numpy as np
 from headwater.evaluate.report.releases import find
 from headwater.files import FileRefusedError
 from headwater.pipeline import Every
-from headwater.publish.release import Release
+from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer
 from headwater.table.draft import draft_schema
 from headwater.table.errors import SchemaError, TableError
@@ -73,7 +73,7 @@ def use_state(data: bytes, folder: Path) -> None:
         release = synth.release()
         if len(release.points()) != synth.t:
             raise FoundError("a release of a loaded state has another number of points")
-        synth.take(np.zeros(3, dtype=np.uint64))
+        synth.update_rows(np.zeros((3, 1), dtype=np.uint64))
         synth.release()
 
 
