@@ -37,7 +37,7 @@ PAGE, CORPUS, FOUND = ROOT / "docs" / "benchmarks", ROOT / ".cache" / "fuzz", RO
 SECONDS = 1_200.0  # of all targets together
 SLOW = 30  # seconds: longer than any input of a few kilobytes should take, even beside other work
 MEMORY = 8 << 30  # bytes: whoever asks for more has taken a number in a file at its word
-LENGTH = 4_096  # bytes of the longest input
+LENGTH = 8_192  # bytes of the longest input
 
 
 @dataclass(frozen=True)

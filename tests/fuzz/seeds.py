@@ -21,9 +21,6 @@ from headwater.release.folder import publish
 from headwater.store import Store
 from headwater.table.schema_files import to_toml
 
-POSITION = {"input": {"file": 2}, "by": pipeline._BY}
-"""What a run keeps beside its records."""
-
 MARK = "qZx7"
 """In text that is somebody's data."""
 NUMBER = "918273"
@@ -143,6 +140,12 @@ def synthesizers() -> list[hw.Synthesizer]:
 
 
 @cache
+def position() -> dict[str, Any]:
+    """What a run keeps beside its records."""
+    return {"input": {"file": 2}, "by": pipeline.measured_by(synthesizers()[3])}
+
+
+@cache
 def states() -> list[bytes]:
     return [synth.to_bytes() for synth in synthesizers()]
 
@@ -178,6 +181,6 @@ def stores() -> list[bytes]:
         synth = synthesizers()[3]
         with Store.create(path, {"schema": synth.schema.to_dict(), "epsilon": 8.0, "mechanism": "cascade"}) as store:
             store.snapshot(synth.t, synth.to_bytes(), {"file": 1})
-            store.append(synth.t + 3, synth.encode(np.full((3, 2), 0.25)), POSITION)
+            store.append(synth.t + 3, synth.encode(np.full((3, 2), 0.25)), position())
             store.published(synth.t, "00" * 32)
         return [path.read_bytes()]

@@ -35,7 +35,7 @@ def make_store(rng: Random) -> Change:
         return "bytes", bytes(data) if which < 0.4 else mutate_bytes(bytes(data), rng)
     if which < 0.65:
         return "snapshot", mutate_file(seeds.states()[3], rng, seeds.states())
-    head = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3], "position": seeds.POSITION}
+    head = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3], "position": seeds.position()}
     if which < 0.85:
         return "journal", json.dumps(mutate_value(head, rng))
     return "head", json.dumps(mutate_value({"t": 700, "position": {"file": 1}, "parts": 1}, rng))

@@ -288,7 +288,7 @@ def _differs_in(position: dict[str, Any], good: dict[str, Any]) -> set[str]:
 
 # Stores -------------------------------------------------------------------------------------------------------------
 
-HEAD = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3], "position": seeds.POSITION}
+HEAD = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3], "position": seeds.position()}
 
 
 @pytest.mark.parametrize(
