@@ -142,12 +142,6 @@ def synthesizers() -> list[hw.Synthesizer]:
 
 
 @cache
-def position() -> dict[str, Any]:
-    """What a run keeps beside its records."""
-    return {"input": {"file": 2}, "by": pipeline.measured_by(synthesizers()[3])}
-
-
-@cache
 def states() -> list[bytes]:
     return [synth.to_bytes() for synth in synthesizers()]
 
