@@ -88,20 +88,23 @@ def _moved(
     one: Sequence[Measurement], other: Sequence[Measurement]
 ) -> tuple[dict[Address, tuple[int, int]], dict[Address, float]]:
     """For every draw, how much more it covers on the first stream, and what; and the scale of every draw."""
-    counts = []
     scales: dict[Address, float] = {}
-    for record in (one, other):
-        known: dict[Address, int] = {}
-        for measured in record:
-            for address, true in zip(measured.addresses, measured.true.tolist(), strict=True):
-                if known.setdefault(address, true) != true:
-                    raise AuditAlarm("one draw of noise protects two different counts: their difference is bare")
-                if scales.setdefault(address, measured.scale) != measured.scale:
-                    raise AuditAlarm("one address is drawn with two scales: what is published depends on raw data")
-        counts.append(known)
+    counts = [check_draws(record, scales) for record in (one, other)]
     if counts[0].keys() != counts[1].keys():
         raise AuditAlarm("on a neighbouring stream other counts are measured: what to measure depends on raw data")
     return {a: (counts[0][a] - counts[1][a], counts[0][a]) for a in counts[0]}, scales
+
+
+def check_draws(record: Sequence[Measurement], scales: dict[Address, float] | None = None) -> dict[Address, int]:
+    """Alarm unless every draw serves one count, with one scale. Gives the count of each; notes the scales."""
+    known, scales = dict[Address, int](), {} if scales is None else scales
+    for measured in record:
+        for address, true in zip(measured.addresses, measured.true.tolist(), strict=True):
+            if known.setdefault(address, true) != true:
+                raise AuditAlarm("one draw of noise protects two different counts: their difference is bare")
+            if scales.setdefault(address, measured.scale) != measured.scale:
+                raise AuditAlarm("one address is drawn with two scales: what is published depends on raw data")
+    return known
 
 
 def check_sensitivity(experiment: Experiment, *, outputs: int = 8) -> Loss:
