@@ -7,17 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.accuracy import expected_error
-
-if TYPE_CHECKING:
-    from benchmarks.accuracy_cases import CASCADE, CHECK, RATE, Setting
-else:
-    from accuracy_cases import CASCADE, CHECK, RATE, Setting
+from benchmarks.accuracy_cases import CASCADE, CHECK, RATE, Setting
+from headwater.mechanisms.cell_model import expected_w1
 
 Floats = NDArray[np.float64]
 
@@ -61,7 +56,7 @@ class Foretold:
     @property
     def upper(self) -> float:
         """What W1 was said to stay below in nine cases of ten."""
-        return expected_error(self.spread * self.t, self.t).upper
+        return expected_w1(self.spread).upper
 
 
 @dataclass(frozen=True)

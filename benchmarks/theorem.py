@@ -1,6 +1,6 @@
 """E W1 against t: does the error of the paper's mechanism fall as its theorem says?
 
-    python benchmarks/theorem.py [--quick | --full] [--seeds N] [--redraw]
+    python -m benchmarks.theorem [--quick | --full] [--seeds N] [--redraw]
 
 Writes the numbers (theorem.json), a picture (theorem.png) and a page made from the numbers (theorem.md) into
 docs/benchmarks. The curves are the mechanism just before and just after a level ends, offline PMM with the whole of ε
@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
@@ -25,18 +24,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import headwater as hw
+from benchmarks.streams import STREAMS, Points
 from headwater.counters.levels import level_start
 from headwater.counters.sparse import segment_threshold
 from headwater.evaluate import W1, w1
-from headwater.mechanisms.accuracy import error_bound
+from headwater.markdown import table
+from headwater.mechanisms import registry
+from headwater.mechanisms.accuracy import ErrorBound
 from headwater.mechanisms.paper.plan import cell_budget
 from headwater.mechanisms.protocol import Facts
+from headwater.privacy import Guarantee
 from headwater.table.unit_cube import UnitCube
-
-if TYPE_CHECKING:
-    from benchmarks.streams import STREAMS, Points
-else:
-    from streams import STREAMS, Points
 
 EPSILON = 1.0
 KINDS = ("uniform", "blobs")
@@ -85,7 +83,12 @@ class Curve:
     def rate(self) -> list[float]:
         """What the theorem behind this curve says, without its unknown constant."""
         mechanism = "pmm" if self.name == PMM else "paper"
-        return [error_bound(Facts(t, EPSILON, UnitCube(self.d), mechanism)).rate for t in self.t]
+        return [bound(mechanism, t, self.d).rate for t in self.t]
+
+
+def bound(mechanism: str, t: int, d: int) -> ErrorBound:
+    """What the theorem behind a mechanism says."""
+    return registry.model(mechanism).error_bound(Facts(t, Guarantee(EPSILON), UnitCube(d), mechanism), 0)
 
 
 def distance(a: Points, b: Points, side: int | None) -> W1:
@@ -166,7 +169,7 @@ def draw(curves: list[Curve], path: Path) -> None:
             panel.plot(
                 curve.t, scaled, "k--", lw=1, label=f"the theorem's rate, through the red point at t = {curve.t[at]:,}"
             )
-            formula = error_bound(Facts(curve.t[-1], EPSILON, UnitCube(curve.d), "paper")).formula
+            formula = bound("paper", curve.t[-1], curve.d).formula
             panel.set_title(f"d = {curve.d}, {curve.stream}; rate {formula}", fontsize=10)
         panel.set(xscale="log", yscale="log", xlabel="t", ylabel="W1")
         panel.grid(alpha=0.3)
@@ -175,10 +178,6 @@ def draw(curves: list[Curve], path: Path) -> None:
     figure.suptitle(f"Error against time, ε = {EPSILON:g}: mean and standard deviation over runs")
     figure.tight_layout(rect=(0, 0.04, 1, 1))
     figure.savefig(path, dpi=110)
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
 
 
 def page(curves: list[Curve], size: Size, seconds: float) -> str:

@@ -15,10 +15,10 @@ from unittest.mock import patch
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from headwater.measure import noise as module
 from numpy.typing import NDArray
 from scipy import stats
 
+from headwater import noise as module
 from headwater.noise import Integers, Noise, Words, _Law
 from tests.support.noise_checks import (
     ALPHA,

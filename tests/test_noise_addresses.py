@@ -11,9 +11,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from headwater.measure import noise as module
 from numpy.typing import NDArray
 
+from headwater import noise as module
 from headwater.noise import Integers, Noise, Words, _Law
 from tests.support.noise_checks import (
     MILLION,

@@ -16,7 +16,6 @@ from headwater import files
 from headwater.mechanisms import registry
 from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.cascade.measure import histogram as count_cells
-from headwater.mechanisms.cascade.plan import Plan
 from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows
 from headwater.noise import Noise, warn_of_seed
 from headwater.partition import Cells
@@ -43,7 +42,10 @@ class Synthesizer:
     epsilon
         The privacy budget of the whole run, however long it lasts and however many releases are taken.
     mechanism
-        ``"cascade"``: buckets of time at a few timescales, trees chosen by published numbers; the most accurate.
+        ``"auto"``: ``"marginals"`` for tables of four columns and more, ``"cascade"`` for all else.
+        ``"cascade"``: noisy counts over cells of all columns together, in buckets of time; trees of cells are chosen by
+        published numbers.
+        ``"marginals"``: noisy counts of columns and of pairs of columns, in buckets of time.
         ``"paper"``: Algorithms 1 to 4 of He, Vershynin and Zhu.
     consistency
         Of the paper's mechanism only: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
@@ -76,6 +78,8 @@ class Synthesizer:
     ) -> None:
         self.schema = _checked(schema)
         self.epsilon = check_epsilon(epsilon)
+        if mechanism == registry.AUTO:
+            mechanism = registry.choose(self.schema)
         kind = registry.mechanism(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
@@ -173,16 +177,17 @@ class Synthesizer:
         """How many records `update_counts` can take at this moment: what is left of the fastest bucket. Public."""
         return self._cascade("remaining").remaining
 
-    def plan(self, until: int | None = None) -> Plan:
-        """The schedule of buckets, budgets and noise: print it. Cascade only.
+    def plan(self, until: int | None = None) -> Any:  # noqa: ANN401 - of the mechanism's own type
+        """The schedule of buckets, budgets and noise: print it. Not of the paper's mechanism.
 
         Parameters
         ----------
         until
             Up to which time; twice the present one unless given.
         """
-        mechanism = self._cascade("plan")
-        return mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
+        if not hasattr(self._mechanism, "plan"):
+            raise ValueError(f"mechanism={self.mechanism!r} has no plan to print; 'cascade' and 'marginals' have")
+        return self._mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
 
     def ledger(self) -> Ledger:
         """Every draw of noise that a record arriving now can move; it adds up to at most ε."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from headwater.publish import folder
 
 import headwater as hw
+from headwater.release import folder
 from headwater.release.folder import folders, name_of, publish, read_card, sweep
 from headwater.release.release import Release
 

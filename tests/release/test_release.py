@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
+from headwater.mechanisms.cell_model import CellModel
 from headwater.mechanisms.cell_sampling import sample
 from headwater.partition import Partition
 
@@ -20,12 +21,17 @@ def a_release(n: int = 500, d: int = 2) -> hw.Release:
     return synth.release()
 
 
+def cells(release: hw.Release) -> CellModel:
+    assert isinstance(release.model, CellModel)
+    return release.model
+
+
 def test_it_cannot_be_changed() -> None:
     release = a_release()
     with pytest.raises(dataclasses.FrozenInstanceError):
         release.start = 3  # type: ignore[misc]
     with pytest.raises(ValueError, match="read-only"):
-        release.leaves.counts[0] = 7
+        cells(release).counts[0] = 7
     release.points()[:] = 0
     assert release.points().any()
 
@@ -38,9 +44,9 @@ def test_it_knows_what_it_is() -> None:
 
 def test_its_leaf_counts_are_those_of_its_points() -> None:
     release = a_release()
-    leaves = release.leaves
-    cells, counts = np.unique(Partition(2).cells(release.points(), int(leaves.depths[0])), return_counts=True)
-    assert cells.tolist() == sorted(leaves.cells.tolist())
+    leaves = cells(release)
+    found, counts = np.unique(Partition(2).cells(release.points(), int(leaves.depths[0])), return_counts=True)
+    assert found.tolist() == sorted(leaves.cells.tolist())
     assert counts[np.argsort(np.argsort(leaves.cells))].tolist() == leaves.counts.tolist()
 
 

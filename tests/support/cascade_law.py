@@ -17,17 +17,20 @@ from functools import cache, cached_property
 
 import numpy as np
 import pytest
-from headwater.measure import cascade as cascade_module
-from headwater.publish import worth as worth_module
 
 from headwater.audit.exact import log_pmf
+from headwater.mechanisms.cascade import history as history_module
+from headwater.mechanisms.cascade import measure as cascade_module
+from headwater.mechanisms.cascade import split_thresholds as thresholds_module
 from headwater.mechanisms.cascade.leaf_counts import count_leaves
 from headwater.mechanisms.cascade.measure import CascadeMechanism, resolution
-from headwater.mechanisms.cascade.plan import Timescale, Stage, stage_at
-from headwater.mechanisms.cascade.tree import NoisyCounts, Tree, possible
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
+from headwater.mechanisms.cascade.plan import Stage, Timescale, stage_at
+from headwater.mechanisms.cascade.tree import Tree, possible
 from headwater.noise import Noise
 from headwater.partition import Axis, Partition
 from tests.support.forced import Draw, Fault, Forced, Integers, Seen, Trees, shape, watching
+from tests.support.runs import ask, cube, feed
 
 Lot = tuple[int, ...]
 """Points that come together, as the numbers of their places."""
@@ -98,17 +101,17 @@ class Tiny:
         """The real mechanism, under this plan."""
         patch.setattr(cascade_module, "stage_at", self.stage_at)
         if self.stages:
-            patch.setattr(cascade_module, "worth", dear)
-            patch.setattr(cascade_module, "prices", dear_everywhere)
+            patch.setattr(history_module, "uniform_threshold", dear)
+            patch.setattr(history_module, "split_thresholds", dear_everywhere)
         if fault:
             fault(patch)
-        return CascadeMechanism(self.partition, self.epsilon, noise)
+        return CascadeMechanism(cube(self.partition), self.epsilon, noise)
 
 
 def dear(speed: Timescale, dimension: int) -> float:
     """Splits are dearer than shipped, so that outputs are few enough to list. Any rule that reads no data will do."""
     times = 10 if dimension == 1 else 12
-    return times * math.sqrt(2 / speed.siblings) * speed.scale
+    return times * math.sqrt(2 / speed.siblings) * speed.noise.scale
 
 
 def dear_everywhere(speed: Timescale, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
@@ -116,7 +119,7 @@ def dear_everywhere(speed: Timescale, dimension: int, deepest: int) -> list[tupl
     steps = [fine * (speed.size / fine) ** (i / speed.resolutions) for i in range(speed.resolutions)]
     if dimension == 1:  # else these few points would always have the same trees
         return [([step] * deepest, math.inf) for step in steps]
-    return [(worth_module._by_depth(speed, dimension, deepest, step), math.inf) for step in steps]
+    return [(thresholds_module._by_depth(speed, dimension, deepest, step), math.inf) for step in steps]
 
 
 def said(summary: NoisyCounts, most: int | None) -> Output:
@@ -241,8 +244,8 @@ def laws(
             for path in paths(choose):
                 twin, noise.publish = fork(mechanism), path
                 ends[:] = [((), 0.0)]
-                twin.update(places[list(lot)])
-                twin.pooled()
+                feed(twin, places[list(lot)])
+                ask(twin)
                 for further, chance in list(ends):
                     walk(twin, (*stream, lot), output + further, log + chance)
 
@@ -295,7 +298,7 @@ def sample(tiny: Tiny, stream: Stream, runs: int, seed: int = 0) -> Counter[Outp
             mechanism = tiny.start(patch, Noise(seed=seed + run))
             output.clear()
             for lot in stream:
-                mechanism.update(places[list(lot)])
-                mechanism.pooled()
+                feed(mechanism, places[list(lot)])
+                ask(mechanism)
             found[tuple(output)] += 1
     return found

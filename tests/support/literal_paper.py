@@ -5,8 +5,8 @@ is ``O(εt)`` draws a point. Read it beside the paper; run `headwater.mechanisms
 
 Formal guarantees
 -----------------
-All reports at all times together are ε-differentially private for replacing one point of the stream: the point moves
-two counters of each depth, by one, and what they may spend adds up to at most ε (`proofs/paper.md`).
+All noisy counts at all times together are ε-differentially private for replacing one point of the stream: the point
+moves two counters of each depth, by one, and what they may spend adds up to at most ε (`proofs/paper.md`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 from headwater.counters import HybridCounter, InhomogeneousCounter
 from headwater.counters.levels import level_at, level_start
 from headwater.counters.sparse import THRESHOLD, SubCounter
+from headwater.mechanisms.paper.consistency import NoisyCounts
 from headwater.mechanisms.paper.plan import cell_budget
-from headwater.mechanisms.protocol import NoisyCounts
+from headwater.mechanisms.protocol import AnySchema
 from headwater.noise import Noise
-from headwater.partition import Cells, Partition, Points
+from headwater.partition import Cells, Points
 
 
 class LiteralPaper:
@@ -29,21 +30,25 @@ class LiteralPaper:
 
     def __init__(
         self,
-        partition: Partition,
+        schema: AnySchema,
         epsilon: float,
         noise: Noise,
         *,
         constant: float = THRESHOLD,
         sub: SubCounter = HybridCounter,
     ) -> None:
-        self.partition, self.epsilon, self.t, self.depth = partition, epsilon, 0, 0
+        self.partition, self.epsilon, self.t, self.depth = schema.partition, epsilon, 0, 0
         self._counter = partial(InhomogeneousCounter, epsilon=epsilon, constant=constant, sub=sub, noise=noise.stream())
         self._cells: dict[tuple[int, int], InhomogeneousCounter] = {}  # A_θ for every θ = (depth, cell)
         self._history: list[int] = []  # d = 1 only
 
-    def update(self, points: Points) -> None:
+    def encode(self, points: Points) -> Cells:
+        """The cell of every point."""
+        return self.partition.cells(points, self.partition.deepest)
+
+    def update(self, cells: Cells) -> None:
         """Take the points one by one."""
-        for point in self.partition.cells(points, self.partition.deepest).tolist():
+        for point in cells.tolist():
             self._step(point)
 
     def _step(self, point: int) -> None:
@@ -70,7 +75,7 @@ class LiteralPaper:
             counter.add(self._is_in(point, depth, cell))
         return counter
 
-    def report(self, depth: int, cells: Cells) -> NoisyCounts:
+    def noisy_counts(self, depth: int, cells: Cells) -> NoisyCounts:
         """The noisy counts of these cells, at this time."""
         counts = [self._cells[depth, int(cell)].count for cell in cells]
         return NoisyCounts(depth, cells, np.array(counts, dtype=np.int64))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.mechanisms.cascade.pool import Pool
-from headwater.mechanisms.cascade.shrinkage import CAUTION, FARTHEST, PRIOR
+from headwater.mechanisms.cascade.shrinkage import MAX_SHIFT, PRIOR_CELLS, SIGNIFICANCE
 from headwater.mechanisms.cascade.tree import Floats
 from headwater.partition import Partition
 from tests.support.trees import Cell, split_cells
@@ -58,7 +58,7 @@ class Word:
 
     def drawn(self, base: float, trust: float) -> float:
         """The same share, drawn towards what was believed: not far."""
-        away, limit = (1 - trust) * self.surprise(base), FARTHEST * math.sqrt(self.noise)
+        away, limit = (1 - trust) * self.surprise(base), MAX_SHIFT * math.sqrt(self.noise)
         return middle(0.0, (self.said(base) - middle(-limit, away, limit)) / base, 1.0)
 
 
@@ -66,7 +66,7 @@ class Word:
 class Found:
     """What to believe of one cell. ``base`` is the mass that the share is a share of."""
 
-    share: float
+    left: float
     variance: float
     base: float
 
@@ -86,14 +86,14 @@ def read(pool: Pool, before: Floats, partition: Partition) -> dict[Cell, Word]:
     return found
 
 
-def masses(words: dict[Cell, Word], points: int, share: Callable[[Cell, float], float]) -> dict[Cell, float]:
+def masses(words: dict[Cell, Word], points: int, left: Callable[[Cell, float], float]) -> dict[Cell, float]:
     """Walk down from the root: each cell tells its halves what they hold, by a share that may depend on its base."""
     found: dict[Cell, float] = {}
 
     def visit(depth: int, cell: int, held: float) -> None:
         if (depth, cell) in words:
             found[depth, cell] = held
-            lower = held * share((depth, cell), words[depth, cell].base(held))
+            lower = held * left((depth, cell), words[depth, cell].base(held))
             visit(depth + 1, 2 * cell, lower)
             visit(depth + 1, 2 * cell + 1, held - lower)
 
@@ -134,10 +134,10 @@ def trusted(words: dict[Cell, Word], points: int) -> dict[Cell, float]:
         s = 0.25
         for _ in range(2):
             said, chance, weights = weighted(level, s, 0.0, 0.0)
-            s = max(0.0, (said - CAUTION * chance) / weights)
+            s = max(0.0, (said - SIGNIFICANCE * chance) / weights)
         said, chance, weights = weighted(near, s, s, s)
         beyond = said - middle(-chance, said, chance)
-        local = max(0.0, s + beyond / (weights + PRIOR * weights / len(near)))
+        local = max(0.0, s + beyond / (weights + PRIOR_CELLS * weights / len(near)))
         found[depth, cell] = local / (local + word.noise / base)
     return found
 

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.pool import Pool
-from headwater.mechanisms.cascade.tree import NoisyCounts, Tree, children, possible
+from headwater.mechanisms.cascade.tree import Tree, children, possible
 from headwater.partition import Axis, Partition
 
 Cell = tuple[int, int]  # depth, name

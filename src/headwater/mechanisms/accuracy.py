@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def nothing_proved(why: str) -> ErrorBound:
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """An estimate of the W1 between a release and the data, made without the data.
+    """An estimate of the distance between a release and the data, made without the data.
 
     ``typical`` is what to expect; ``upper`` was exceeded in fewer than one of ten cases when it was calibrated
     (docs/benchmarks). Neither is a theorem. Both are NaN for a mechanism that knows nothing of its error. For streams
@@ -58,12 +60,32 @@ class ExpectedError:
         The median of what was found in calibration.
     upper
         What nine of ten cases stayed below.
+    measure
+        Which distance this is: ``"W1"``, or ``"two-way total variation"``, the mean over all pairs of columns of the
+        total variation between the marginals.
+    parts
+        The same two numbers for parts of the release, by name: ``"one-way"`` is the mean over all columns,
+        ``"column NAME"`` one column by itself.
     """
 
     typical: float
     upper: float
+    measure: str = "W1"
+    parts: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", MappingProxyType(dict(self.parts)))
+
+    def to_dict(self) -> dict[str, object] | None:
+        """The same as plain values, as cards have it; None if nothing is known."""
+        if math.isnan(self.typical):
+            return None
+        plain: dict[str, object] = {"measure": self.measure, "typical": self.typical, "upper": self.upper}
+        if self.parts:
+            plain["parts"] = {name: {"typical": low, "upper": high} for name, (low, high) in self.parts.items()}
+        return plain
 
     def __str__(self) -> str:
         if math.isnan(self.typical):
-            return "W1 unknown: this mechanism cannot tell"
-        return f"W1 about {self.typical:.2g}, below {self.upper:.2g} in nine cases of ten"
+            return f"{self.measure} unknown: this mechanism cannot tell"
+        return f"{self.measure} about {self.typical:.2g}, below {self.upper:.2g} in nine cases of ten"

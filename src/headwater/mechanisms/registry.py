@@ -10,14 +10,48 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from headwater.table.unit_cube import UnitCube
+
 if TYPE_CHECKING:
-    from headwater.mechanisms.protocol import Mechanism, Model
+    from headwater.mechanisms.protocol import AnySchema, Mechanism, Model
 
 _FOLDERS = {
     "cascade": "headwater.mechanisms.cascade",
     "paper": "headwater.mechanisms.paper",
     "pmm": "headwater.mechanisms.pmm",
 }
+
+
+AUTO = "auto"
+"""Not a mechanism: stands for the one that `choose` names."""
+
+WIDE = 4
+"""From so many columns on, marginals are more accurate than cells (docs/benchmarks/tables.md)."""
+
+
+def choose(schema: AnySchema) -> str:
+    """The mechanism that is likely to be the most accurate, by the schema alone.
+
+    Parameters
+    ----------
+    schema
+        What a record is.
+    """
+    return "marginals" if _is_wide(schema) else "cascade"
+
+
+def reason(name: str, schema: AnySchema) -> str:
+    """Why this mechanism, in words."""
+    if name != choose(schema):
+        return f"as asked; mechanism='auto' would have chosen {choose(schema)}"
+    if _is_wide(schema):
+        return f"{schema.dimension} columns: from {WIDE} on, marginals of columns and of pairs are the more accurate"
+    what = "points of a cube" if isinstance(schema, UnitCube) else f"{schema.dimension} column(s)"
+    return f"{what}: below {WIDE} columns, and in a cube, cells of all columns together are more accurate"
+
+
+def _is_wide(schema: AnySchema) -> bool:
+    return not isinstance(schema, UnitCube) and schema.dimension >= WIDE
 
 
 def register(name: str, folder: str) -> None:

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headwater.measure import cascade as cascade_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
+from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade.measure import CascadeMechanism, resolution
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.plan import stage_at
-from headwater.mechanisms.cascade.tree import NoisyCounts, Tree
+from headwater.mechanisms.cascade.tree import Tree
 from headwater.noise import Noise
 from headwater.partition import Partition
 from tests.support.forced import (
@@ -34,6 +35,7 @@ from tests.support.forced import (
     tree_of_raw_counts,
     watching,
 )
+from tests.support.runs import ask, cube, feed
 from tests.support.trees import crowd, leaves_one_by_one
 
 
@@ -55,11 +57,11 @@ class Listening(Noise):
 def draws(d: int, epsilon: float, n: int) -> list[Draw]:
     """All draws of a run in which somebody asks all the time."""
     noise = Listening(3)
-    mechanism = CascadeMechanism(Partition(d), epsilon, noise)
+    mechanism = CascadeMechanism(cube(Partition(d)), epsilon, noise)
     for part in np.array_split(crowd(n, d), 30):
-        mechanism.update(part)
-        mechanism.pooled()
-        mechanism.pooled(mechanism.t // 2)
+        feed(mechanism, part)
+        ask(mechanism)
+        ask(mechanism, mechanism.t // 2)
     return noise.heard
 
 
@@ -114,9 +116,9 @@ def measured_again(patch: pytest.MonkeyPatch) -> None:
     """Fast buckets are measured at every question."""
     closed = CascadeMechanism._closed_fast
 
-    def forgetful(self: CascadeMechanism) -> list[NoisyCounts]:
+    def forgetful(self: CascadeMechanism, until: int | None = None) -> list[NoisyCounts]:
         self._fast.clear()
-        return closed(self)
+        return closed(self, until)
 
     patch.setattr(CascadeMechanism, "_closed_fast", forgetful)
 
@@ -135,11 +137,11 @@ def test_unseen_cells_are_zeros_with_noise() -> None:
 
     A count is zero with probability 0.034 at scale 15.3; that a third of 200 are has probability below 10^−30.
     """
-    mechanism = CascadeMechanism(Partition(2), 1.0, Noise(seed=8))
-    mechanism.update(np.full((6144, 2), 0.3))
-    for summary in mechanism.slow[-2:] + mechanism.recent:
+    mechanism = CascadeMechanism(cube(Partition(2)), 1.0, Noise(seed=8))
+    feed(mechanism, np.full((6144, 2), 0.3))
+    for summary in (*mechanism.history.slow[-2:], *mechanism.history.recent):
         assert len(summary.counts) == summary.tree.size
-    empty = np.concatenate([np.sort(summary.counts)[:-1] for summary in mechanism.recent])
+    empty = np.concatenate([np.sort(summary.counts)[:-1] for summary in mechanism.history.recent])
     assert len(empty) >= 50
     assert (empty == 0).mean() < 1 / 3
 
@@ -165,10 +167,10 @@ def run(
     with watching(noise) as patch:
         if fault:
             fault(patch)
-        mechanism = CascadeMechanism(Partition(x.shape[1]), epsilon, noise)
+        mechanism = CascadeMechanism(cube(Partition(x.shape[1])), epsilon, noise)
         for part in np.array_split(x, asks):
-            mechanism.update(part)
-            mechanism.pooled()
+            feed(mechanism, part)
+            ask(mechanism)
     return noise.seen
 
 
@@ -283,10 +285,10 @@ def test_without_noise_summaries_are_the_counts_of_their_points(d: int) -> None:
     x = crowd(700, d)
     noise = Forced(chosen(2))
     with watching(noise):
-        mechanism = CascadeMechanism(Partition(d), 20.0, noise)
+        mechanism = CascadeMechanism(cube(Partition(d)), 20.0, noise)
         for part in np.array_split(x, 50):
-            mechanism.update(part)
-            mechanism.pooled()
+            feed(mechanism, part)
+            ask(mechanism)
     depth = resolution(Partition(d))
     for seen in noise.seen:
         stage = stage_at(seen.draw.start, d, 20.0)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from headwater.measure import cascade as cascade_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import headwater as hw
+from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade.leaf_counts import count_leaves
 from headwater.mechanisms.cascade.measure import CascadeMechanism, histogram
 from headwater.mechanisms.cascade.tree import Tree, children
 from headwater.noise import Noise
 from headwater.partition import Partition
+from tests.support.runs import cube, feed, same
 from tests.support.trees import crowd, leaves_one_by_one, random_tree
 
 # --- counting leaves -------------------------------------------------------------------------------------
@@ -75,21 +76,21 @@ def test_cells_are_stored_in_the_shortest_word() -> None:
 
 
 def test_slow_buckets_cover_the_past_and_the_last_one_also_in_fast_steps() -> None:
-    mechanism = CascadeMechanism(Partition(2), 20.0, Noise(seed=1))
-    mechanism.update(crowd(20_000, 2))
-    assert [s.start for s in mechanism.slow] == [0, *(s.end for s in mechanism.slow[:-1])]
-    assert mechanism.slow[-1].end == mechanism.start == 16384
-    assert mechanism.recent[0].start == mechanism.slow[-1].start
-    assert mechanism.recent[-1].end == mechanism.slow[-1].end
+    mechanism = CascadeMechanism(cube(Partition(2)), 20.0, Noise(seed=1))
+    feed(mechanism, crowd(20_000, 2))
+    assert [s.start for s in mechanism.history.slow] == [0, *(s.end for s in mechanism.history.slow[:-1])]
+    assert mechanism.history.slow[-1].end == mechanism.start == 16384
+    assert mechanism.history.recent[0].start == mechanism.history.slow[-1].start
+    assert mechanism.history.recent[-1].end == mechanism.history.slow[-1].end
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 30.0])
 def test_on_a_line_coarse_trees_are_parts_of_the_finest(epsilon: float) -> None:
     """What `blend` relies on."""
-    mechanism = CascadeMechanism(Partition(1), epsilon, Noise(seed=1))
-    mechanism.update(crowd(20_000, 1))
+    mechanism = CascadeMechanism(cube(Partition(1)), epsilon, Noise(seed=1))
+    feed(mechanism, crowd(20_000, 1))
     rungs = 0
-    for summary in mechanism.slow + mechanism.recent:
+    for summary in (*mechanism.history.slow, *mechanism.history.recent):
         fine = [set(nodes[split].tolist()) for nodes, split in summary.tree.nodes()]
         for part in summary.coarse:
             rungs += 1
@@ -103,12 +104,6 @@ def test_on_a_line_coarse_trees_are_parts_of_the_finest(epsilon: float) -> None:
 
 def make(d: int = 2, epsilon: float = 20.0, mechanism: str = "cascade", seed: int = 1) -> hw.Synthesizer:
     return hw.Synthesizer(hw.unit_cube(d), epsilon=epsilon, mechanism=mechanism, seed=seed)
-
-
-def same(one: hw.Release, other: hw.Release) -> bool:
-    return (one.facts, one.span, one.spread) == (other.facts, other.span, other.spread) and np.array_equal(
-        one.points(), other.points()
-    )
 
 
 @given(

@@ -16,12 +16,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from headwater.measure import cascade as cascade_module
 
+from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade.leaf_counts import count_leaves
 from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.cascade.plan import Timescale, Stage, stage_at
-from headwater.mechanisms.cascade.tree import NoisyCounts, Tree
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
+from headwater.mechanisms.cascade.plan import Stage, Timescale, stage_at
+from headwater.mechanisms.cascade.tree import Tree
 from headwater.partition import Axis
 from tests.support.cascade_law import Law, Output, Stream, Tiny, far, laws, near, neighbours, sample
 from tests.support.forced import Fault, Trees, half_the_noise, tree_of_raw_counts
@@ -40,7 +41,7 @@ def plan(points: int, *speeds: Timescale, first: Timescale | None = None) -> tup
 
 ENDS = ((0.1,), (0.9,))
 CORNERS = ((0.1, 0.1), (0.1, 0.9), (0.9, 0.1), (0.9, 0.9))
-ONE, SURE, TWO = Timescale(1, 12.0, 16), Timescale(1, 24.0, 4), Timescale(1, 24.0, 16, rungs=2)
+ONE, SURE, TWO = Timescale(1, 12.0, 16), Timescale(1, 24.0, 4), Timescale(1, 24.0, 16, resolutions=2)
 TINY = {
     "a line": Tiny(12.0, ENDS, (1, 1, 1), plan(3, Timescale(1, 12.0, 6), first=ONE)),
     "a plane": Tiny(12.0, CORNERS, (1, 1), plan(2, ONE, first=ONE), (Axis(), Axis())),
@@ -134,7 +135,7 @@ def test_order_within_a_lot_plays_no_part() -> None:
 LOUD = Timescale(1, 4.0, 128)
 NOISY = {
     "a line": (Tiny(4.0, ENDS, (1, 1, 1), plan(3, LOUD, first=LOUD)), 0.1),
-    "two trees a bucket": (Tiny(8.0, ENDS, (1, 1), plan(2, Timescale(1, 8.0, 128, rungs=2), first=LOUD)), 0.1),
+    "two trees a bucket": (Tiny(8.0, ENDS, (1, 1), plan(2, Timescale(1, 8.0, 128, resolutions=2), first=LOUD)), 0.1),
     "two speeds": (Tiny(12.0, ENDS, (1, 1, 1), plan(3, Timescale(2, 6.0, 8), Timescale(1, 6.0, 32))), 0.2),
     "as shipped": (Tiny(4.5, ((0.0,), (0.5,)), (8, 1, 1), axes=(Axis(values=3),)), 0.2),
 }
@@ -185,7 +186,7 @@ def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
 
     def generous(t: int, dimension: int, epsilon: float) -> Stage:
         stage: Stage = find(t, dimension, epsilon)
-        return replace(stage, speeds=(replace(stage.timescales[0], epsilon=epsilon), *stage.timescales[1:]))
+        return replace(stage, timescales=(replace(stage.timescales[0], epsilon=epsilon), *stage.timescales[1:]))
 
     patch.setattr(cascade_module, "stage_at", generous)
 

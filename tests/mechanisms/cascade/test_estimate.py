@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.mechanisms.cascade.estimate import Density, estimate, leaves, round_in_order
+from headwater.mechanisms.cascade.estimate import Density, estimate, leaf_masses
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.pool import Pool
-from headwater.mechanisms.cascade.shrinkage import Fractions, believe, shares
-from headwater.mechanisms.cascade.tree import NoisyCounts, children
+from headwater.mechanisms.cascade.shrinkage import Fractions, latest_fractions, shrink
+from headwater.mechanisms.cascade.tree import children
+from headwater.mechanisms.cell_sampling import round_in_order
 from headwater.partition import DEEPEST, Partition
 from tests.support.trees import KINDS, Cell, full_tree, partitions, random_pool, split_cells
 
@@ -61,10 +63,10 @@ def test_densities_add_up_whatever_the_counts(
     pools = [random_pool(rng, kind, partition) for kind in kinds]
     density = estimate(pools, uncovered, partition)
     check(density, pools, uncovered)
-    _, _, mass = leaves(density, ALL)
+    _, _, mass = leaf_masses(density, ALL)
     assert mass.sum() == pytest.approx(sum(pool.points for pool in pools) + uncovered, abs=1e-6)
     for row, pool in enumerate(pools):
-        assert leaves(density, slice(row, row + 1))[2].sum() == pytest.approx(pool.points, abs=1e-6)
+        assert leaf_masses(density, slice(row, row + 1))[2].sum() == pytest.approx(pool.points, abs=1e-6)
 
 
 @pytest.mark.parametrize("variance", [1e-12, 1.0, 2.0**101])
@@ -84,7 +86,7 @@ def test_without_noise_every_pool_is_recovered_exactly(seed: int, n: int, depth:
     truth = [rng.multinomial(1000, rng.dirichlet(np.full(1 << depth, 0.2))).tolist() for _ in range(n)]
     density = estimate([exact(counts, depth) for counts in truth], 0, Partition(2))
     for row, counts in enumerate(truth):
-        cells, depths, mass = leaves(density, slice(row, row + 1))
+        cells, depths, mass = leaf_masses(density, slice(row, row + 1))
         assert depths.tolist() == [depth] * (1 << depth)
         assert cells.tolist() == list(range(1 << depth))
         assert np.allclose(mass, counts, atol=1e-4)
@@ -92,12 +94,12 @@ def test_without_noise_every_pool_is_recovered_exactly(seed: int, n: int, depth:
 
 def test_uncovered_points_follow_the_newest_pool() -> None:
     density = estimate([exact([400, 0, 0, 0], 2), exact([0, 0, 100, 300], 2)], 40, Partition(1))
-    assert np.allclose(leaves(density, slice(2, None))[2], [0, 0, 10, 30], atol=1e-6)
+    assert np.allclose(leaf_masses(density, slice(2, None))[2], [0, 0, 10, 30], atol=1e-6)
 
 
 def test_where_a_pool_knows_nothing_it_follows_the_slower_one() -> None:
     density = estimate([exact([100, 100, 50, 150], 2), exact([20, 80], 1)], 0, Partition(1))
-    assert np.allclose(leaves(density, slice(1, 2))[2], [10, 10, 20, 60], atol=1e-4)
+    assert np.allclose(leaf_masses(density, slice(1, 2))[2], [10, 10, 20, 60], atol=1e-4)
 
 
 @given(seeds, st.lists(st.tuples(st.sampled_from(KINDS), st.booleans()), max_size=4), partitions)
@@ -111,9 +113,9 @@ def test_masses_and_spread_follow_from_the_beliefs_cell_by_cell(
     density = estimate(pools, 70, partition, [counts for _, counts in kinds])
     found, beliefs = by_cell(density), list[Fractions]()
     for pool in pools:
-        beliefs.append(shrink(pool, shares(pool.tree, beliefs, partition), partition))
+        beliefs.append(shrink(pool, latest_fractions(pool.tree, beliefs, partition), partition))
     known = [
-        {cell: (s, v) for cell, s, v in zip(split_cells(b.tree), b.share.tolist(), b.variance.tolist(), strict=True)}
+        {cell: (s, v) for cell, s, v in zip(split_cells(b.tree), b.left.tolist(), b.variance.tolist(), strict=True)}
         for b in beliefs
     ]
     spread = 0.0
@@ -139,18 +141,20 @@ def test_what_is_not_counted_is_believed_but_adds_nothing_to_the_spread() -> Non
     alone, counted = estimate([fast], 50, Partition(2)), estimate([slow, fast], 50, Partition(2))
     not_counted = estimate([slow, fast], 50, Partition(2), [False, True])
     # Below the root the fast pool believes the slow one, and so do the points that nobody covers.
-    assert leaves(alone, [0])[2].tolist() == pytest.approx([690, 310], abs=10)
-    assert leaves(not_counted, [1])[2][0] > 600
-    assert leaves(not_counted, [2])[2][0] > 0.6 * 50
+    assert leaf_masses(alone, [0])[2].tolist() == pytest.approx([690, 310], abs=10)
+    assert leaf_masses(not_counted, [1])[2][0] > 600
+    assert leaf_masses(not_counted, [2])[2][0] > 0.6 * 50
     assert not_counted.mass.tolist() == counted.mass.tolist()
     # What is wrong is what the fast pool's own split gets wrong: that of 1,000 points, at the root.
-    before = shares(fast.tree, [shrink(slow, shares(slow.tree, [], Partition(2)), Partition(2))], Partition(2))
+    before = latest_fractions(
+        fast.tree, [shrink(slow, latest_fractions(slow.tree, [], Partition(2)), Partition(2))], Partition(2)
+    )
     (variance,) = shrink(fast, before, Partition(2)).variance
     assert not_counted.spread == pytest.approx(1000 * math.sqrt(variance))
     assert 0 < not_counted.spread < counted.spread
     assert estimate([slow, fast], 50, Partition(2), [False, False]).spread == 0
     # The caller adds up the rows that count, and finds the points of those, no others.
-    assert leaves(not_counted, [1, 2])[2].sum() == pytest.approx(1050)
+    assert leaf_masses(not_counted, [1, 2])[2].sum() == pytest.approx(1050)
 
 
 def test_pure_noise_is_hardly_believed_and_signal_is() -> None:
@@ -162,15 +166,15 @@ def test_pure_noise_is_hardly_believed_and_signal_is() -> None:
     noise = np.rint(rng.laplace(0, 10, 256)).astype(np.int64)
     even = Pool.of(NoisyCounts(0, 25600, tree, 100 + noise, 200.0), Partition(2))
     peak = Pool.of(NoisyCounts(0, 25600, tree, np.eye(256, dtype=np.int64)[77] * 25600 + noise, 200.0), Partition(2))
-    mass = leaves(estimate([even], 0, Partition(2)), ALL)[2]
+    mass = leaf_masses(estimate([even], 0, Partition(2)), ALL)[2]
     assert np.abs(mass - 100).sum() < np.abs(noise).sum() / 2
-    assert leaves(estimate([peak], 0, Partition(2)), ALL)[2][77] > 0.9 * 25600
+    assert leaf_masses(estimate([peak], 0, Partition(2)), ALL)[2][77] > 0.9 * 25600
 
 
 def test_leaves_are_in_order_of_place() -> None:
     density = estimate([random_pool(np.random.default_rng(4), "ordinary", Partition(3))], 2, Partition(3))
     assert density.tree.size > 20
-    cells, depths, mass = leaves(density, ALL)
+    cells, depths, mass = leaf_masses(density, ALL)
     found = by_cell(density)
     assert mass.tolist() == pytest.approx([sum(found[int(d), int(c)]) for d, c in zip(depths, cells, strict=True)])
     starts = cells << (DEEPEST - depths).astype(np.uint64)
@@ -209,7 +213,7 @@ def test_every_cell_of_the_tree_is_rounded_by_less_than_one(seed: int, offset: f
     rng = np.random.default_rng(seed)
     pools = [random_pool(rng, kind, Partition(2)) for kind in ("ordinary", "exact")]
     density = estimate(pools, 5, Partition(2))
-    cells, depths, mass = leaves(density, ALL)
+    cells, depths, mass = leaf_masses(density, ALL)
     counts = round_in_order(mass, sum(pool.points for pool in pools) + 5, offset)
     for (depth, node), held in by_cell(density).items():
         inside = (depths >= depth) & (cells >> np.maximum(depths - depth, 0).astype(np.uint64) == node)

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cascade.next_tree import grow
-from headwater.mechanisms.cascade.shrinkage import Fractions, believe, shares
+from headwater.mechanisms.cascade.next_tree import next_tree
+from headwater.mechanisms.cascade.shrinkage import Fractions, latest_fractions, shrink
 from headwater.mechanisms.cascade.tree import LEAF
 from headwater.partition import Axis, Partition
 from tests.support.trees import Cell, full_tree, gapped, partitions, random_pool, random_tree, split_cells
@@ -17,11 +17,11 @@ NOBODY = Fractions(LEAF, np.empty(0), np.empty(0))
 
 
 def random_beliefs(rng: np.random.Generator, partition: Partition) -> list[Fractions]:
-    """What pools made one believe, one after the other, and then perhaps anything at all."""
+    """What pools made one shrink, one after the other, and then perhaps anything at all."""
     beliefs = list[Fractions]()
     for _ in range(int(rng.integers(0, 4))):
         pool = random_pool(rng, "ordinary", partition)
-        beliefs.append(shrink(pool, shares(pool.tree, beliefs, partition), partition))
+        beliefs.append(shrink(pool, latest_fractions(pool.tree, beliefs, partition), partition))
     if rng.random() < 0.5:
         tree = random_tree(rng, 6, partition=partition)
         share = rng.choice([0.0, 0.01, 0.3, 0.5, 0.99, 1.0], tree.size - 1)
@@ -39,7 +39,7 @@ def oracle(
     """Every node, and whether it is split."""
     known: dict[Cell, float] = {}
     for belief in beliefs:
-        known |= dict(zip(split_cells(belief.tree), belief.share.tolist(), strict=True))
+        known |= dict(zip(split_cells(belief.tree), belief.left.tolist(), strict=True))
     nodes: dict[Cell, bool] = {}
 
     def visit(depth: int, cell: int, mass: float, even: float) -> None:
@@ -62,7 +62,7 @@ def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(
     """The oracle walks down by itself; a lower price gives a tree that contains the other."""
     beliefs = random_beliefs(np.random.default_rng(seed), partition)
     worth = worth[: partition.deepest]
-    tree = grow(beliefs, 1000, worth, base, partition)
+    tree = next_tree(beliefs, 1000, worth, base, partition)
     expected = oracle(beliefs, 1000, worth, base, partition)
     found = {
         (depth, int(cell)): bool(is_split)
@@ -71,27 +71,27 @@ def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(
     }
     assert found == expected
     assert not tree.splits[-1].any()
-    finer = grow(beliefs, 1000, [price / 3 for price in worth], base / 3, partition)
+    finer = next_tree(beliefs, 1000, [price / 3 for price in worth], base / 3, partition)
     assert set(split_cells(tree)) <= set(split_cells(finer))
 
 
 def test_before_anything_is_known_the_next_tree_is_even() -> None:
     for beliefs in ([], [NOBODY], [NOBODY, NOBODY]):
-        tree = grow(beliefs, 64, [10.0] * 20, 1e9, Partition(2))
+        tree = next_tree(beliefs, 64, [10.0] * 20, 1e9, Partition(2))
         assert [split.tolist() for split in tree.splits] == [[True], [True] * 2, [True] * 4, [False] * 8]
 
 
 def test_an_even_tree_follows_the_number_of_values() -> None:
     """Of 60 points 20 have each of 3 values; a cell of one value is split on while there is another axis to cut."""
     three = Partition([Axis(values=3)])
-    assert split_cells(grow([], 60, [30.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0)]
-    assert split_cells(grow([], 60, [15.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0), (1, 1)]
+    assert split_cells(next_tree([], 60, [30.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0)]
+    assert split_cells(next_tree([], 60, [15.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0), (1, 1)]
 
 
 @given(gapped, st.floats(0.5, 50))
 @settings(max_examples=60, deadline=None)
 def test_what_can_hold_nothing_is_not_split(partition: Partition, worth: float) -> None:
-    for depth, cell in split_cells(grow([], 200, [worth] * min(9, partition.deepest), worth, partition)):
+    for depth, cell in split_cells(next_tree([], 200, [worth] * min(9, partition.deepest), worth, partition)):
         assert partition.possible(np.array([cell], dtype=np.uint64), depth).all()
 
 
@@ -99,12 +99,12 @@ def test_the_last_belief_that_knows_a_cell_counts() -> None:
     """The first says: left at the root, then right; had it been right, then left. The second: right at the root."""
     first = Fractions(full_tree(2), np.array([1.0, 0.0, 1.0]), np.zeros(3))
     second = Fractions(full_tree(1), np.array([0.0]), np.zeros(1))
-    assert split_cells(grow([first], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 0), (2, 1)]
-    assert split_cells(grow([first, second], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 1), (2, 2)]
+    assert split_cells(next_tree([first], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 0), (2, 1)]
+    assert split_cells(next_tree([first, second], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_a_coarse_grid_is_split_even_where_nothing_is_expected() -> None:
     """All is believed to be on the left, but no cell of 25 of 100 even points stays whole."""
     left = Fractions(full_tree(1), np.array([1.0]), np.zeros(1))
-    tree = grow([left], 100, [60.0] * 3, 25.0, Partition(1))
+    tree = next_tree([left], 100, [60.0] * 3, 25.0, Partition(1))
     assert split_cells(tree) == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3)]

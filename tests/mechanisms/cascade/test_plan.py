@@ -6,12 +6,12 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from headwater.measure import plan as plan_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cascade.plan import Timescale, Stage, plan, stage_at
-from headwater.privacy import scale_for
+from headwater.mechanisms.cascade import plan as plan_module
+from headwater.mechanisms.cascade.plan import Stage, Timescale, plan, stage_at
+from headwater.privacy import IntegerLaplace, scale_for
 
 FOREVER = 2**60
 EXTREMES = [1e-6, 0.01, 0.1, 1.0, 5.0, 50.0, 1e6]
@@ -23,7 +23,7 @@ times = st.integers(0, 60).flatmap(lambda q: st.integers(0, 2**q))
 
 def spent(stage: Stage) -> Fraction:
     """What replacing one point of a stage costs, from its noise alone: twice a count in every tree of every speed."""
-    return sum((2 * speed.resolutions / Fraction(speed.scale) for speed in stage.timescales), Fraction(0))
+    return sum((2 * speed.resolutions / Fraction(speed.noise.scale) for speed in stage.timescales), Fraction(0))
 
 
 @pytest.mark.parametrize("d", [*range(1, 11), 50])
@@ -45,18 +45,19 @@ def test_the_ledger_closes_for_any_budget_at_any_time(d: int, epsilon: float, t:
 
 def noise_for_one_count(patch: pytest.MonkeyPatch) -> None:
     """A replaced point moves two counts; this pays for one."""
-    patch.setattr(Timescale, "scale", property(lambda speed: scale_for(Fraction(speed.epsilon) / speed.resolutions)))
+    half = property(lambda scale: IntegerLaplace(scale_for(Fraction(scale.epsilon) / scale.resolutions)))
+    patch.setattr(Timescale, "noise", half)
 
 
-def rungs_for_free(patch: pytest.MonkeyPatch) -> None:
+def resolutions_for_free(patch: pytest.MonkeyPatch) -> None:
     """Every tree of a bucket spends all of the bucket's budget."""
-    patch.setattr(Timescale, "scale", property(lambda speed: scale_for(speed.epsilon / 2)))
+    patch.setattr(Timescale, "noise", property(lambda scale: IntegerLaplace(scale_for(scale.epsilon / 2))))
 
 
-def speeds_for_free(patch: pytest.MonkeyPatch) -> None:
+def timescales_for_free(patch: pytest.MonkeyPatch) -> None:
     """Slow buckets spend ε, and fast ones their share on top."""
-    make = plan_module._speed
-    patch.setattr(plan_module, "_speed", lambda size, epsilon, *rest: make(size, epsilon * 1.15, *rest))
+    make = plan_module._timescale
+    patch.setattr(plan_module, "_timescale", lambda size, epsilon, *rest: make(size, epsilon * 1.15, *rest))
 
 
 def no_margin(patch: pytest.MonkeyPatch) -> None:
@@ -64,7 +65,7 @@ def no_margin(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan_module, "scale_for", lambda cost: float(1 / cost) * (1 - 2**-36))
 
 
-@pytest.mark.parametrize("fault", [noise_for_one_count, rungs_for_free, speeds_for_free, no_margin])
+@pytest.mark.parametrize("fault", [noise_for_one_count, resolutions_for_free, timescales_for_free, no_margin])
 def test_planted_overdrafts_are_seen(fault: Callable[[pytest.MonkeyPatch], None]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
@@ -90,7 +91,7 @@ def test_stages_and_buckets_tile_time(d: int, epsilon: float) -> None:
 
 @given(dimensions, budgets, times)
 @settings(max_examples=200)
-def test_a_point_lies_in_one_bucket_of_each_speed_of_its_stage(d: int, epsilon: float, t: int) -> None:
+def test_a_point_lies_in_one_bucket_of_each_timescale_of_its_stage(d: int, epsilon: float, t: int) -> None:
     """The stage holds the point, and every other point of the stage is given the same stage."""
     stage = stage_at(t, d, epsilon)
     assert stage.start <= t < stage.end
@@ -103,7 +104,7 @@ def test_a_point_lies_in_one_bucket_of_each_speed_of_its_stage(d: int, epsilon: 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 50])
 @pytest.mark.parametrize("epsilon", EXTREMES)
-def test_addresses_have_room_for_all_speeds_and_rungs(d: int, epsilon: float) -> None:
+def test_addresses_have_room_for_all_timescales_and_rungs(d: int, epsilon: float) -> None:
     """Four bits for the speed, six for the rung: beyond that two counts would share their noise."""
     for stage in plan(d, epsilon, 2**62).stages:
         assert len(stage.timescales) <= 16
@@ -124,7 +125,7 @@ def test_the_shortest_plan_is_its_first_stage(until: int) -> None:
     assert plan(2, 1.0, until).stages == (stage_at(0, 2, 1.0),)
 
 
-def test_the_table_names_every_stage_and_speed() -> None:
+def test_the_table_names_every_stage_and_timescale() -> None:
     for d, epsilon in ((1, 20.0), (2, 1.0), (50, 1e-6), (3, 1e6)):
         table = plan(d, epsilon, 2**40)
         lines = str(table).splitlines()
@@ -134,7 +135,7 @@ def test_the_table_names_every_stage_and_speed() -> None:
             assert f"{stage.start:,} to {stage.end:,}" in str(table)
 
 
-def test_more_speeds_come_with_time_and_with_budget() -> None:
+def test_more_timescales_come_with_time_and_with_budget() -> None:
     """With ε = 20 in the plane there is a second fast speed from 4,096 on: other tests rely on it."""
     assert [len(stage_at(t, 2, 20.0).timescales) for t in (0, 16, 2048, 4096, 16384)] == [1, 2, 2, 3, 3]
     assert len(stage_at(10**6, 2, 1.0).timescales) <= len(stage_at(10**12, 2, 1.0).timescales)

@@ -1,4 +1,4 @@
-"""What a pool makes one believe: against an oracle that goes from cell to cell with plain numbers in dictionaries."""
+"""What a pool makes one shrink: against an oracle that goes from cell to cell with plain numbers in dictionaries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.pool import Pool
-from headwater.mechanisms.cascade.shrinkage import FARTHEST, Fractions, believe, shares, updated
-from headwater.mechanisms.cascade.tree import Floats, NoisyCounts, Tree, uniform_fractions, possible
+from headwater.mechanisms.cascade.shrinkage import MAX_SHIFT, Fractions, latest_fractions, overwritten, shrink
+from headwater.mechanisms.cascade.tree import Floats, Tree, possible, uniform_fractions
 from headwater.partition import Axis, Partition
 from tests.support.shrinkage_oracle import by_own_word, heard, masses, oracle, read, trusted
 from tests.support.trees import Cell, full_tree, gapped, partitions, random_tree, split_cells
@@ -64,26 +65,26 @@ def test_beliefs_are_those_of_the_oracle(seed: int, partition: Partition, even: 
     belief = shrink(pool, before, partition, settle=settle)
     words, expected = read(pool, before, partition), oracle(pool, before, partition, settle)
     assert belief.tree is pool.tree
-    assert len(belief.share) == len(belief.variance) == len(expected)
-    for name, share, variance in zip(split_cells(pool.tree), belief.share, belief.variance, strict=True):
+    assert len(belief.left) == len(belief.variance) == len(expected)
+    for name, share, variance in zip(split_cells(pool.tree), belief.left, belief.variance, strict=True):
         scale = words[name].noise / expected[name].base ** 2  # of a variance, if all of the surprise is believed
-        assert share == pytest.approx(expected[name].share, rel=1e-9, abs=1e-9)
+        assert share == pytest.approx(expected[name].left, rel=1e-9, abs=1e-9)
         assert variance == pytest.approx(expected[name].variance, rel=1e-9, abs=1e-9 * scale)
 
 
 @given(seeds, partitions, st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_so_are_beliefs_that_follow_each_other(seed: int, partition: Partition, settle: bool) -> None:
-    """What was believed before is then what real pools made one believe, over trees of their own."""
+    """What was believed before is then what real pools made one shrink, over trees of their own."""
     rng = np.random.default_rng(seed)
     beliefs, known = list[Fractions](), dict[Cell, float]()
     for _ in range(3):
         pool = random_pool(rng, partition)
         even = zip(split_cells(pool.tree), uniform_fractions(pool.tree, partition).tolist(), strict=True)
         before = np.array([known.get(name, share) for name, share in even])
-        beliefs.append(shrink(pool, shares(pool.tree, beliefs, partition), partition, settle=settle))
-        expected = {name: one.share for name, one in oracle(pool, before, partition, settle).items()}
-        found = dict(zip(split_cells(pool.tree), beliefs[-1].share.tolist(), strict=True))
+        beliefs.append(shrink(pool, latest_fractions(pool.tree, beliefs, partition), partition, settle=settle))
+        expected = {name: one.left for name, one in oracle(pool, before, partition, settle).items()}
+        found = dict(zip(split_cells(pool.tree), beliefs[-1].left.tolist(), strict=True))
         assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)
         known |= found
 
@@ -95,7 +96,7 @@ def test_beliefs_settle_unless_told_otherwise(seed: int, partition: Partition) -
     pool = random_pool(rng, partition)
     before = random_before(rng, pool.tree, partition)
     belief, settled = shrink(pool, before, partition), shrink(pool, before, partition, settle=True)
-    assert belief.share.tolist() == settled.share.tolist()
+    assert belief.left.tolist() == settled.left.tolist()
     assert belief.variance.tolist() == settled.variance.tolist()
 
 
@@ -112,7 +113,7 @@ def test_a_belief_known_by_hand(settle: bool) -> None:
     """
     pool = Pool.of(NoisyCounts(0, 100, full_tree(1), np.array([60, 40]), 2.0), Partition(1))
     belief = shrink(pool, np.array([0.5]), Partition(1), settle=settle)
-    assert belief.share.tolist() == pytest.approx([0.5 + TRUSTED * 0.1])
+    assert belief.left.tolist() == pytest.approx([0.5 + TRUSTED * 0.1])
     assert belief.variance.tolist() == pytest.approx([TRUSTED / 100**2])
 
 
@@ -126,7 +127,7 @@ def test_a_settled_belief_known_by_hand(settle: bool, mass: float) -> None:
     tree = Tree((np.array([True]), np.array([True, False]), np.array([False, False])))
     pool = Pool.of(NoisyCounts(0, 100, tree, np.array([40, 40, 20]), 2.0), Partition(1))
     belief = shrink(pool, np.array([0.5, 0.5]), Partition(1), settle=settle)
-    assert belief.share.tolist() == pytest.approx([0.5 + ROOT_TRUSTED / 10, 0.5 + 10 * TRUSTED / mass], rel=1e-12)
+    assert belief.left.tolist() == pytest.approx([0.5 + ROOT_TRUSTED / 10, 0.5 + 10 * TRUSTED / mass], rel=1e-12)
     variances = [ROOT_TRUSTED * 4 / 3 / 100**2, TRUSTED / mass**2]
     assert belief.variance.tolist() == pytest.approx(variances, rel=1e-12)
 
@@ -145,8 +146,8 @@ def test_a_cell_that_its_neighbours_outvote_is_still_not_drawn_beyond_the_limit(
     before = pool.values[0] / (pool.values[0] + pool.values[1])
     before[63 + 20] = 0.5
     belief = shrink(pool, before, Partition(1), settle=settle)
-    assert belief.share[63 + 20] == pytest.approx((560 - 4 * 10) / 1000, rel=1e-12)
-    assert np.delete(belief.share, 63 + 20).tolist() == pytest.approx(np.delete(before, 63 + 20).tolist(), rel=1e-12)
+    assert belief.left[63 + 20] == pytest.approx((560 - 4 * 10) / 1000, rel=1e-12)
+    assert np.delete(belief.left, 63 + 20).tolist() == pytest.approx(np.delete(before, 63 + 20).tolist(), rel=1e-12)
     assert belief.variance[63 + 20] < 0.1 * 100 / 1000**2
 
 
@@ -154,13 +155,13 @@ def test_nor_is_it_if_its_mass_settles_elsewhere() -> None:
     """As all is believed to be even above it as well, it gets more than 1,000; 60 less 40 are its surprise even so."""
     pool, even = outvoted(), np.full(127, 0.5)
     belief = shrink(pool, even, Partition(1))
-    share = dict(zip(split_cells(pool.tree), belief.share.tolist(), strict=True))
+    share = dict(zip(split_cells(pool.tree), belief.left.tolist(), strict=True))
     words = read(pool, even, Partition(1))
     mass = masses(words, pool.points, lambda name, _: share[name])[6, 20]
     assert 1001 < mass < 1100
     assert share[6, 20] == pytest.approx(0.5 + (60 - 4 * 10) / mass, rel=1e-12)
     first = shrink(pool, even, Partition(1), settle=False)
-    assert first.share[63 + 20] == pytest.approx(0.5 + (60 - 4 * 10) / 1000, rel=1e-12)
+    assert first.left[63 + 20] == pytest.approx(0.5 + (60 - 4 * 10) / 1000, rel=1e-12)
     assert belief.variance[63 + 20] == pytest.approx(first.variance[63 + 20] * (1000 / mass) ** 2, rel=1e-9)
 
 
@@ -177,9 +178,9 @@ def test_where_the_limit_binds_beliefs_are_those_of_the_oracle_too(settle: bool)
         words, belief = read(pool, even, Partition(1)), shrink(pool, even, Partition(1), settle=settle)
         trust, expected = trusted(words, pool.points), oracle(pool, even, Partition(1), settle)
         pulls = {name: (1 - trust[name]) * word.surprise(expected[name].base) for name, word in words.items()}
-        assert any(abs(pull) > FARTHEST * math.sqrt(words[name].noise) for name, pull in pulls.items())
-        found = dict(zip(split_cells(pool.tree), belief.share.tolist(), strict=True))
-        assert found == pytest.approx({name: one.share for name, one in expected.items()}, rel=1e-9)
+        assert any(abs(pull) > MAX_SHIFT * math.sqrt(words[name].noise) for name, pull in pulls.items())
+        found = dict(zip(split_cells(pool.tree), belief.left.tolist(), strict=True))
+        assert found == pytest.approx({name: one.left for name, one in expected.items()}, rel=1e-9)
 
 
 # --- what holds whatever the counts ----------------------------------------------------------------------
@@ -193,14 +194,14 @@ def test_no_share_is_drawn_further_from_its_pool_than_the_limit(seed: int, parti
     pool = random_pool(rng, partition)
     before = random_before(rng, pool.tree, partition)
     belief, words = shrink(pool, before, partition, settle=settle), read(pool, before, partition)
-    share = dict(zip(split_cells(pool.tree), belief.share.tolist(), strict=True))
+    share = dict(zip(split_cells(pool.tree), belief.left.tolist(), strict=True))
     assert all(0 <= one <= 1 for one in share.values())
     settled = masses(words, pool.points, lambda name, _: share[name])
     held = settled if settle else by_own_word(words, pool.points)
     for name, (word, _) in heard(words, pool.points).items():
         base = word.base(held[name])
         away = base * (share[name] - word.alone(base))
-        assert abs(away) <= FARTHEST * math.sqrt(word.noise) * (1 + 1e-9) + 1e-9 * base
+        assert abs(away) <= MAX_SHIFT * math.sqrt(word.noise) * (1 + 1e-9) + 1e-9 * base
 
 
 T, F = True, False
@@ -231,8 +232,8 @@ def test_a_cell_that_holds_only_rounding_is_not_heard(
         counts[full] = n
         pool = Pool.of(NoisyCounts(0, n, tree, counts, 2.0), partition)
         belief = shrink(pool, np.array(before), partition, settle=settle)
-        assert (belief.share[empty], belief.variance[empty]) == (0.9, 0.0)
-        found.append(belief.share)
+        assert (belief.left[empty], belief.variance[empty]) == (0.9, 0.0)
+        found.append(belief.left)
     assert np.abs(np.diff(found, axis=0)).max() < 0.01
 
 
@@ -244,7 +245,7 @@ def test_it_is_heard_from_a_billionth_of_the_points_on(points: int, settle: bool
         left, right = np.array([part * points, -5.0]), np.array([(1 - part) * points, 5.0])
         pool = Pool(points, tree, [left, right, np.full(2, 0.01), np.full(2, 0.01), np.full(2, float(points))])
         belief = shrink(pool, np.array([0.5, 0.9]), Partition(1), settle=settle)
-        assert belief.share[1] == pytest.approx(0.0 if is_heard else 0.9, abs=1e-12)
+        assert belief.left[1] == pytest.approx(0.0 if is_heard else 0.9, abs=1e-12)
         assert (belief.variance[1] > 0) == is_heard
 
 
@@ -259,8 +260,8 @@ def test_where_a_half_can_hold_nothing_the_share_stays_what_it_was(
         pool = random_pool(rng, partition)
         if pool.values:
             pool.values[0][:] += np.rint(rng.laplace(0, 5, len(pool.values[0])))
-        belief = shrink(pool, shares(pool.tree, beliefs, partition), partition, settle=settle)
-        for (depth, cell), share, variance in zip(split_cells(pool.tree), belief.share, belief.variance, strict=True):
+        belief = shrink(pool, latest_fractions(pool.tree, beliefs, partition), partition, settle=settle)
+        for (depth, cell), share, variance in zip(split_cells(pool.tree), belief.left, belief.variance, strict=True):
             halves = np.array([2 * cell, 2 * cell + 1], dtype=np.uint64)
             lower, upper = partition.possible(halves, depth + 1).tolist()
             if not (lower and upper):
@@ -273,8 +274,10 @@ def test_a_value_that_is_alone_in_its_cell_keeps_all_of_it() -> None:
     splits = [True], [True, True], [True, True, True, False], [False] * 6
     tree, partition = Tree(tuple(np.array(split) for split in splits)), Partition([Axis(values=3, missing=True)])
     counts = np.array([0, 300, 250, 200, 0, 250, 0])  # of cells 11, 000, 001, 010, 011, 100, 101
-    belief = shrink(Pool.of(NoisyCounts(0, 1000, tree, counts, 2.0), partition), uniform_fractions(tree, partition), partition)
-    root, present, missing, low, high, alone = belief.share.tolist()
+    belief = shrink(
+        Pool.of(NoisyCounts(0, 1000, tree, counts, 2.0), partition), uniform_fractions(tree, partition), partition
+    )
+    root, present, missing, low, high, alone = belief.left.tolist()
     assert (missing, high, alone) == (1.0, 1.0, 1.0)
     assert [root, present, low] == pytest.approx([0.75, 550 / 750, 300 / 550], abs=0.01)
 
@@ -287,7 +290,7 @@ def test_a_pool_of_no_points_changes_no_belief(seed: int, partition: Partition) 
     before = random_before(rng, full.tree, partition)
     belief = shrink(Pool(0, full.tree, full.values), before, partition)
     assert belief.tree is full.tree
-    assert belief.share.tolist() == before.tolist()
+    assert belief.left.tolist() == before.tolist()
     assert belief.variance.tolist() == [0.0] * len(before)
 
 
@@ -295,7 +298,7 @@ def test_a_pool_that_splits_nothing_believes_nothing() -> None:
     for pool in (Pool(), Pool.of(NoisyCounts(0, 9, full_tree(0), np.array([4]), 2.0), Partition(1))):
         belief = shrink(pool, np.empty(0), Partition(1))
         assert belief.tree is pool.tree
-        assert belief.share.tolist() == belief.variance.tolist() == []
+        assert belief.left.tolist() == belief.variance.tolist() == []
 
 
 # --- looking up ------------------------------------------------------------------------------------------
@@ -307,7 +310,7 @@ def test_shares_are_those_of_the_last_belief_that_knows_the_cell(seed: int, part
     rng = np.random.default_rng(seed)
     trees = [random_tree(rng, int(rng.integers(0, 8)), partition=partition) for _ in range(n + 1)]
     beliefs = [Fractions(tree, rng.random(tree.size - 1), np.zeros(tree.size - 1)) for tree in trees[1:]]
-    known = [dict(zip(split_cells(one.tree), one.share.tolist(), strict=True)) for one in beliefs]
+    known = [dict(zip(split_cells(one.tree), one.left.tolist(), strict=True)) for one in beliefs]
     expected = []
     for depth, cell in split_cells(trees[0]):
         share = float(partition.shares(np.array([cell], dtype=np.uint64), depth)[0])
@@ -315,7 +318,7 @@ def test_shares_are_those_of_the_last_belief_that_knows_the_cell(seed: int, part
             if (depth, cell) in one:
                 share = one[depth, cell]
         expected.append(share)
-    assert shares(trees[0], beliefs, partition).tolist() == expected
+    assert latest_fractions(trees[0], beliefs, partition).tolist() == expected
 
 
 @given(seeds, st.integers(0, 6), st.integers(0, 12))
@@ -326,7 +329,7 @@ def test_updated_shares_are_the_old_ones_but_for_those_that_are_known(seed: int,
     if known == 0:
         belief = Fractions(full_tree(0), np.empty(0), np.empty(0))
     old, places = rng.random(n), rng.integers(-1, known, n)
-    expected = [float(belief.share[place]) if place >= 0 else share for place, share in zip(places, old, strict=True)]
+    expected = [float(belief.left[place]) if place >= 0 else share for place, share in zip(places, old, strict=True)]
     kept = old.copy()
-    assert updated(old, belief, places).tolist() == expected
+    assert overwritten(old, belief, places).tolist() == expected
     assert old.tolist() == kept.tolist()

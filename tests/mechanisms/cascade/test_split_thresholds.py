@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cascade.next_tree import grow
+from headwater.mechanisms.cascade.next_tree import next_tree
 from headwater.mechanisms.cascade.plan import Timescale, stage_at
 from headwater.mechanisms.cascade.shrinkage import Fractions
-from headwater.mechanisms.cascade.split_thresholds import prices, worth
+from headwater.mechanisms.cascade.split_thresholds import split_thresholds, uniform_threshold
 from headwater.mechanisms.cascade.tree import Tree
 from headwater.partition import Partition
 from tests.support.trees import random_tree
@@ -31,7 +31,7 @@ speeds = st.builds(
 def test_prices_never_fall_with_depth_nor_from_rung_to_rung(of: tuple[Timescale, int], deepest: int) -> None:
     """So a cell that is split in a coarse tree is split in the fine one, and its parent in both."""
     speed, d = of
-    found = prices(speed, d, deepest)
+    found = split_thresholds(speed, d, deepest)
     assert len(found) == speed.resolutions
     for by_depth, _ in found:
         assert len(by_depth) == deepest
@@ -44,8 +44,8 @@ def test_prices_never_fall_with_depth_nor_from_rung_to_rung(of: tuple[Timescale,
 @given(speeds, st.integers(1, 60))
 def test_no_price_is_below_three_deviations_of_the_pooled_noise(of: tuple[Timescale, int], deepest: int) -> None:
     speed, d = of
-    pooled = math.sqrt(2 / speed.siblings) * speed.scale
-    for by_depth, _ in prices(speed, d, deepest):
+    pooled = math.sqrt(2 / speed.siblings) * speed.noise.scale
+    for by_depth, _ in split_thresholds(speed, d, deepest):
         assert min(by_depth) >= max(3 * pooled, 0.25) * (1 - 1e-12)
 
 
@@ -53,8 +53,8 @@ def test_no_price_is_below_three_deviations_of_the_pooled_noise(of: tuple[Timesc
 def test_an_even_spread_is_split_down_to_cells_that_are_just_worth_it(of: tuple[Timescale, int]) -> None:
     """Where nothing is known, depth alone decides: whether all cells of a depth are split changes at one place."""
     speed, d = of
-    price = worth(speed, d)
-    by_depth, _ = prices(speed, d, 40)[0]
+    price = uniform_threshold(speed, d)
+    by_depth, _ = split_thresholds(speed, d, 40)[0]
     for depth, enough in enumerate(by_depth):
         held = speed.size * 2.0**-depth
         if held >= 1.001 * price:
@@ -76,10 +76,10 @@ def test_leaves_stay_few_however_deep_the_tree_may_be(d: int, seed: int) -> None
     speed = Timescale(size=4096, epsilon=1.0, siblings=8)
     tree = random_tree(rng, 14)
     belief = Fractions(tree, rng.choice([0.0, 0.02, 0.5, 0.98, 1.0], tree.size - 1), np.zeros(tree.size - 1))
-    (by_depth, _) = prices(speed, d, 59)[0]
+    (by_depth, _) = split_thresholds(speed, d, 59)[0]
     slope = (1.0 if d <= 2 else 0.3) / d
-    most = speed.size / worth(speed, d) * (2 + 1 / (1 - 2**-slope)) + 1
-    assert grow([belief], speed.size, by_depth, math.inf, Partition(d)).size <= most
+    most = speed.size / uniform_threshold(speed, d) * (2 + 1 / (1 - 2**-slope)) + 1
+    assert next_tree([belief], speed.size, by_depth, math.inf, Partition(d)).size <= most
 
 
 def test_one_price_for_all_depths_would_buy_more_leaves_than_that() -> None:
@@ -89,7 +89,7 @@ def test_one_price_for_all_depths_would_buy_more_leaves_than_that() -> None:
     share = np.concatenate([np.full(255, 0.5), np.ones(tree.size - 256)])
     belief = Fractions(tree, share, np.zeros(tree.size - 1))
     speed = Timescale(size=4096, epsilon=1.0, siblings=8)
-    (by_depth, _), price = prices(speed, 2, 59)[0], worth(speed, 2)
+    (by_depth, _), price = split_thresholds(speed, 2, 59)[0], uniform_threshold(speed, 2)
     most = speed.size / price * (2 + 1 / (1 - 2**-0.5)) + 1
-    assert grow([belief], speed.size, by_depth, math.inf, Partition(2)).size <= most
-    assert grow([belief], speed.size, [price] * 59, math.inf, Partition(2)).size > 2 * most
+    assert next_tree([belief], speed.size, by_depth, math.inf, Partition(2)).size <= most
+    assert next_tree([belief], speed.size, [price] * 59, math.inf, Partition(2)).size > 2 * most

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.mechanisms.paper.consistency import STRATEGIES, Layer, halving
-from headwater.mechanisms.protocol import NoisyCounts
+from headwater.mechanisms.paper.consistency import STRATEGIES, Layer, NoisyCounts, halving
 from headwater.partition import Partition
 
 counts = st.integers(0, 2**40)

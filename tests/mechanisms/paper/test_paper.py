@@ -9,7 +9,6 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from headwater.measure import paper as paper_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +18,7 @@ from headwater.counters import HybridCounter, InhomogeneousCounter, SparseCounte
 from headwater.counters import inhomogeneous as inhomogeneous_module
 from headwater.counters.levels import level_at, level_start
 from headwater.counters.sparse import SubCounter
+from headwater.mechanisms.paper import measure as paper_module
 from headwater.mechanisms.paper.measure import PaperMechanism
 from headwater.mechanisms.paper.plan import cell_budget
 from headwater.mechanisms.paper.seal_times import Segment
@@ -26,6 +26,7 @@ from headwater.noise import Noise
 from headwater.partition import DEEPEST, Partition
 from headwater.privacy import scale_for
 from tests.support.literal_paper import LiteralPaper
+from tests.support.runs import cube, feed
 from tests.support.same_law import Sample, p_value
 
 Engine = type[PaperMechanism] | type[LiteralPaper]
@@ -71,12 +72,12 @@ def sample(engine: Engine, setting: str, seed: int) -> Sample:
     s = SETTINGS[setting]
     x, rows = stream(s.d, s.points), []
     for run in range(s.runs):
-        mechanism = engine(Partition(s.d), s.epsilon, Noise(seed + run), constant=s.constant, sub=s.sub)
+        mechanism = engine(cube(s.d), s.epsilon, Noise(seed + run), constant=s.constant, sub=s.sub)
         row: list[int] = []
         for part in (x[: s.points // 2], x[s.points // 2 :]):
-            mechanism.update(part)
+            feed(mechanism, part)
             for depth in range(1, mechanism.depth + 1):
-                row += mechanism.report(depth, np.arange(2, dtype=np.uint64)).counts.tolist()
+                row += mechanism.noisy_counts(depth, np.arange(2, dtype=np.uint64)).counts.tolist()
         rows.append(row)
     return np.array(rows, dtype=float)
 
@@ -183,8 +184,8 @@ def test_planted_faults_break_the_equality(fault: Callable[[pytest.MonkeyPatch],
 @pytest.mark.parametrize("d", range(1, 11))
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 50.0])
 def test_ledger_adds_up_to_at_most_epsilon_at_every_level(d: int, epsilon: float) -> None:
-    mechanism = PaperMechanism(Partition(d), epsilon, Noise(seed=0))
-    totals = [mechanism.ledger(level).total for level in range(DEEPEST + 1)]
+    mechanism = PaperMechanism(cube(d), epsilon, Noise(seed=0))
+    totals = [mechanism.ledger_of(level).total for level in range(DEEPEST + 1)]
     assert max(totals) <= Fraction(epsilon)
     if d >= 2:
         assert totals[-1] > Fraction(epsilon) * Fraction(999, 1000), "late levels use the whole budget"
@@ -212,15 +213,15 @@ def test_every_draw_is_in_the_ledger(engine: Engine, d: int, epsilon: float, con
     A sub-counter's scales grow with the number of segments sealed, so its spends are compared by what they cost.
     """
     noise = Listening(4)
-    mechanism = engine(Partition(d), epsilon, noise, constant=constant)
+    mechanism = engine(cube(d), epsilon, noise, constant=constant)
     for point in stream(d, 30):
-        mechanism.update(point[None])
+        feed(mechanism, point[None])
         for depth in range(1, min(mechanism.depth, 5) + 1):
-            mechanism.report(depth, np.arange(2**depth, dtype=np.uint64))
-    book = PaperMechanism(Partition(d), epsilon, Noise(seed=0), constant=constant)
+            mechanism.noisy_counts(depth, np.arange(2**depth, dtype=np.uint64))
+    book = PaperMechanism(cube(d), epsilon, Noise(seed=0), constant=constant)
     listed: set[float] = set()
     for level in range(max(mechanism.depth, 0) + 1):
-        for spend in book.ledger(level):
+        for spend in book.ledger_of(level):
             within = range(1, 40) if spend.what.startswith("binary block") else [1]
             listed |= {scale_for(Fraction(spend.cost) / 2 / count) for count in within} | {spend.scale}
     assert {s for s in noise.heard if not any(np.isclose(s, x, rtol=1e-12) for x in listed)} == set()
@@ -241,9 +242,9 @@ def test_replacing_a_point_moves_only_two_paths(d: int, epsilon: float, n: int, 
     x = rng.random((n, d))
     y = x.copy()
     y[position % n] = rng.random(d)
-    engines = [PaperMechanism(Partition(d), epsilon, Noise(seed=0)) for _ in "xy"]
+    engines = [PaperMechanism(cube(d), epsilon, Noise(seed=0)) for _ in "xy"]
     for mechanism, points in zip(engines, (x, y), strict=True):
-        mechanism.update(points)
+        feed(mechanism, points)
     level = level_at(position % n + 1, epsilon)
     for depth in range(1, min(engines[0].depth, 8) + 1):
         cells = np.arange(2**depth, dtype=np.uint64)
@@ -261,15 +262,15 @@ def test_history_and_start_are_as_the_paper_has_them(d: int, epsilon: float) -> 
     """Without noise: for d ≥ 2 a cell counts from its birth, for d = 1 from t_0; the level that lasts is unsealed."""
     n = 70
     x = stream(d, n)
-    mechanism = PaperMechanism(Partition(d), epsilon, Silent(0), constant=1e9)
-    mechanism.update(x)
+    mechanism = PaperMechanism(cube(d), epsilon, Silent(0), constant=1e9)
+    feed(mechanism, x)
     now = level_start(level_at(n, epsilon), epsilon)
     for depth in range(1, mechanism.depth + 1):
         born = level_start(depth if d >= 2 else 0, epsilon)
         inside = Partition(d).cells(x, depth)[min(born, now) - 1 : now - 1]
         cells = np.arange(2**depth, dtype=np.uint64)
         expected = np.bincount(inside.astype(int), minlength=2**depth) if born < now else np.zeros(2**depth)
-        assert mechanism.report(depth, cells).counts.tolist() == expected.tolist()
+        assert mechanism.noisy_counts(depth, cells).counts.tolist() == expected.tolist()
 
 
 class Silent(Noise):
@@ -281,20 +282,20 @@ class Silent(Noise):
 
 @pytest.mark.parametrize("engine", [PaperMechanism, LiteralPaper])
 def test_reporting_twice_gives_the_same(engine: Engine) -> None:
-    mechanism = engine(Partition(2), 5.0, Noise(seed=3), constant=0.1)
-    mechanism.update(stream(2, 20))
+    mechanism = engine(cube(2), 5.0, Noise(seed=3), constant=0.1)
+    feed(mechanism, stream(2, 20))
     cells = np.arange(8, dtype=np.uint64)
-    once = mechanism.report(3, cells).counts.tolist()
-    mechanism.report(2, cells[:4])
-    assert mechanism.report(3, cells).counts.tolist() == once
-    assert mechanism.report(3, cells[::-1]).counts.tolist() == once[::-1]
+    once = mechanism.noisy_counts(3, cells).counts.tolist()
+    mechanism.noisy_counts(2, cells[:4])
+    assert mechanism.noisy_counts(3, cells).counts.tolist() == once
+    assert mechanism.noisy_counts(3, cells[::-1]).counts.tolist() == once[::-1]
 
 
 def test_depth_follows_the_prose_of_the_paper() -> None:
     """Depth j exists from t_j = ⌈2^j/ε⌉ on, not one level early as the pseudo-code has it."""
     for epsilon in (0.3, 1.0, 3.0, 50.0):
-        mechanism = PaperMechanism(Partition(2), epsilon, Noise(seed=0))
+        mechanism = PaperMechanism(cube(2), epsilon, Noise(seed=0))
         for t in range(1, 40):
-            mechanism.update(np.array([[0.5, 0.5]]))
+            feed(mechanism, np.array([[0.5, 0.5]]))
             deepest = max((j for j in range(1, 30) if level_start(j, epsilon) <= t), default=0)
             assert mechanism.depth == deepest

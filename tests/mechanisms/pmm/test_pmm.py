@@ -10,13 +10,19 @@ import pytest
 import headwater as hw
 from headwater.mechanisms.pmm.measure import PmmMechanism
 from headwater.noise import Noise
-from headwater.partition import Partition
+from tests.support.runs import feed
+
+
+def measured(points: np.ndarray, epsilon: float, noise: Noise) -> PmmMechanism:
+    mechanism = PmmMechanism(hw.unit_cube(points.shape[1]), epsilon, noise)
+    feed(mechanism, points)
+    return mechanism
 
 
 @pytest.mark.parametrize("d", range(1, 11))
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 50.0])
 def test_ledger_adds_up_to_epsilon(d: int, epsilon: float) -> None:
-    total = PmmMechanism(np.full((3000, d), 0.5), Partition(d), epsilon, Noise(seed=0)).ledger().total
+    total = measured(np.full((3000, d), 0.5), epsilon, Noise(seed=0)).ledger().total
     assert Fraction(epsilon) * Fraction(999, 1000) < total <= Fraction(epsilon)
 
 
@@ -24,12 +30,12 @@ def test_ledger_adds_up_to_epsilon(d: int, epsilon: float) -> None:
 def test_counts_are_true_counts_plus_noise_of_the_ledgers_scale(d: int) -> None:
     """Mean and spread of 2,000 runs at every depth; fails by chance with probability below 10^−5."""
     x = np.random.default_rng(0).random((40, d)) ** 2
-    runs = [PmmMechanism(x, Partition(d), 2.0, Noise(seed)) for seed in range(2000)]
+    runs = [measured(x, 2.0, Noise(seed)) for seed in range(2000)]
     ledger = runs[0].ledger()
     assert runs[0].depth == 6
     for depth, spend in enumerate(ledger, start=1):
         cell = np.zeros(1, dtype=np.uint64)
-        counts = np.array([run.report(depth, cell).counts[0] for run in runs])
+        counts = np.array([run.noisy_counts(depth, cell).counts[0] for run in runs])
         true = (runs[0].partition.cells(x, depth) == 0).sum()
         q = np.exp(-1 / spend.scale)
         deviation = np.sqrt(2 * q) / (1 - q)
@@ -43,10 +49,10 @@ def test_replacing_a_point_moves_two_counts_a_depth_by_one() -> None:
     for _ in range(40):
         y = x.copy()
         y[rng.integers(50)] = rng.random(2)
-        one, other = (PmmMechanism(points, Partition(2), 1.0, Noise(seed=0)) for points in (x, y))
+        one, other = (measured(points, 1.0, Noise(seed=0)) for points in (x, y))
         for depth in range(1, one.depth + 1):
             cells = np.arange(2**depth, dtype=np.uint64)
-            moved = one.report(depth, cells).counts - other.report(depth, cells).counts
+            moved = one.noisy_counts(depth, cells).counts - other.noisy_counts(depth, cells).counts
             assert abs(moved).max() <= 1
             assert abs(moved).sum() in (0, 2)
 
