@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade import model as model_module
 from headwater.mechanisms.cascade import plan as plan_module
-from headwater.mechanisms.cascade.estimate import round_in_order
 from headwater.mechanisms.cascade.history import History, Measured, Trees
 from headwater.mechanisms.cascade.leaf_counts import count_leaves
 from headwater.mechanisms.cascade.measure import CascadeMechanism
@@ -22,6 +21,7 @@ from headwater.mechanisms.cascade.model import CascadeModel
 from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.plan import Stage, Timescale
 from headwater.mechanisms.cascade.tree import LEAF, Tree
+from headwater.mechanisms.cell_sampling import round_in_order
 from headwater.mechanisms.paper import measure as paper_module
 from headwater.noise import Noise
 from headwater.privacy import Guarantee, IntegerLaplace, Ledger, scale_for

@@ -192,8 +192,10 @@ def check_release(release: Release) -> None:
     expect(((points >= 0) & (points <= 1)).all(), "a point lies outside the cube")
     expect(np.array_equal(points, release.points()), "points() gives other points when it is called again")
     if isinstance(release.schema, Schema):
-        back = release.schema.encode(release.sample("records"))  # every record fits the schema, or this refuses it
+        back = release.schema.encode(release.sample(kind="records"))  # every record fits the schema, or this refuses it
         expect(len(back) == last - first, "sample() gives another number of records")
+    if last > first:
+        expect(len(release.sample(7, kind="records")) == 7, "sample(7) gives another number of records")
 
 
 CHECKS = (check_a_batch_is_its_records, check_any_sequence_of_calls)
