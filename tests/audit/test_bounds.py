@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from headwater.cli.outcome import Exit
+from headwater.cli.exit_codes import Exit
 from scipy import stats
 
 from headwater.audit.bounds import cannot_exceed, epsilon_lower, lower, upper
