@@ -152,15 +152,11 @@ class Run:
         try:
             cells = self.synth.locate(batch.table)  # all of it is checked before any of it is counted
         except TableError as error:
-            raise batch.place(error) from None
-        done = 0
-        while done < len(cells):
-            part = cells[done:][: self.every.room(self.synth.t)]
-            done += len(part)
-            self.synth.take(part)
-            self._keep(part, batch.position_after(done))
-            yield Progress(self.synth.t)
-            yield from self._publish_if_due()
+            raise batch.with_line(error) from None
+        self.synth.take(cells)
+        self._keep(cells, batch.position)
+        yield Progress(self.synth.t)
+        yield from self._publish_if_due()
 
     def _keep(self, cells: Cells, position: Any) -> None:  # noqa: ANN401 - any JSON value
         self.position = position
@@ -262,8 +258,8 @@ def run(
     )
     try:
         begun(current)
-        if not follow:
-            reading = {"batch_rows": 1 << 17} | reading  # whole blocks of text: nobody waits for the next record
+        reading = {"batch_rows": 1 << 17} | reading
+        reading["stop_every"] = every.records  # a release is due at the end of a batch, never inside one
         with open_source(paths, schema, current.position, follow=follow, **reading) as source:
             yield from current.feed(source)
         yield from current.publish()

@@ -26,8 +26,8 @@ from headwater.partition import Cells
 from headwater.publish.consistency import STRATEGIES, Layer
 from headwater.publish.estimate import estimate, leaves, round_in_order
 from headwater.publish.release import Leaves, Release
-from headwater.table.frames import KINDS, kind_of
-from headwater.table.located import check_cells, check_counts
+from headwater.table.cell_input import check_cells, check_counts
+from headwater.table.frames import TABLE_KINDS, kind_of
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.unit_cube import UnitCube
 from headwater.wall import AnySchema, Facts, Report
@@ -222,7 +222,7 @@ class Synthesizer:
         synth._public = bytes.fromhex(header["public"])
         synth._kind = header["kind"]
         files.need(len(synth._public) == 32, "public")
-        files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in KINDS), "kind")
+        files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in TABLE_KINDS), "kind")
         restore(synth._measure, header, arrays)
         return synth
 

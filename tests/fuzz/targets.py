@@ -156,7 +156,7 @@ def use_records(case: tuple[str, bytes, bool], folder: Path) -> None:
             try:
                 points = seeds.TABLE.encode(batch.table)
             except TableError as error:
-                raise batch.place(error) from None
+                raise batch.with_line(error) from None
             if not (points.min(initial=0) >= 0 and points.max(initial=0) <= 1):
                 raise FoundError("points outside of the cube")
 

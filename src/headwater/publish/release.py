@@ -16,7 +16,7 @@ from headwater import files
 from headwater.partition import Cells, Points
 from headwater.publish.bounds import ErrorBound, ExpectedError, error_bound, expected_error
 from headwater.publish.sampling import sample
-from headwater.table.frames import KINDS
+from headwater.table.frames import TABLE_KINDS
 from headwater.table.schema import schema_from_dict
 from headwater.table.unit_cube import UnitCube
 from headwater.wall import AnySchema, Facts
@@ -185,7 +185,7 @@ def _check(release: Release) -> None:
     files.need(type(facts.epsilon) is float and 0 < facts.epsilon < math.inf, "epsilon")
     files.need(isinstance(facts.mechanism, str), "mechanism")
     files.need(spread is None or (type(spread) is float and spread >= 0), "spread")
-    files.need(kind is None or (not isinstance(facts.schema, UnitCube) and kind in KINDS), "kind")
+    files.need(kind is None or (not isinstance(facts.schema, UnitCube) and kind in TABLE_KINDS), "kind")
     cells, depths, counts = leaves.cells, leaves.depths, leaves.counts
     files.need(cells.ndim == 1 and cells.shape == depths.shape == counts.shape, "cells, depths and counts")
     files.need([a.dtype.str for a in (cells, depths, counts)] == ["<u8", "<i8", "<i8"], "cells, depths and counts")

@@ -21,7 +21,10 @@ from headwater.table.series import Values, read_values
 
 
 class WrongValueError(Exception):
-    """A value that does not fit: what kind of value it is and what to do, not the value. It stays in this room."""
+    """A value that does not fit: what kind of value it is and what to do, not the value.
+
+    Codecs raise it with the index in what they were given; `Column.encode` turns it into a `TableError` with the row.
+    """
 
     def __init__(self, problem: str, remedy: str, index: int = 0) -> None:
         super().__init__(problem)
@@ -64,8 +67,15 @@ class Column(ABC):
         """How many values there are; None for a continuum."""
 
     @abstractmethod
+    def read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
+        """Text as a number for `_fit`, or None if it says that the value is missing.
+
+        This is the grammar of the column: whatever else reads text must read it in the same way or not at all.
+        """
+
+    @abstractmethod
     def _parse(self, value: Any) -> Any:  # noqa: ANN401 - a value of any type
-        """One object as a number for `_fit`, or None if it is missing."""
+        """One object that is no text as a number for `_fit`."""
 
     @abstractmethod
     def _cast(self, values: Values) -> NDArray[Any]:
@@ -126,6 +136,14 @@ class Column(ABC):
             return places if values.codes is None else places[values.codes]
         raise TableError(problem, remedy, row=row)  # outside of the except clause: a cause may hold the value
 
+    def read_texts(self, texts: list[str | None]) -> tuple[NDArray[Any], Flags | None]:
+        """Texts as numbers, and which of them say that the value is missing; or an error that names the first row."""
+        try:
+            return self._parse_all(texts)
+        except WrongValueError as wrong:
+            problem, remedy, row = wrong.problem, wrong.remedy, wrong.index
+        raise TableError(problem, remedy, row=row)  # outside of the except clause: a cause may hold the value
+
     def decode(self, coordinates: Points) -> tuple[NDArray[Any], Flags | None]:
         """The values at coordinates, and which of them are missing (None if none can be): `encode` backwards."""
         numbers, gone = self.axis.value(np.asarray(coordinates, dtype=np.float64))
@@ -135,7 +153,10 @@ class Column(ABC):
         numbers, gone = [], []
         for index, item in enumerate(items):
             try:
-                number = None if is_missing(item) else self._parse(item)
+                if isinstance(item, str):
+                    number = self.read_text(item)
+                else:
+                    number = None if is_missing(item) else self._parse(item)
             except WrongValueError as wrong:
                 wrong.index = index
                 raise

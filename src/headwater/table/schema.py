@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.partition import DEEPEST, Partition, Points
+from headwater.partition import Partition, Points
 from headwater.table.build import build
-from headwater.table.columns import KINDS, Column
+from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
 from headwater.table.frames import columns_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
@@ -48,9 +48,10 @@ class Schema:
         named |= more
         if not named:
             raise SchemaError("a schema must have a column", "declare one, such as Schema(age=Integer(0, 120))")
-        if len(named) > DEEPEST:
+        if len(named) > MOST_AXES:
             raise SchemaError(
-                f"a schema can have at most {DEEPEST} columns, not {len(named)}", "leave out the ones that matter least"
+                f"a schema can have at most {MOST_AXES} columns, not {len(named)}",
+                "leave out the ones that matter least",
             )
         for name, column in named.items():
             if not (name and isinstance(name, str)):
@@ -58,7 +59,7 @@ class Schema:
             if not is_unicode(name):
                 raise SchemaError("the name of a column holds half a character", "write it in Unicode")
             if not isinstance(column, Column):
-                kinds = ", ".join(kind.__name__ for kind in KINDS.values())
+                kinds = ", ".join(kind.__name__ for kind in COLUMN_KINDS.values())
                 raise SchemaError(
                     f"a column must be one of {kinds}, not {type(column).__name__}",
                     "write such as Number(0, 1)",
@@ -219,10 +220,10 @@ def _column(name: str, declared: object) -> Column:
             )
         rest = dict(declared)
         kind = rest.pop("kind", None)
-        if not isinstance(kind, str) or kind not in KINDS:
+        if not isinstance(kind, str) or kind not in COLUMN_KINDS:
             what = "kind is missing" if kind is None else f"unknown kind {quoted(str(kind))}"
-            raise SchemaError(what, f"known kinds are {', '.join(KINDS)}")
-        column = KINDS[kind].from_dict(rest)
+            raise SchemaError(what, f"known kinds are {', '.join(COLUMN_KINDS)}")
+        column = COLUMN_KINDS[kind].from_dict(rest)
     except SchemaError as error:
         raise error.at(column=name) from None
     return column

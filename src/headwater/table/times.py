@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from headwater.partition import MOST_VALUES, Flags
 from headwater.table.column import Bounded, Column, WrongValueError
 from headwater.table.errors import SchemaError
-from headwater.table.moments import DAY, NAIVE, UNITS, epoch, microseconds, moment_of, zone_name, zone_of
 from headwater.table.series import Values
+from headwater.table.time_units import DAY, NAIVE, UNITS, epoch, microseconds, moment_of, zone_name, zone_of
 
 Moment = str | date | datetime
 COARSER = {"us": 1, "ms": 10**3, "s": 10**6, "m": UNITS["min"], "h": UNITS["h"], "D": DAY, "W": 7 * DAY}
@@ -116,16 +117,17 @@ class Datetime(Bounded):
         """Whether values have a time zone."""
         return isinstance(self.start, datetime) and self.start.tzinfo is not None
 
-    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
-        if isinstance(value, str):
-            if not value.strip():
-                return None
-            try:
-                value = datetime.fromisoformat(value.strip())
-            except ValueError:
-                value = None
-            if value is None:
-                raise WrongValueError("text that is not a date and time", "write it as 2024-02-29T13:45:00 (ISO 8601)")
+    def read_text(self, text: str) -> int | None:
+        """A date, or a date and time, in ISO 8601; blank text is missing."""
+        text = text.strip()
+        value = None
+        with suppress(ValueError):
+            value = datetime.fromisoformat(text) if text else None
+        if text and value is None:
+            raise WrongValueError("text that is not a date and time", "write it as 2024-02-29T13:45:00 (ISO 8601)")
+        return self._parse(value) if text else None
+
+    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         if isinstance(value, np.datetime64):
             self._same_zone(zoned=False)
             return int(self._microseconds(value.reshape(1))[0])
@@ -222,16 +224,17 @@ class TimeOfDay(Column):
         """How many steps a day has."""
         return (DAY - 1) // microseconds(self.step) + 1
 
-    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
-        if isinstance(value, str):
-            if not value.strip():
-                return None
-            try:
-                value = time.fromisoformat(value.strip())
-            except ValueError:
-                value = None
-            if value is None:
-                raise WrongValueError("text that is not a time of day", "write it as 13:45:00 (ISO 8601)")
+    def read_text(self, text: str) -> int | None:
+        """A time of day in ISO 8601; blank text is missing."""
+        text = text.strip()
+        value = None
+        with suppress(ValueError):
+            value = time.fromisoformat(text) if text else None
+        if text and value is None:
+            raise WrongValueError("text that is not a time of day", "write it as 13:45:00 (ISO 8601)")
+        return self._parse(value) if text else None
+
+    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         if isinstance(value, timedelta | np.timedelta64):
             return int(self._cast(Values(np.array([value], dtype="m8[us]")))[0])
         if not isinstance(value, time):
@@ -239,7 +242,7 @@ class TimeOfDay(Column):
         if value.tzinfo is not None:
             raise WrongValueError("a time of day with a time zone", "leave the zone out, or declare Datetime")
         whole = (value.hour * 60 + value.minute) * 60 + value.second
-        return (whole * 10**6 + value.microsecond) // microseconds(self.step)
+        return whole * 10**6 + value.microsecond
 
     def _cast(self, values: Values) -> NDArray[Any]:
         data = np.asarray(values.data)
@@ -251,7 +254,10 @@ class TimeOfDay(Column):
         if bad.any():
             index = int(np.argmax(bad))
             raise WrongValueError("a time span outside of one day", "give a time from 00:00 to 23:59:59", index)
-        return data.astype("m8[us]").view(np.int64) // microseconds(self.step)
+        return data.astype("m8[us]").view(np.int64)
+
+    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
+        return numbers.astype(np.int64, copy=False) // microseconds(self.step)
 
     def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Times since midnight as ``timedelta64[us]``."""

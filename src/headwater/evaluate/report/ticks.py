@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from headwater.evaluate.measures import Column
-from headwater.table.moments import microseconds
+from headwater.table.time_units import microseconds
 
 Ticks = list[tuple[float, str]]
 

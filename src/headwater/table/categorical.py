@@ -17,7 +17,7 @@ from headwater.table.series import Values
 TEXTS = {"true": True, "yes": True, "t": True, "1": True, "false": False, "no": False, "f": False, "0": False}
 """Truth as text has it, in any case of letters."""
 
-FARTHEST = 1 << 63
+INT64_END = 1 << 63
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,9 +36,11 @@ class Boolean(Column):
         """Two."""
         return 2
 
-    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
-        if isinstance(value, str) and not value.strip():
-            return None
+    def read_text(self, text: str) -> int | None:
+        """One of `TEXTS` in any case of letters; blank text is missing."""
+        return self._parse(text) if text.strip() else None
+
+    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         truth = _truth(value)
         if truth is None:
             raise WrongValueError(
@@ -134,14 +136,17 @@ class Category(Column):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
+    def read_text(self, text: str) -> int | None:
+        """Exactly one of the values; blank text is missing unless it is one of them."""
+        return None if not text.strip() and text not in self._index else self._parse(text)
+
+    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         if isinstance(value, np.generic):
             value = value.item()
+        value = value + 0.0 if isinstance(value, float) else value  # −0.0 is 0.0
         for reading in self._readings(value):
             if reading in self._index:
                 return self._index[reading]
-        if isinstance(value, str) and not value.strip():
-            return None
         if self.other is None:
             raise self._unknown(describe(value), 0)
         return self._index[self.other]
@@ -188,7 +193,7 @@ class Category(Column):
         """Whole numbers among whole numbers, all at once."""
         listed = np.array(self.values, dtype=np.int64)
         if data.dtype.kind == "u":
-            data = np.minimum(data, np.uint64(FARTHEST - 1)).astype(np.int64)  # no listed value is that large
+            data = np.minimum(data, np.uint64(INT64_END - 1)).astype(np.int64)  # no listed value is that large
         order = np.argsort(listed)
         places = np.minimum(np.searchsorted(listed, data, sorter=order), len(listed) - 1)
         numbers = order[places]
@@ -229,7 +234,7 @@ class Category(Column):
 def _label(value: object) -> str | int | bool:
     if isinstance(value, np.generic):
         value = value.item()
-    if not isinstance(value, str | int) or (isinstance(value, int) and not -FARTHEST <= value < FARTHEST - 1):
+    if not isinstance(value, str | int) or (isinstance(value, int) and not -INT64_END <= value < INT64_END - 1):
         raise SchemaError(
             "the values of a Category must be texts, whole numbers (of 64 bits) or booleans",
             f"write for example {Category.required['values']}",
