@@ -24,6 +24,15 @@ INT64_END = 1 << 63
 class Boolean(Column):
     """A column of yes and no: booleans, 0 and 1, or such texts as "yes", "F" or "true".
 
+    Parameters
+    ----------
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+
+    Examples
+    --------
     >>> Boolean().encode([True, "no", 1.0]).tolist()
     [0.5, 0.0, 0.5]
     """
@@ -79,6 +88,10 @@ class Category(Column):
         The values, all of one type. Neighbours in the list are told apart last, so put alike values side by side.
     other
         One of the values: where all values go that are not listed. Without it such values are refused.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
 
     Examples
     --------

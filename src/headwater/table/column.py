@@ -213,7 +213,13 @@ def _ordered(kind: type[Column]) -> list[Field[Any]]:
 
 @dataclass(frozen=True, repr=False)
 class Bounded(Column):
-    """A column with bounds. ``outside`` is what happens beyond them: "clip" takes the bound, "error" refuses."""
+    """A column with bounds.
+
+    Parameters
+    ----------
+    outside
+        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
+    """
 
     outside: str = field(default="clip", kw_only=True)
 

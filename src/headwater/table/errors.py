@@ -17,6 +17,15 @@ class TableError(ValueError):
 
     Rows are numbered from 0, lines of a file from 1.
 
+    Parameters
+    ----------
+    problem
+        What is wrong, without the value.
+    remedy
+        What to do.
+    file, line, row, column
+        Where it is, as far as that is known.
+
     Examples
     --------
     >>> error = TableError("text that is not a number", "write a number", row=3, column="age")
@@ -59,6 +68,17 @@ class TableError(ValueError):
 class SchemaError(ValueError):
     """A schema, or a schema file, that cannot be used.
 
+    Parameters
+    ----------
+    problem
+        What is wrong.
+    remedy
+        What to do.
+    file, column
+        Where it is, as far as that is known.
+
+    Examples
+    --------
     >>> print(SchemaError("low is missing", "write low = 0", column="age").at(file="schema.toml"))
     schema.toml, column "age": low is missing; write low = 0
     """

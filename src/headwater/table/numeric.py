@@ -24,6 +24,17 @@ LARGEST_BOUND = 1 << 62
 class Number(Bounded):
     """A column of real numbers between two bounds.
 
+    Parameters
+    ----------
+    low, high
+        The bounds: finite numbers, declared and never taken from the data.
+    outside
+        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+
     Examples
     --------
     >>> height = Number(0.5, 2.5)
@@ -109,6 +120,19 @@ class Number(Bounded):
 class Integer(Bounded):
     """A column of whole numbers between two bounds, both of them included.
 
+    Parameters
+    ----------
+    low, high
+        The bounds: whole numbers between −2^62 and 2^62, at most 2^53 values apart.
+    outside
+        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+
+    Examples
+    --------
     >>> Integer(1, 6).encode([1, 2.0, "6"]).tolist()
     [0.0, 0.125, 0.625]
     """

@@ -26,6 +26,8 @@ class Schema:
     ----------
     columns
         Columns by name, in order; names that are no Python names go in a dictionary: ``Schema({"dep time": …})``.
+    more
+        Columns as keywords: ``Schema(age=Integer(0, 120))``. At most 1000 columns in all.
 
     Examples
     --------
@@ -95,7 +97,8 @@ class Schema:
         ----------
         table
             A data frame, an Arrow table, a dictionary of columns, records or one record, or an array with the columns
-            in order.
+            in order. Each value is read by itself, whatever else is in the table; where a library has put whole
+            numbers and fractions into one array before, they are what that array holds.
 
         Raises
         ------
@@ -122,9 +125,15 @@ class Schema:
         return points
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
-        """Points as a table of a kind that `headwater.table.frames.kind_of` names; types are those of the schema.
+        """Points as a table; its types are those of the schema.
 
-        Without a kind it is a dictionary of columns.
+        Parameters
+        ----------
+        points
+            An array of shape ``(n, d)`` in the unit cube.
+        kind
+            ``"pandas"``, ``"polars"``, ``"arrow"``, ``"arrow-batch"``, ``"columns"`` (a dictionary of arrays, the
+            default), ``"records"`` or ``"numpy"``.
         """
         points = np.asarray(points, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != self.dimension:
@@ -137,7 +146,13 @@ class Schema:
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any]) -> Schema:
-        """A schema as `to_dict` describes it."""
+        """A schema as `to_dict` describes it.
+
+        Parameters
+        ----------
+        declared
+            The content of a schema file: the version of the format and a mapping of columns.
+        """
         _check_format(declared, {"headwater", "columns"})
         columns = declared.get("columns")
         if not isinstance(columns, Mapping) or not columns:
@@ -148,14 +163,26 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
-        """The schema of a ``.toml`` or ``.json`` file."""
+        """The schema of a ``.toml`` or ``.json`` file.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
         try:
             return cls.from_dict(read_schema_file(path))
         except SchemaError as error:
             raise error.at(file=fspath(path)) from None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the schema to a ``.toml`` or ``.json`` file."""
+        """Write the schema to a ``.toml`` or ``.json`` file.
+
+        Parameters
+        ----------
+        path
+            The file; its ending decides the format.
+        """
         write_schema_file(self.to_dict(), path)
 
     def __setattr__(self, name: str, value: object) -> None:

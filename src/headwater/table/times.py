@@ -35,6 +35,12 @@ class Datetime(Bounded):
         How finely time is told apart: "1us", "1ms", "1s", "1min", "1h", "1d" or multiples such as "15min".
     zone
         The time zone of what comes out; that of ``start`` if not given.
+    outside
+        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
 
     Examples
     --------
@@ -205,6 +211,17 @@ class Datetime(Bounded):
 class TimeOfDay(Column):
     """A column of times of day, in steps from midnight; in between, the step before counts.
 
+    Parameters
+    ----------
+    step
+        How finely time is told apart: "1us", "1ms", "1s", "1min", "1h" or multiples such as "15min", at most a day.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+
+    Examples
+    --------
     >>> TimeOfDay(step="6h").encode(["05:59", "18:00:00"]).tolist()
     [0.0, 0.75]
     """

@@ -81,7 +81,7 @@ class CsvParser:
             case "number":  # pyarrow takes nan(…) for a missing number
                 return b"(" not in data or not pyarrow("compute").any(pyarrow("compute").is_nan(column)).as_py()
             case "integer":  # pyarrow takes 0x10 for 16
-                return b"0x" not in data and b"0X" not in data
+                return not (b"x" in data and b"0x" in data) and not (b"X" in data and b"0X" in data)
             case "datetime":
                 return is_since_year_1(column)
             case "time-of-day":  # pyarrow takes 13:45:10. for a time

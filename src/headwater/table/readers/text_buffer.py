@@ -31,6 +31,8 @@ class TextBuffer:
         """What was read and not taken yet."""
         self.ends: Offsets = np.empty(0, dtype=np.int64)
         """Behind each complete record in `data`."""
+        self.multiline = False
+        """Whether a record of more than one line has been read."""
 
     @property
     def ended(self) -> bool:
@@ -44,18 +46,24 @@ class TextBuffer:
 
     def fill(self, size: int, wait: float) -> int:
         """Read up to ``size`` bytes ahead; 0 if none came within ``wait`` seconds."""
-        known = len(self.data)
-        self.data += bytes(min(size, self._stream.most))
+        known, size = len(self.data), min(size, self._stream.most)
+        if known < size:  # blocks are megabytes: read right into place, without a copy of them
+            rest, self.data = self.data, bytearray(known + size)
+            self.data[:known] = rest
+        else:
+            self.data += bytes(size)
         with memoryview(self.data) as view, view[known:] as space:
             found = self._stream.read_into(space, wait)
         del self.data[known + found :]
         if found:
             newlines = positions_of(_NEWLINE, self.data, known)
             if self._quoted and (quotes := positions_of(_QUOTE, self.data, known)).size:
-                newlines = newlines[(np.searchsorted(quotes, newlines) + self._inside) % 2 == 0]
+                outside = (np.searchsorted(quotes, newlines) + self._inside) % 2 == 0
                 self._inside = bool((self._inside + quotes.size) % 2)
+                self.multiline = self.multiline or not outside.all()
+                newlines = newlines[outside]
             elif self._inside:
-                newlines = newlines[:0]
+                self.multiline, newlines = True, newlines[:0]
             self.ends = np.concatenate((self.ends, newlines + 1))
         return found
 

@@ -172,7 +172,7 @@ class TextFile:
         if long.size:
             raise self._too_long(line_of(data, int(starts[long[0]]), self._line))
         table = parser.parse(data, ends, self._line)
-        if self._source.format == "csv" and b'"' in data:
+        if self._buffer.multiline:
             newlines = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 0x0A)
             lines = self._line + np.searchsorted(newlines, np.append(starts, len(data)))
         else:
