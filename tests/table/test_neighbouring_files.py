@@ -30,6 +30,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headwater import pipeline
 from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
 from headwater.table.readers import open_source, stream
@@ -231,7 +232,7 @@ def typed(name: str, text: str) -> Any:  # noqa: ANN401 - a value of a column's 
     """A value as a program would have it in memory; None for text that is refused or missing."""
     if COLUMNS[name].kind == "category":
         return text
-    numbers, missing = COLUMNS[name].read_texts([text if text in ACCEPTED[name] else None])
+    numbers, missing = COLUMNS[name].read_values([text if text in ACCEPTED[name] else None])
     return None if missing is not None else COLUMNS[name].kind == "boolean" or numbers[0].item()
 
 
@@ -295,3 +296,28 @@ def test_many_columns_make_smaller_batches(tmp_path: Path) -> None:
         sizes = [batch.table.num_rows for batch in source if batch]
     assert sizes == [(1 << 21) // 100, 25_000 - (1 << 21) // 100]
     assert np.sum(sizes) == 25_000
+
+
+def test_releases_by_the_clock_have_the_same_t(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that goes on by a second whenever it is looked at; one record is the same point, written longer."""
+    published = []
+    for number, text in enumerate(["0.5", "0.5" + "0" * 50_000]):
+        lines = ["x", *(["0.25"] * 20_000)]
+        lines[7_000] = text
+        path = tmp_path / f"{number}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        seconds = iter(range(10**6))
+        monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda seconds=seconds: next(seconds)))
+        progress = pipeline.run(
+            [str(path)],
+            Schema(x=Number(0, 1)),
+            epsilon=1.0,
+            out=tmp_path / f"out{number}",
+            every=pipeline.Every(seconds=3.0),
+            seed=1,
+            batch_rows=1000,
+            block_bytes=10_000,
+        )
+        published.append([step.t for step in progress if step.published])
+    assert len(published[0]) > 5
+    assert published[0] == published[1]

@@ -14,7 +14,10 @@ import pyarrow.parquet
 import pytest
 from numpy.typing import NDArray
 
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
+from headwater.evaluate.report.releases import find
+from headwater.publish.folder import publish
+from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
 from headwater.table.readers import open_source, read
 from headwater.table.schema import Schema
@@ -258,3 +261,28 @@ def test_standard_input_goes_with_nothing_else() -> None:
         open_source(["-", "a.csv"], SCHEMA)
     with pytest.raises(TableError, match="standard input"):
         next(open_source("-", SCHEMA, format="parquet"))
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (Number(0, 1, missing=True), [0.5, None]),
+        (Category("", "a"), ["", "a"]),
+        (Category("a", missing=True), ["a", None]),
+    ],
+)
+def test_a_csv_release_of_one_column_can_be_read_back(tmp_path: Path, column: Column, values: list[object]) -> None:
+    """By ``read`` and for the report, with its missing and its empty values."""
+    schema = Schema(x=column)
+    synth = Synthesizer(schema, epsilon=1000.0, seed=1)
+    synth.update([{"x": value} for value in values * 20])
+    release = synth.release()
+    folder = publish(release, tmp_path, format="csv")
+    expected = sorted(point for table in release.tables("arrow") for point in schema.encode(table).ravel().tolist())
+    assert len(set(expected)) >= 2
+    (found,) = find(tmp_path)
+    assert sorted(found.points(schema).ravel().tolist()) == expected
+    again = [
+        point for table in read(folder / found.card["data"], schema) for point in schema.encode(table).ravel().tolist()
+    ]
+    assert sorted(again) == expected

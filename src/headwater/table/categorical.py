@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.table.column import Column, WrongValueError, describe
-from headwater.table.errors import SchemaError, is_unicode
+from headwater.table.column import Column, describe
+from headwater.table.errors import SchemaError, TableError, is_unicode
 from headwater.table.series import Values
 
 TEXTS = {"true": True, "yes": True, "t": True, "1": True, "false": False, "no": False, "f": False, "0": False}
@@ -52,7 +52,7 @@ class Boolean(Column):
     def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         truth = _truth(value)
         if truth is None:
-            raise WrongValueError(
+            raise TableError(
                 f"{describe(value)} that is neither yes nor no",
                 "write true or false, yes or no, t or f, 1 or 0, or declare another kind of column",
             )
@@ -67,9 +67,7 @@ class Boolean(Column):
             bad &= ~values.missing
         if bad.any():
             index = int(np.argmax(bad))
-            raise WrongValueError(
-                "a number that is neither 0 nor 1", "declare Integer or Number for this column", index
-            )
+            raise TableError("a number that is neither 0 nor 1", "declare Integer or Number for this column", row=index)
         numbers: NDArray[np.int64] = (data == 1).astype(np.int64)
         return numbers
 
@@ -184,9 +182,9 @@ class Category(Column):
             return [int(text)] if whole_number and str(int(text)) == text else []
         return [whole] if isinstance(whole, int) else []
 
-    def _unknown(self, what: str, index: int) -> WrongValueError:
+    def _unknown(self, what: str, index: int) -> TableError:
         remedy = "add it to the values, or declare as other= the value that takes all that are not listed"
-        return WrongValueError(f"{what} that is none of the listed values", remedy, index)
+        return TableError(f"{what} that is none of the listed values", remedy, row=index)
 
     def _cast(self, values: Values) -> NDArray[Any]:
         data = np.asarray(values.data)
@@ -196,10 +194,9 @@ class Category(Column):
             raise self.wrong(data)
         few = values.distinct()
         try:
-            numbers, _ = self._parse_all(list(few.data))
-        except WrongValueError as wrong:
-            wrong.index = few.row(wrong.index)
-            raise
+            numbers, _ = self.read_values(list(few.data))
+        except TableError as error:
+            raise error.at(row=few.row(error.row or 0)) from None
         return numbers[few.codes]
 
     def _find(self, data: NDArray[Any], values: Values) -> NDArray[Any]:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import MOST_VALUES, Flags
-from headwater.table.column import Bounded, WrongValueError, finite
-from headwater.table.errors import SchemaError
+from headwater.table.column import Bounded, finite
+from headwater.table.errors import SchemaError, TableError
 from headwater.table.series import Values
 
 LARGEST_BOUND = 1 << 62
@@ -215,9 +215,7 @@ def _number(text: str, kind: Any) -> Any:  # noqa: ANN401 - float or Decimal
             return kind(text)
     except (ValueError, InvalidOperation):
         pass
-    raise WrongValueError(
-        "text that is not a number", "write digits, with a point for decimals, or leave the column out"
-    )
+    raise TableError("text that is not a number", "write digits, with a point for decimals, or leave the column out")
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - float, Decimal or Rational
@@ -232,5 +230,5 @@ def _whole(value: Any) -> int:  # noqa: ANN401 - float, Decimal or Rational
     return whole
 
 
-def _fraction(index: int) -> WrongValueError:
-    return WrongValueError("a number with a fraction, not a whole number", "round it before, or declare Number", index)
+def _fraction(index: int) -> TableError:
+    return TableError("a number with a fraction, not a whole number", "round it before, or declare Number", row=index)

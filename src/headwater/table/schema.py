@@ -67,7 +67,10 @@ class Schema:
                     "write such as Number(0, 1)",
                     column=name,
                 )
-            _check(name, column)
+            try:
+                column.check()  # open bounds are refused here, with what to write
+            except SchemaError as error:
+                raise error.at(column=name) from None
         object.__setattr__(self, "_items", tuple(named.items()))
 
     @property
@@ -254,11 +257,3 @@ def _column(name: str, declared: object) -> Column:
     except SchemaError as error:
         raise error.at(column=name) from None
     return column
-
-
-def _check(name: str, column: Column) -> None:
-    """Refuse a column with open bounds, and say what to write."""
-    try:
-        column.check()
-    except SchemaError as error:
-        raise error.at(column=name) from None

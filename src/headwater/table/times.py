@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import MOST_VALUES, Flags
-from headwater.table.column import Bounded, Column, WrongValueError
-from headwater.table.errors import SchemaError
+from headwater.table.column import Bounded, Column
+from headwater.table.errors import SchemaError, TableError
 from headwater.table.series import Values
 from headwater.table.time_units import DAY, NAIVE, UNITS, epoch, microseconds, moment_of, zone_name, zone_of
 
@@ -125,13 +125,7 @@ class Datetime(Bounded):
 
     def read_text(self, text: str) -> int | None:
         """A date, or a date and time, in ISO 8601; blank text is missing."""
-        text = text.strip()
-        value = None
-        with suppress(ValueError):
-            value = datetime.fromisoformat(text) if text else None
-        if text and value is None:
-            raise WrongValueError("text that is not a date and time", "write it as 2024-02-29T13:45:00 (ISO 8601)")
-        return self._parse(value) if text else None
+        return self._parse(_from_iso(datetime, text, self.wants, "2024-02-29T13:45:00")) if text.strip() else None
 
     def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         if isinstance(value, np.datetime64):
@@ -147,7 +141,7 @@ class Datetime(Bounded):
     def _same_zone(self, *, zoned: bool) -> None:
         if zoned != self.zoned:
             here, there = ("a", "have none") if zoned else ("no", "have one")
-            raise WrongValueError(
+            raise TableError(
                 f"mixed time zones: the value has {here} time zone, but the bounds of the column {there}",
                 "give all dates of the column and its bounds with a time zone, or all without",
             )
@@ -159,9 +153,8 @@ class Datetime(Bounded):
         first = 0 if values.missing is None else int(np.argmin(values.missing))
         try:
             self._same_zone(zoned=values.zoned)
-        except WrongValueError as wrong:
-            wrong.index = first
-            raise
+        except TableError as error:
+            raise error.at(row=first) from None
         if values.missing is not None:
             data = np.where(values.missing, data[first], data)
         return self._microseconds(data)
@@ -243,13 +236,7 @@ class TimeOfDay(Column):
 
     def read_text(self, text: str) -> int | None:
         """A time of day in ISO 8601; blank text is missing."""
-        text = text.strip()
-        value = None
-        with suppress(ValueError):
-            value = time.fromisoformat(text) if text else None
-        if text and value is None:
-            raise WrongValueError("text that is not a time of day", "write it as 13:45:00 (ISO 8601)")
-        return self._parse(value) if text else None
+        return self._parse(_from_iso(time, text, self.wants, "13:45:00")) if text.strip() else None
 
     def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         if isinstance(value, timedelta | np.timedelta64):
@@ -257,7 +244,7 @@ class TimeOfDay(Column):
         if not isinstance(value, time):
             raise self.wrong(value)
         if value.tzinfo is not None:
-            raise WrongValueError("a time of day with a time zone", "leave the zone out, or declare Datetime")
+            raise TableError("a time of day with a time zone", "leave the zone out, or declare Datetime")
         whole = (value.hour * 60 + value.minute) * 60 + value.second
         return whole * 10**6 + value.microsecond
 
@@ -270,7 +257,7 @@ class TimeOfDay(Column):
         bad = (data < np.timedelta64(0, "s")) | (data >= np.timedelta64(1, "D"))
         if bad.any():
             index = int(np.argmax(bad))
-            raise WrongValueError("a time span outside of one day", "give a time from 00:00 to 23:59:59", index)
+            raise TableError("a time span outside of one day", "give a time from 00:00 to 23:59:59", row=index)
         return data.astype("m8[us]").view(np.int64)
 
     def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
@@ -286,3 +273,9 @@ class TimeOfDay(Column):
         found = np.empty(len(few), dtype=object)
         found[:] = [(NAIVE + span).time() for span in few.tolist()]
         return found[codes]
+
+
+def _from_iso(kind: type[datetime] | type[time], text: str, wants: str, example: str) -> datetime | time:
+    with suppress(ValueError):
+        return kind.fromisoformat(text.strip())
+    raise TableError(f"text that is not {wants}", f"write it as {example} (ISO 8601)")

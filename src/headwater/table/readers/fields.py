@@ -39,7 +39,7 @@ class Field:
         coded = coded if isinstance(coded, pa.DictionaryArray) else pa.concat_arrays(coded.chunks)
         codes = np.from_dlpack(coded.indices)
         try:
-            numbers, missing = self.column.read_texts(coded.dictionary.to_pylist())
+            numbers, missing = self.column.read_values(coded.dictionary.to_pylist())
         except TableError as error:
             row = int(np.argmax(codes == error.row))
             raise TableError(error.problem, error.remedy, line=line(row), column=self.name) from None
