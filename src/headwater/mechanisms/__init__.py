@@ -1,0 +1,1 @@
+"""Mechanisms, one folder each."""
