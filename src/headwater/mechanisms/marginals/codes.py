@@ -41,10 +41,8 @@ class Coder:
             return np.minimum(places * (FINEST / axis.unit), last).astype(np.uint16)
         numbers = places * 2.0**axis.cuts
         if self.step > 1:
-            gone = numbers >= 1 << (axis.cuts - 1)
-            numbers = numbers.astype(np.int64) // self.step
-            if axis.missing:
-                numbers[gone] = last
+            gone = numbers >= 1 << (axis.cuts - 1) if axis.missing else False
+            numbers = np.where(gone, last, np.floor_divide(numbers, self.step))  # whole numbers below 2^53
         return np.minimum(numbers, last).astype(np.uint16)  # beyond the values lies the missing one
 
     def places(self, codes: Codes, inside: Points) -> Points:
