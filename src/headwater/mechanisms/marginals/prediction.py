@@ -1,50 +1,116 @@
-"""What published tables predict of a span of records: which pairs depend on each other, and how. Public."""
+"""What published tables predict of a bucket: which pairs depend on each other, how, and which columns move. Public.
+
+Everything here is a function of published numbers, so it costs nothing. It decides what is asked of the bucket.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.bins import bin_of, profile
 from headwater.mechanisms.marginals.counting import Question
-from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
+from headwater.mechanisms.marginals.estimate import Estimate, Estimator
+from headwater.mechanisms.marginals.grid import transfer
+from headwater.mechanisms.marginals.loglinear import LogLinear
+from headwater.mechanisms.marginals.measured import Measured
+from headwater.mechanisms.marginals.pairs import Pair
+from headwater.mechanisms.marginals.timeline import EVEN_DRIFT, Smoothed
 
-Pair = tuple[int, int]
 Shares = NDArray[np.float64]
+
+STRONG = 0.1  # pairs of the tree this far from independence, beyond noise, are measured again without a choice
+FEW = 20  # a column's one-way marginal is taken from such a pair if the other column has at most so many bins
+UNITS = 60  # the budget of a fast bucket is dealt out in so many equal parts
 
 
 class Prediction:
-    """A prediction for the records ``start … end − 1``."""
+    """What is published by now predicts of the records ``start … measured.t − 1``.
 
-    def __init__(self, codings: Sequence[Coding], tables: Sequence[NoisyTable], start: int, end: int) -> None:
-        self.codings, self.tables, self.start, self.end = codings, tables, start, end
-        self.tree: list[Pair] = []
-        self.kept: set[Pair] = set()
+    Parameters
+    ----------
+    measured
+        All that is published; its ``t`` is the end of the bucket.
+    start
+        Where the bucket begins.
+    """
 
-    def given(self) -> set[int]:
-        """Columns whose one-way marginal a kept pair gives as well."""
-        return set()
+    def __init__(self, measured: Measured, start: int) -> None:
+        self.measured, self.start = measured, start
+        self.estimator = Estimator(measured)
+
+    @cached_property
+    def _estimate(self) -> Estimate:
+        return self.estimator.run(1)
+
+    @cached_property
+    def _smoothed(self) -> list[Smoothed]:
+        """One-way marginals over time."""
+        return [self.estimator.smooth(column) for column in range(len(self.measured.codings))]
+
+    @property
+    def tree(self) -> tuple[Pair, ...]:
+        """The pairs of the published tree."""
+        return self._estimate.tree
+
+    @property
+    def kept(self) -> set[Pair]:
+        """Pairs of the tree that depend on each other so clearly that they are measured again without a choice."""
+        far = self._estimate.deviations
+        return {pair for pair in self.tree if far[pair][0] > STRONG + far[pair][1]}
 
     def independent(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
-        """Tables of pairs, were they independent."""
-
-        @cache
-        def share(column: int, edges: int) -> Shares:
-            of_column = [t for t in self.tables if t.columns == (column,)]
-            own = [t for t in of_column if (t.start, t.end) == (self.start, self.end)]
-            coding = self.codings[column]
-            bins = bin_of(named[column, edges], coding.size)
-            found: Shares = np.bincount(bins, weights=profile(column, coding, own or of_column))
-            return found
-
-        named: dict[tuple[int, int], Integers] = {}
-        for question in questions.values():
-            named |= {(c, id(e)): e for c, e in zip(question.columns, question.edges, strict=True)}
-        return {(a, b): np.outer(share(a, id(q.edges[0])), share(b, id(q.edges[1]))) for (a, b), q in questions.items()}
+        """Tables of pairs, were they independent at each time."""
+        self.estimator.smoothed = self._smoothed
+        tables = [self.estimator.independent(pair, self.start, self.measured.t) for pair in questions]
+        return self._moved(questions, tables)
 
     def joint(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
         """Tables of pairs, as the published model has them."""
-        return self.independent(questions)
+        model = LogLinear(self._estimate)
+        return self._moved(questions, model.pairs(list(questions), self.start, self.measured.t))
+
+    def _moved(self, questions: Mapping[Pair, Question], tables: Iterable[Shares]) -> dict[Pair, Shares]:
+        """Tables on the model's bins moved to the bins of questions."""
+        found, codings, grids = dict[Pair, Shares](), self.measured.codings, self.estimator.grids
+        for (pair, question), table in zip(questions.items(), tables, strict=True):
+            first, second = (
+                transfer(grids[c], edges, codings[c].size) for c, edges in zip(pair, question.edges, strict=True)
+            )
+            found[pair] = first @ table @ second.T
+        return found
+
+    def moving(self, stage_size: int, bucket_size: int, budget: float) -> list[float]:
+        """How the budget of each fast bucket of the next stage is best dealt out to the columns.
+
+        The error of a bin of share ``p`` whose estimate has standard deviation ``σ`` is about ``min(p, σ)``. Until half
+        of the next stage has passed, ``σ²`` grows by the drift; a table with budget ``e`` adds the information
+        ``(e·records)²/8``.
+        """
+        curves = []
+        for smoothed in self._smoothed:
+            shares = smoothed.shares[-1]
+            speed = shares + EVEN_DRIFT / len(shares)
+            unknown = smoothed.error**2 + smoothed.drift * speed / speed.mean() * stage_size / 2
+            known = (bucket_size * budget * np.arange(UNITS + 1) / UNITS) ** 2 / 8
+            spread = 1 / np.sqrt(1 / np.maximum(unknown[:, None], 1e-18) + known)
+            curves.append(np.minimum(spread, shares[:, None]).sum(0))
+        return [units / UNITS for units in deal(curves)]
+
+
+def deal(curves: Sequence[NDArray[np.float64]]) -> list[int]:
+    """Units for each column, `UNITS` in all, that make the sum of the curves smallest (a knapsack)."""
+    best, choices = curves[0], list[NDArray[np.intp]]()
+    for curve in curves[1:]:
+        table = np.full((UNITS + 1, UNITS + 1), np.inf)
+        for units in range(UNITS + 1):
+            table[units:, units] = best[: UNITS + 1 - units] + curve[units]
+        choices.append(table.argmin(1))
+        best = table.min(1)
+    left, found = UNITS, list[int]()
+    for choice in reversed(choices):
+        found.append(int(choice[left]))
+        left -= found[-1]
+    return [left, *reversed(found)]

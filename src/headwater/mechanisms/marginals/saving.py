@@ -23,8 +23,8 @@ LATEST = 1 << 60
 """No run takes more records than this."""
 
 
-def pack(t: int, tables: Sequence[NoisyTable], codes: Codes) -> tuple[Header, Arrays]:
-    """The time, everything published, and the codes of the open slow bucket."""
+def pack(t: int, tables: Sequence[NoisyTable], moving: Sequence[float], codes: Codes) -> tuple[Header, Arrays]:
+    """The time, everything published, how fast buckets divide their budget, and the codes of the open slow bucket."""
     edges = [e for table in tables for e in table.edges]
     counts = np.concatenate([np.empty(0, dtype=np.int64), *(table.counts.ravel() for table in tables)])
     small = np.abs(counts).max(initial=0) < 1 << 31
@@ -33,6 +33,7 @@ def pack(t: int, tables: Sequence[NoisyTable], codes: Codes) -> tuple[Header, Ar
         "edges": np.concatenate([np.empty(0, dtype=np.int32), *edges]).astype(np.int32),
         "counts": counts.astype(np.int32) if small else counts,
         "scales": np.array([table.scale for table in tables], dtype=np.float64),
+        "moving": np.array(moving, dtype=np.float64),
     }
     layout = [[list(table.columns), table.start, table.end, list(table.counts.shape)] for table in tables]
     return {"t": t, "tables": layout}, arrays
@@ -40,7 +41,7 @@ def pack(t: int, tables: Sequence[NoisyTable], codes: Codes) -> tuple[Header, Ar
 
 def unpack(
     header: Header, arrays: Arrays, codings: Sequence[Coding], epsilon: float
-) -> tuple[int, list[NoisyTable], Codes]:
+) -> tuple[int, list[NoisyTable], list[float], Codes]:
     """What `pack` packed, if that is what it is: buckets of the plan, bins of the columns, and no budget overdrawn."""
     t, layout = header["t"], header["tables"]
     need(_whole(t), "t")
@@ -70,7 +71,11 @@ def unpack(
         counts = counts[cells:]
         tables.append(NoisyTable(tuple(columns), start, end, tuple(bins), noisy, scale, variance(scale)))
     need(not len(edges) and not len(counts), "counts")
-    return t, tables, _codes(arrays["codes"], t - stage_at(t, epsilon, len(codings)).start, codings)
+    moving = _flat(arrays["moving"])
+    need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")
+    need(bool((moving >= 0).all() and (moving <= 1).all() and moving.any()), "moving")
+    codes = _codes(arrays["codes"], t - stage_at(t, epsilon, len(codings)).start, codings)
+    return t, tables, moving.tolist(), codes
 
 
 def _stage(start: Any, end: Any, latest: int, t: int, epsilon: float, columns: int) -> Stage:  # noqa: ANN401 - of a file
