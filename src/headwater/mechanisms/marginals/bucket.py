@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from headwater.measure.budget import scale_for
-from headwater.measure.noise import Noise
+from headwater.privacy import scale_for
+from headwater.noise import Noise
 from headwater.mechanisms.marginals.bins import cut, profile
 from headwater.mechanisms.marginals.codes import Codes
 from headwater.mechanisms.marginals.counting import Question, count

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.measure.budget import Ledger
-from headwater.measure.noise import Noise
+from headwater.privacy import Ledger
+from headwater.noise import Noise
 from headwater.mechanisms.marginals.bucket import FAST, SLOW, Bucket
 from headwater.mechanisms.marginals.codes import Codes, codings, encode
 from headwater.mechanisms.marginals.measured import Measured, NoisyTable

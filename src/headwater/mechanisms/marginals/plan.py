@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from headwater.measure.budget import Ledger, Spend, scale_for
+from headwater.privacy import Ledger, Spend, scale_for
 
 FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1 and ten columns
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that

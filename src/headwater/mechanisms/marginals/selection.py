@@ -19,8 +19,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.measure.budget import scale_for
-from headwater.measure.noise import Noise
+from headwater.privacy import scale_for
+from headwater.noise import Noise
 
 Integers = NDArray[np.int64]
 
