@@ -11,8 +11,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from headwater.privacy import scale_for
-from headwater.noise import Noise
 from headwater.mechanisms.marginals.bins import cut, profile
 from headwater.mechanisms.marginals.codes import Codes
 from headwater.mechanisms.marginals.counting import Question, count
@@ -20,9 +18,11 @@ from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.pairs import Pair
 from headwater.mechanisms.marginals.plan import divide, variance
 from headwater.mechanisms.marginals.selection import choose, scale_of
+from headwater.noise import Noise
+from headwater.privacy import scale_for
 
 MOST_BINS = 256  # of a column, in a one-way table
-ENOUGH = 6.0  # a one-way bin is halved if it is expected to hold so many times the scale of its noise
+ENOUGH = (1.0, 1.0, 1.0, 1.0, 16.0)  # a one-way bin is halved if it should hold so many times its noise, by level
 
 SLOW, FAST = 0, 1
 """The timescales. An address has two bits for the kind of draw, and 46 for the draw."""
@@ -67,8 +67,9 @@ class Bucket:
         questions, total = list[Question](), math.fsum(weights)
         for column, (coding, weight) in enumerate(zip(self.codings, weights, strict=True)):
             if weight > 0:
-                least = ENOUGH * 2 / (float(budget) * weight / total) / self.size
-                edges = cut(coding, profile(column, coding, known), (least,), MOST_BINS)
+                scale = 2 * total / (float(budget) * weight)
+                least = [enough * scale / self.size for enough in ENOUGH]
+                edges = cut(coding, profile(column, coding, known), least, MOST_BINS)
                 questions.append(Question((column,), (edges,)))
         shares = divide(budget, [weights[q.columns[0]] * math.sqrt(q.cells) for q in questions])
         asked = zip(questions, self.count(questions), shares, strict=True)

@@ -11,7 +11,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.measured import Coding
 from headwater.partition import Axis, Points
 from headwater.table.choices import Boolean, Category
 from headwater.table.schema import Schema
@@ -24,6 +23,30 @@ FINEST = 1 << 15
 
 MOST_LABELS = 1 << 10
 """Of a list of more labels than this, neighbours may be merged, as if it were ordered."""
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How the values of one column become codes ``0 … size − 1``. Public: made from the schema alone.
+
+    Parameters
+    ----------
+    values
+        How many codes stand for values. The missing value, if there is one, is the last code, ``values``.
+    missing
+        Whether there is a code for missing values.
+    ordered
+        Whether neighbouring codes are neighbouring values (numbers, times), so that they may be merged into bins.
+    """
+
+    values: int
+    missing: bool
+    ordered: bool
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return self.values + self.missing
 
 
 @dataclass(frozen=True)

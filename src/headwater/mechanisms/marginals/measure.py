@@ -7,22 +7,23 @@ Fast buckets measure one-way marginals of the columns that move. All of this hap
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.privacy import Ledger
-from headwater.noise import Noise
+from headwater.files import need
 from headwater.mechanisms.marginals.bucket import FAST, SLOW, Bucket
 from headwater.mechanisms.marginals.codes import Codes, codings, encode
 from headwater.mechanisms.marginals.measured import Measured, NoisyTable
 from headwater.mechanisms.marginals.plan import Plan, plan, stage_at
+from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.mechanisms.marginals.saving import pack, unpack
 from headwater.mechanisms.marginals.slow import SlowBucket
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.noise import Noise
 from headwater.partition import Points
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import UnitCube
+from headwater.privacy import Ledger
 
 
 class MarginalsMechanism:
@@ -33,9 +34,9 @@ class MarginalsMechanism:
     schema
         What a record is.
     epsilon
-        The privacy budget of the whole run.
+        The budget of the whole run.
     noise
-        Where protecting randomness is drawn.
+        Where the noise comes from.
 
     Formal guarantees
     -----------------
@@ -45,29 +46,44 @@ class MarginalsMechanism:
     on every path of outcomes (`Stage.ledger`, `proofs/marginals.md`).
     """
 
-    name = "marginals"
-    version = 1
-    windows = True
+    name: ClassVar[str] = "marginals"
+    online: ClassVar[bool] = True
+    windows: ClassVar[bool] = True
+    version: ClassVar[int] = 1
+    options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
-    def __init__(self, schema: Schema | UnitCube, epsilon: float, noise: Noise) -> None:
+    def __init__(self, schema: AnySchema, epsilon: float, noise: Noise) -> None:
         self.schema, self.epsilon, self.noise, self.t = schema, epsilon, noise, 0
         self.codings = codings(schema)
-        self.tables: list[NoisyTable] = []  # all that was ever measured, by end of bucket
-        self.stage = stage_at(0, epsilon, len(self.codings))
-        self.moving = [1.0] * len(self.codings)  # how fast buckets divide their budget among the columns
+        self.width = len(self.codings)
+        self.tables: tuple[NoisyTable, ...] = ()  # all that was ever measured, by end of bucket
+        self.stage = stage_at(0, epsilon, self.width)
+        self.outlook = Outlook((), (), (1.0,) * self.width)
         self._codes = self._room(0)  # of the records in the open slow bucket, in order of arrival
 
+    def __copy__(self) -> Self:
+        """A copy that shares everything: an update binds names anew, and writes only behind the records it has."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
     def encode(self, points: Points) -> Codes:
-        """What is kept of points: a code for each column. Reads nothing of the run."""
+        """A code for each column of every record."""
         return encode(points, self.schema)
 
-    def update(self, rows: Codes) -> None:
-        """Take records in order of arrival, as `encode` gives them."""
-        rows = np.asarray(rows)
-        if rows.ndim != 2 or rows.shape[1] != len(self.codings) or rows.dtype.kind != "u":
-            raise ValueError(f"rows must be codes of shape (n, {len(self.codings)}), as encode() gives them")
-        if len(rows) and any(int(row.max()) >= coding.size for row, coding in zip(rows.T, self.codings, strict=True)):
-            raise ValueError("a code is beyond the values of its column: give rows as encode() gives them")
+    def check(self, rows: NDArray[Any]) -> Codes:
+        """Codes that were found elsewhere, or an error that says what is wrong with them."""
+        if rows.ndim != 2 or rows.shape[1] != self.width:
+            raise ValueError(f"rows must have shape (n, {self.width}), as encode() gives them, not {rows.shape}")
+        if rows.dtype.kind not in "iu" and rows.size:
+            raise TypeError(f"rows must be whole numbers, not {rows.dtype}")
+        for number, coding in enumerate(self.codings):
+            if rows.size and (rows[:, number].min() < 0 or int(rows[:, number].max()) >= coding.size):
+                raise ValueError(f"rows[:, {number}] must lie between 0 and {coding.size - 1}, as encode() gives them")
+        return rows.astype(np.uint16, copy=False)
+
+    def update(self, rows: Rows) -> None:
+        """Take records in order of arrival."""
         while len(rows):
             held, end = self.t - self.stage.start, self.stage.fast_end(self.t)
             take = min(end - self.t, len(rows))
@@ -82,7 +98,7 @@ class MarginalsMechanism:
                 self._close()
 
     def _room(self, records: int) -> Codes:
-        return np.empty((len(self.codings), records), dtype=np.uint16)
+        return np.empty((self.width, records), dtype=np.uint16)
 
     def _bucket(self, timescale: int, start: int) -> Bucket:
         codes = self._codes[:, start - self.stage.start : self.t - self.stage.start]
@@ -93,35 +109,47 @@ class MarginalsMechanism:
         stage, known = self.stage, list(self.tables)
         if stage.fast:
             fast = self._bucket(FAST, self.t - 1 - (self.t - 1 - stage.start) % stage.fast)
-            known += fast.one_way(stage.fast_budget, self.moving, known)
+            known += fast.one_way(stage.fast_budget, self.outlook.moving, known)
         if self.t == stage.end:
-            following = stage_at(self.t, self.epsilon, len(self.codings))
-            slow = SlowBucket(self._bucket(SLOW, stage.start), stage, known, self.epsilon)
+            following = stage_at(self.t, self.epsilon, self.width)
+            slow = SlowBucket(self._bucket(SLOW, stage.start), stage, known, self.outlook, self.epsilon)
             slow.measure()
-            known, self.moving, self.stage, self._codes = slow.known, slow.moving(following), following, self._room(0)
-        self.tables = known
+            known, self.outlook, self.stage = slow.known, slow.ahead(following), following
+            self._codes = self._room(0)
+        self.tables = tuple(known)
 
-    def measured(self, since: int = 0) -> Measured:
-        """What is published about the records after the first ``since`` ones, or a few more: whole buckets only."""
-        start = max((table.start for table in self.tables if table.start <= since), default=0) if since else 0
-        return Measured(self.t, start, self.epsilon, self.codings, tuple(self.tables))
+    def window(self, since: int) -> int:
+        """The last start of a closed bucket, of either timescale, before record ``since + 1``."""
+        return max((table.start for table in self.tables if table.start <= since), default=0) if since else 0
+
+    def measured(self, start: int, seed: int) -> Measured:
+        """All that is published about the records after the first ``start``."""
+        return Measured(self.t, start, self.epsilon, self.codings, self.tables, self.schema)
+
+    def status(self) -> str:
+        """The stage at this time, in words."""
+        fast = f", in buckets of {self.stage.fast:,}" if self.stage.fast else ""
+        return f"records {self.stage.start:,} to {self.stage.end:,}{fast}"
 
     def ledger(self) -> Ledger:
-        """What one record arriving now can move."""
+        """What one record of this stage can move."""
         return self.stage.ledger()
 
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""
-        return plan(len(self.codings), self.epsilon, until)
+        return plan(self.width, self.epsilon, until)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def state(self) -> State:
         """Everything that is needed to go on, but for the key: as secret as the data."""
-        return pack(self.t, self.tables, self.moving, self._codes[:, : self.t - self.stage.start])
+        header, arrays = pack(self.t, self.tables, self.outlook, self._codes[:, : self.t - self.stage.start])
+        return header | {"version": self.version}, arrays
 
-    def restore(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a `state`; what is none is refused."""
-        self.t, self.tables, self.moving, self._codes = unpack(header, arrays, self.codings, self.epsilon)
-        self.stage = stage_at(self.t, self.epsilon, len(self.codings))
+    def restore(self, header: Header, arrays: Arrays) -> None:
+        """Go on from a `state`, if it is one."""
+        need(header.get("version") == self.version, "version")
+        t, tables, outlook, codes = unpack(header, arrays, self.codings, self.epsilon)
+        self.t, self.tables, self.outlook, self._codes = t, tuple(tables), outlook, codes
+        self.stage = stage_at(t, self.epsilon, self.width)
 
 
 MECHANISM = MarginalsMechanism

@@ -7,31 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.mechanisms.marginals.codes import Coding as Coding
+from headwater.mechanisms.marginals.codes import encode
+from headwater.mechanisms.protocol import AnySchema
+from headwater.partition import Points
+
 Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Coding:
-    """How the values of one column become codes ``0 … size − 1``. Public: made from the schema alone.
-
-    Parameters
-    ----------
-    values
-        How many codes stand for values. The missing value, if there is one, is the last code, ``values``.
-    missing
-        Whether there is a code for missing values.
-    ordered
-        Whether neighbouring codes are neighbouring values (numbers, times), so that they may be merged into bins.
-    """
-
-    values: int
-    missing: bool
-    ordered: bool
-
-    @property
-    def size(self) -> int:
-        """How many codes there are."""
-        return self.values + self.missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +26,9 @@ class NoisyTable:
     start, end
         The span of arrivals that was counted.
     edges
-        For each column, where its bins begin, as codes, from 0 upwards: bin ``i`` is codes ``edges[i] … edges[i+1] − 1``.
-        Of a column that is not ordered every code is a bin. A missing value is always a bin of its own, the last.
+        For each column, where its bins begin, as codes, from 0 upwards: bin ``i`` is codes
+        ``edges[i] … edges[i+1] − 1``. Of a column that is not ordered every code is a bin. A missing value is always a
+        bin of its own, the last.
     counts
         Noisy counts, of shape ``[len(e) for e in edges]``; they may be negative.
     scale
@@ -76,3 +58,17 @@ class Measured:
     epsilon: float
     codings: tuple[Coding, ...]
     tables: tuple[NoisyTable, ...]
+    schema: AnySchema | None = None
+
+    def near(self, points: Points) -> dict[str, float]:
+        """How many tables there are, and the noisy counts of the cells that hold these points."""
+        seen: dict[str, float] = {f"t={self.t} tables": len(self.tables)}
+        if self.schema is None:
+            return seen
+        codes = encode(points, self.schema).astype(np.int64)
+        for table in self.tables:
+            axes = zip(table.columns, table.edges, strict=True)
+            bins = [np.searchsorted(edges, codes[:, column], side="right") - 1 for column, edges in axes]
+            for number, count in enumerate(table.counts[tuple(bins)].tolist()):
+                seen[f"columns {table.columns} of {table.start}-{table.end} count at {number}"] = count
+        return seen

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from headwater.privacy import Ledger, Spend, scale_for
+from headwater.privacy import IntegerLaplace, Ledger, Spend, scale_for
 
 FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1 and ten columns
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that
@@ -124,8 +124,8 @@ def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:
 
 
 def variance(scale: float) -> float:
-    """Of integer Laplace noise."""
-    return max(2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2, 1e-9)
+    """Of integer Laplace noise, never 0."""
+    return max(IntegerLaplace(scale).variance, 1e-9)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Everything here is a function of published numbers, so it costs nothing. It deci
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +25,25 @@ Shares = NDArray[np.float64]
 STRONG = 0.1  # pairs of the tree this far from independence, beyond noise, are measured again without a choice
 FEW = 20  # a column's one-way marginal is taken from such a pair if the other column has at most so many bins
 UNITS = 60  # the budget of a fast bucket is dealt out in so many equal parts
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What published numbers say of the stage to come. Kept with the state: computed anew it might be rounded anew.
+
+    Parameters
+    ----------
+    tree
+        The pairs of the published tree.
+    kept
+        Those of them that depend on each other so clearly that they are measured again without a choice.
+    moving
+        How fast buckets divide their budget among the columns.
+    """
+
+    tree: tuple[Pair, ...]
+    kept: tuple[Pair, ...]
+    moving: tuple[float, ...]
 
 
 class Prediction:
@@ -50,16 +70,11 @@ class Prediction:
         """One-way marginals over time."""
         return [self.estimator.smooth(column) for column in range(len(self.measured.codings))]
 
-    @property
-    def tree(self) -> tuple[Pair, ...]:
-        """The pairs of the published tree."""
-        return self._estimate.tree
-
-    @property
-    def kept(self) -> set[Pair]:
-        """Pairs of the tree that depend on each other so clearly that they are measured again without a choice."""
-        far = self._estimate.deviations
-        return {pair for pair in self.tree if far[pair][0] > STRONG + far[pair][1]}
+    def structure(self) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
+        """The pairs of the published tree, and those of them that are certain."""
+        found = self._estimate
+        far = found.deviations
+        return found.tree, tuple(pair for pair in found.tree if far[pair][0] > STRONG + far[pair][1])
 
     def independent(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
         """Tables of pairs, were they independent at each time."""
@@ -82,7 +97,7 @@ class Prediction:
             found[pair] = first @ table @ second.T
         return found
 
-    def moving(self, stage_size: int, bucket_size: int, budget: float) -> list[float]:
+    def moving(self, stage_size: int, bucket_size: int, budget: float) -> tuple[float, ...]:
         """How the budget of each fast bucket of the next stage is best dealt out to the columns.
 
         The error of a bin of share ``p`` whose estimate has standard deviation ``σ`` is about ``min(p, σ)``. Until half
@@ -97,7 +112,7 @@ class Prediction:
             known = (bucket_size * budget * np.arange(UNITS + 1) / UNITS) ** 2 / 8
             spread = 1 / np.sqrt(1 / np.maximum(unknown[:, None], 1e-18) + known)
             curves.append(np.minimum(spread, shares[:, None]).sum(0))
-        return [units / UNITS for units in deal(curves)]
+        return tuple(units / UNITS for units in deal(curves))
 
 
 def deal(curves: Sequence[NDArray[np.float64]]) -> list[int]:

@@ -11,20 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.files import need
+from headwater.files import need, whole_number
 from headwater.mechanisms.marginals.codes import Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
+from headwater.mechanisms.marginals.pairs import Pair, joined
 from headwater.mechanisms.marginals.plan import Stage, stage_at, variance
-
-Header = dict[str, Any]
-Arrays = dict[str, NDArray[Any]]
-
-LATEST = 1 << 60
-"""No run takes more records than this."""
+from headwater.mechanisms.marginals.prediction import Outlook
+from headwater.mechanisms.protocol import Arrays, Header, State
 
 
-def pack(t: int, tables: Sequence[NoisyTable], moving: Sequence[float], codes: Codes) -> tuple[Header, Arrays]:
-    """The time, everything published, how fast buckets divide their budget, and the codes of the open slow bucket."""
+def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -> State:
+    """The time, everything published, what it says of the stage to come, and the codes of the open slow bucket."""
     edges = [e for table in tables for e in table.edges]
     counts = np.concatenate([np.empty(0, dtype=np.int64), *(table.counts.ravel() for table in tables)])
     small = np.abs(counts).max(initial=0) < 1 << 31
@@ -33,18 +30,18 @@ def pack(t: int, tables: Sequence[NoisyTable], moving: Sequence[float], codes: C
         "edges": np.concatenate([np.empty(0, dtype=np.int32), *edges]).astype(np.int32),
         "counts": counts.astype(np.int32) if small else counts,
         "scales": np.array([table.scale for table in tables], dtype=np.float64),
-        "moving": np.array(moving, dtype=np.float64),
+        "moving": np.array(outlook.moving, dtype=np.float64),
     }
     layout = [[list(table.columns), table.start, table.end, list(table.counts.shape)] for table in tables]
-    return {"t": t, "tables": layout}, arrays
+    pairs = {"tree": [list(pair) for pair in outlook.tree], "kept": [list(pair) for pair in outlook.kept]}
+    return {"t": t, "tables": layout} | pairs, arrays
 
 
 def unpack(
     header: Header, arrays: Arrays, codings: Sequence[Coding], epsilon: float
-) -> tuple[int, list[NoisyTable], list[float], Codes]:
+) -> tuple[int, list[NoisyTable], Outlook, Codes]:
     """What `pack` packed, if that is what it is: buckets of the plan, bins of the columns, and no budget overdrawn."""
-    t, layout = header["t"], header["tables"]
-    need(_whole(t), "t")
+    t, layout = whole_number(header["t"], "t"), header["tables"]
     need(isinstance(layout, list) and len(layout) < 1 << 24, "tables")
     edges, counts, scales = (_flat(arrays[name]) for name in ("edges", "counts", "scales"))
     need(edges.dtype.kind == "i" and counts.dtype.kind == "i", "edges and counts")
@@ -56,7 +53,8 @@ def unpack(
         stage = _stage(start, end, latest, t, epsilon, len(codings))
         latest = end
         need(_rising(columns, len(codings)) and 1 <= len(columns) <= 3, "tables")
-        need(isinstance(shape, list) and len(shape) == len(columns) and all(map(_whole, shape)), "tables")
+        need(isinstance(shape, list) and len(shape) == len(columns), "tables")
+        shape = [whole_number(size, "tables") for size in shape]
         cells = math.prod(shape)
         need(sum(shape) <= len(edges) and cells <= len(counts) and min(shape) > 0, "counts")
         bins = []
@@ -75,12 +73,13 @@ def unpack(
     need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")
     need(bool((moving >= 0).all() and (moving <= 1).all() and moving.any()), "moving")
     codes = _codes(arrays["codes"], t - stage_at(t, epsilon, len(codings)).start, codings)
-    return t, tables, moving.tolist(), codes
+    tree, kept = (_pairs(header[name], len(codings), name) for name in ("tree", "kept"))
+    return t, tables, Outlook(tree, kept, tuple(moving.tolist())), codes
 
 
 def _stage(start: Any, end: Any, latest: int, t: int, epsilon: float, columns: int) -> Stage:  # noqa: ANN401 - of a file
     """The stage of a bucket; refused unless the plan has that bucket, and it has ended."""
-    need(_whole(start) and _whole(end) and start < end and latest <= end <= t, "tables")
+    need(whole_number(start, "tables") < whole_number(end, "tables") and latest <= end <= t, "tables")
     stage = stage_at(start, epsilon, columns)
     fast = stage.fast and (start - stage.start) % stage.fast == 0 and end == stage.fast_end(start)
     need(bool(fast) or (start, end) == (stage.start, stage.end), "tables")
@@ -102,16 +101,21 @@ def _codes(packed: NDArray[Any], records: int, codings: Sequence[Coding]) -> Cod
     return codes
 
 
-def _rising(columns: object, count: int) -> bool:
-    if not isinstance(columns, list) or not all(map(_whole, columns)):
-        return False
-    return columns == sorted(set(columns)) and all(column < count for column in columns)
+def _pairs(pairs: Any, count: int, name: str) -> tuple[Pair, ...]:  # noqa: ANN401 - of a file
+    """The pairs of a forest: each joins two groups of columns."""
+    need(isinstance(pairs, list) and len(pairs) < count, name)
+    groups = list(range(count))
+    for pair in pairs:
+        need(_rising(pair, count) and len(pair) == 2 and groups[pair[0]] != groups[pair[1]], name)
+        groups = joined(groups, pair)
+    return tuple((a, b) for a, b in pairs)
+
+
+def _rising(columns: Any, count: int) -> bool:  # noqa: ANN401 - of a file
+    known = isinstance(columns, list) and all(whole_number(column, "tables") < count for column in columns)
+    return bool(known and columns == sorted(set(columns)))
 
 
 def _flat(array: NDArray[Any]) -> NDArray[Any]:
     need(array.ndim == 1, "arrays")
     return array
-
-
-def _whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < LATEST

@@ -19,8 +19,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.privacy import scale_for
 from headwater.noise import Noise
+from headwater.privacy import scale_for
 
 Integers = NDArray[np.int64]
 
