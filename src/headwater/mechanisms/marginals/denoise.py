@@ -4,7 +4,7 @@ Every cell's true share is one of a few hundred *atoms*: 0, a multiple of indepe
 cell's row and column allow, or a multiple of what some predictor says (a Gaussian copula, the neighbouring cells, the
 model fitted to other tables). The likelihood of an atom is exact: Laplace noise, multiplied over the spans in which the
 table was counted, each with its own margins. How often each atom occurs is estimated from all cells of the table by EM;
-a cell's estimate is its posterior mean. Tilts of rows and columns, one each, pull the estimates to the known margins.
+a cell's estimate is its posterior median. Tilts of rows and columns, one each, pull the estimates to the known margins.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ INDEPENDENCE = np.concatenate([1 / _UP[::-1], [1.0], _UP])
 _NEAR = np.exp(np.geomspace(0.05, 1.2, 6))
 PREDICTION = np.concatenate([1 / _NEAR[::-1], [1.0], _NEAR])
 """Multiples of a prediction that are atoms."""
+SETTLED = 5
+"""Iterations of EM after which atoms that hardly occur are dropped, and tilts begin."""
 SMALL = 30
 """Tables with fewer cells are shrunk as a whole: there is too little to learn a distribution of cells from."""
 
@@ -84,28 +86,34 @@ class Pooled:
         return float(np.sqrt(2 * np.sum(scales)))
 
 
-def denoise(pooled: Pooled, predictions: Sequence[Floats], ordered: tuple[bool, bool]) -> Floats:
+def denoise(
+    pooled: Pooled, prediction: Floats | None, earlier: Floats | None, ordered: bool, iterations: int = 25
+) -> Floats:
     """The estimated two-way table of a pair: non-negative, with the margins of ``pooled``.
 
     Parameters
     ----------
     pooled
         The noisy tables.
-    predictions
-        What other published numbers say of this table, on the same bins; any margins.
+    prediction
+        What tables of other pairs say of this one, on the same bins; any margins.
+    earlier
+        An earlier estimate of this table, for what the neighbours of a cell say of it.
     ordered
-        Whether neighbouring bins of the first and of the second column are neighbouring values.
+        Whether neighbouring bins of both columns are neighbouring values.
+    iterations
+        Of EM.
     """
     rows, columns = pooled.rows, pooled.columns
-    fitted = [fit_margins(table, rows, columns) for table in predictions]
+    predictions = [] if prediction is None else [fit_margins(prediction, rows, columns)]
     if pooled.independent.size < SMALL:
-        return fit_margins(project(shrink(pooled, fitted), rows, columns), rows, columns)
-    if all(ordered):
-        fitted.append(copula(pooled.shares, rows, columns))
-    first = fit_margins(Atoms(pooled, fitted).estimate(12), rows, columns)
-    smooth = [neighbours(first, axis) for axis in (1, 0)]
-    both = (neighbours(smooth[0], 0) + smooth[0] + smooth[1] + first) / 4
-    return fit_margins(Atoms(pooled, [*fitted, *smooth, both]).estimate(25), rows, columns)
+        return fit_margins(project(shrink(pooled, predictions), rows, columns), rows, columns)
+    if ordered:
+        predictions.append(copula(pooled.shares, rows, columns))
+    if earlier is not None:
+        first, second = neighbours(earlier, 1), neighbours(earlier, 0)
+        predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]
+    return fit_margins(Atoms(pooled, predictions).estimate(iterations), rows, columns)
 
 
 def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> Floats:
@@ -152,33 +160,46 @@ class Atoms:
         return np.concatenate(kinds)
 
     def estimate(self, iterations: int, reach: float = 2.0) -> Floats:
-        """Posterior means after EM, of the iteration whose margins are nearest to the known ones."""
+        """Posterior medians after EM: the best estimates in total variation.
+
+        Tilts are Newton steps on the sums of posterior means, clipped to ``reach`` standard deviations of the noise.
+        Of all iterations the one whose margins are nearest to the known ones is taken.
+        """
         rows, columns, deviation = self.pooled.rows, self.pooled.columns, self.pooled.deviation
-        variance = deviation**2
+        variance, limit = deviation**2, reach * deviation
         down, across = np.zeros(len(rows)), np.zeros(len(columns))
         weights = np.full(len(self.values), 1 / len(self.values))
-        best, nearest = np.inf, self.pooled.independent
+        best, nearest = np.inf, self.log
         for iteration in range(iterations + 1):
             posterior = self._posterior(weights, down, across)
             mean, spread = self._moments(posterior)
             gap = float(np.abs(rows - mean.sum(1)).sum() + np.abs(columns - mean.sum(0)).sum())
-            if iteration >= 5 and gap < best:
-                best, nearest = gap, mean
-            if iteration == iterations:
-                break
+            if iteration > SETTLED and gap < best:
+                best, nearest = gap, posterior
             weights = posterior.mean((1, 2), dtype=np.float64) + 1e-7
-            weights /= weights.sum()
-            if iteration == 5:  # atoms that hardly occur are dropped: the rest is as good and faster
+            if iteration == SETTLED:
                 often = weights > 1e-4
                 self.values, self.log, weights = self.values[often], self.log[often], weights[often]
-                weights /= weights.sum()
-            if iteration >= 5 and iteration % 2:
+            weights /= weights.sum()
+            if iteration >= SETTLED and iteration % 2:
                 step = 0.7 * (rows - mean.sum(1)) * variance / (spread.sum(1) + 0.3 * variance)
-                down = np.clip(down + step, -reach * deviation, reach * deviation)
+                down = np.clip(down + step, -limit, limit)
                 mean, spread = self._moments(self._posterior(weights, down, across))
                 step = 0.7 * (columns - mean.sum(0)) * variance / (spread.sum(0) + 0.3 * variance)
-                across = np.clip(across + step, -reach * deviation, reach * deviation)
-        return nearest.astype(np.float64)
+                across = np.clip(across + step, -limit, limit)
+        return self._median(nearest)
+
+    def _median(self, posterior: NDArray[np.float32]) -> Floats:
+        """The median of each cell's posterior, interpolated between neighbouring atoms."""
+        order = np.argsort(self.values, axis=0)
+        values = np.take_along_axis(self.values, order, 0)
+        upper = np.cumsum(np.take_along_axis(posterior, order, 0), axis=0)
+        at = np.minimum((upper < 0.5).sum(0), len(values) - 1)[None]
+        before = np.maximum(at - 1, 0)
+        high, low, above = (np.take_along_axis(*pair, 0)[0] for pair in ((values, at), (values, before), (upper, at)))
+        below = np.where(at > 0, np.take_along_axis(upper, before, 0), 0)[0]
+        part = np.clip((0.5 - below) / np.maximum(above - below, 1e-9), 0, 1)
+        return np.where(at[0] > 0, low + (high - low) * part, high).astype(np.float64)
 
     def _posterior(self, weights: Floats, down: Floats, across: Floats) -> NDArray[np.float32]:
         log = self.log + np.log(weights).astype(np.float32)[:, None, None]

@@ -19,10 +19,9 @@ from headwater.mechanisms.marginals.shape import Shape, estimate_shape
 from headwater.mechanisms.marginals.timeline import Share, Slots, Smoothed, smooth
 from headwater.mechanisms.marginals.tree import Forest, Pair, along, spanning_forest
 
+ROUNDS = 3
 GROUPS = 12
 """The model has about this many spans of time, each with one-way marginals of its own."""
-CAUTION = 2.0
-"""How much larger than its noise the variance of a matched filter is taken, for the filter is estimated as well."""
 LEAST_DEPENDENCE = 1e-5
 """Pairs with less mutual information (in nats) than this are not in the tree."""
 
@@ -86,28 +85,36 @@ class Estimator:
         self.own = {pair: self._own_edges(pair) for pair in self.two}
         self.joints: dict[tuple[Pair, int, int], Floats] = {}
 
-    def run(self, rounds: int = 2) -> Estimate:
+    def run(self, rounds: int = ROUNDS) -> Estimate:
         """The estimate after some rounds."""
-        for _ in range(rounds):
-            self.smoothed = [self.smooth(column) for column in range(len(self.codings))]
-            self.pooled = {pair: self.pool(pair) for pair in self.two}
-            found = {pair: self.denoise(pair) for pair in self.two}
-            edges, parts = self.groups()
+        columns, pairs = range(len(self.codings)), list(self.two)
+        edges, parts = self.groups()
+        found: dict[Pair, Floats] = {}
+        predicted: dict[Pair, Floats] = {}
+        for done in range(rounds):
+            self.smoothed = [self.smooth(column) for column in columns]
+            self.pooled = {pair: self.pool(pair) for pair in pairs}
+            effort = 10 if done == 0 else 20
+            found = {pair: self.denoise(pair, predicted.get(pair), found.get(pair), effort) for pair in pairs}
             margins = tuple(parts @ s.shares for s in self.smoothed)
-            ratios = {pair: self.expand(pair, found[pair]) for pair in found}
-            weights = np.diff(edges) / max(edges[-1] - edges[0], 1)
+            ratios = {pair: self.expand(pair, table) for pair, table in found.items()}
             scores = {pair: information(table, self.pooled[pair].independent) for pair, table in found.items()}
-            tree = tuple(p for p in spanning_forest(scores, len(self.codings)) if scores[p] > LEAST_DEPENDENCE)
-            for pair, predicted in self.predict(tree, scores, ratios, margins, weights).items():
-                found[pair] = self.denoise(pair, predicted)
-                ratios[pair] = self.expand(pair, found[pair])
-            self.joints = {
-                (pair, t.start, t.end): self.joint(pair, found[pair], t) for pair in found for t in self.two[pair]
-            }
-        deviations = {pair: self.deviation(pair, table) for pair, table in found.items()}
-        errors = tuple(s.error for s in self.smoothed)
-        drifts = np.array([s.drift for s in self.smoothed])
-        return Estimate(self.grids, edges, margins, errors, ratios, deviations, tree, tuple(self.shapes), drifts)
+            if done < rounds - 1:
+                predicted = self.predict(scores, ratios, margins, np.diff(edges))
+                self.joints = {
+                    (pair, t.start, t.end): self.joint(pair, found[pair], t) for pair in pairs for t in self.two[pair]
+                }
+        return Estimate(
+            grids=self.grids,
+            edges=edges,
+            margins=margins,
+            errors=tuple(s.error for s in self.smoothed),
+            ratios=ratios,
+            deviations={pair: self.deviation(pair, table) for pair, table in found.items()},
+            tree=spanning_forest({p: s for p, s in scores.items() if s > LEAST_DEPENDENCE}, len(columns)),
+            shapes=tuple(self.shapes),
+            drifts=np.array([s.drift for s in self.smoothed]),
+        )
 
     def smooth(self, column: int) -> Smoothed:
         """One-way marginals of a column in every slot."""
@@ -141,10 +148,11 @@ class Estimator:
         known = self.joints.get((pair, table.start, table.end))
         if known is None:
             return sums, variance
+        uncertain = ((table.end - table.start) * self.pooled[pair].deviation) ** 2  # the law is estimated as well
         law = np.moveaxis(known, axis, 0) + 1e-6 / known.size
         law = law / law.sum(1, keepdims=True)
         power = (law**2).sum(1)
-        filtered, error = (law * counts).sum(1) / power, CAUTION * table.variance / power
+        filtered, error = (law * counts).sum(1) / power, (table.variance + uncertain) / power
         better = error < variance
         return np.where(better, filtered, sums), np.where(better, error, variance)
 
@@ -184,10 +192,10 @@ class Estimator:
             found.append(Counted(counts, scale, table.end - table.start, base))
         return Pooled(found)
 
-    def denoise(self, pair: Pair, *predictions: Floats) -> Floats:
+    def denoise(self, pair: Pair, predicted: Floats | None, earlier: Floats | None, effort: int) -> Floats:
         """The estimated table of a pair on its own bins."""
-        ordered = (self.codings[pair[0]].ordered, self.codings[pair[1]].ordered)
-        return denoise(self.pooled[pair], predictions, ordered)
+        ordered = self.codings[pair[0]].ordered and self.codings[pair[1]].ordered
+        return denoise(self.pooled[pair], predicted, earlier, ordered, effort)
 
     def expand(self, pair: Pair, table: Floats) -> Floats:
         """The ratio of a table to independence, on the grids."""
@@ -211,18 +219,22 @@ class Estimator:
 
     def predict(
         self,
-        tree: tuple[Pair, ...],
         scores: Mapping[Pair, float],
         ratios: Mapping[Pair, Floats],
         margins: tuple[Floats, ...],
-        weights: Floats,
+        sizes: Floats,
     ) -> dict[Pair, Floats]:
-        """For measured pairs what the tree of the others says of them, on their own bins."""
-        joints = {pair: time_joint(ratios[pair], margins, pair) for pair in tree}
-        forest = Forest(tree, len(self.codings))
-        found = {}
+        """For measured pairs what the best tree of the other pairs says of them, on their own bins."""
+        scores = {pair: score for pair, score in scores.items() if score > LEAST_DEPENDENCE}
+        tree = spanning_forest(scores, len(self.codings))
+        joints = {pair: time_joint(ratios[pair], margins, pair) for pair in scores}
+        weights, found = sizes / sizes.sum(), {}
         for pair in self.two:
-            if pair not in tree and (path := forest.path(*pair)) is not None:
+            others = tree
+            if pair in tree:
+                others = spanning_forest({p: s for p, s in scores.items() if p != pair}, len(self.codings))
+            path = Forest(others, len(self.codings)).path(*pair)
+            if path is not None:
                 found[pair] = self.merge(pair, np.tensordot(weights, along(path, joints), 1))
         return found
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from headwater.mechanisms.marginals.grid import Floats
 
-DRIFTS = np.concatenate([[0.0], np.geomspace(1e-12, 1e-6, 13)])
+DRIFTS = np.concatenate([[0.0], np.geomspace(1e-12, 1e-4, 17)])
 """Candidates for the variance of a share of 1 per record."""
 EVEN_DRIFT = 0.1
 """How much of the drift is the same for all codes, however rare."""
