@@ -11,7 +11,27 @@ from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats
 
 _HALF = np.array(
-    [0.08, 0.16, 0.25, 0.35, 0.45, 0.55, 0.65, 0.73, 0.8, 0.86, 0.9, 0.93, 0.955, 0.97, 0.98, 0.987, 0.992, 0.996, 0.999]
+    [
+        0.08,
+        0.16,
+        0.25,
+        0.35,
+        0.45,
+        0.55,
+        0.65,
+        0.73,
+        0.8,
+        0.86,
+        0.9,
+        0.93,
+        0.955,
+        0.97,
+        0.98,
+        0.987,
+        0.992,
+        0.996,
+        0.999,
+    ]
 )
 CORRELATIONS = np.concatenate([-_HALF[::-1], [0.0], _HALF])
 POINTS = 8

@@ -9,6 +9,7 @@ a cell's estimate is its posterior median. Tilts of rows and columns, one each, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,8 @@ INDEPENDENCE = np.concatenate([1 / _UP[::-1], [1.0], _UP])
 _NEAR = np.exp(np.geomspace(0.05, 1.2, 6))
 PREDICTION = np.concatenate([1 / _NEAR[::-1], [1.0], _NEAR])
 """Multiples of a prediction that are atoms."""
+NORMAL = math.sqrt(2 / math.pi)
+"""The mean absolute value of a standard normal variable."""
 SETTLED = 5
 """Iterations of EM after which atoms that hardly occur are dropped, and tilts begin."""
 SMALL = 30
@@ -57,27 +60,33 @@ class Pooled:
     def weights(self) -> Floats:
         """Of the tables; they sum to 1."""
         precision = np.array([table.precision for table in self.tables])
-        return precision / precision.sum()
+        weights: Floats = precision / precision.sum()
+        return weights
 
     @cached_property
     def shares(self) -> Floats:
         """Weighted mean of the noisy shares."""
-        return sum((w * t.counts / t.records for w, t in zip(self.weights, self.tables, strict=True)), np.float64(0))
+        return self._mean([table.counts / table.records for table in self.tables])
 
     @cached_property
     def independent(self) -> Floats:
         """What independence says, weighted alike. Its margins are the margins of the pooled table."""
-        return sum((w * t.independent for w, t in zip(self.weights, self.tables, strict=True)), np.float64(0))
+        return self._mean([table.independent for table in self.tables])
+
+    def _mean(self, tables: Sequence[Floats]) -> Floats:
+        return np.tensordot(self.weights, np.array(tables), 1)
 
     @cached_property
     def rows(self) -> Floats:
         """Margin of the first column."""
-        return self.independent.sum(1)
+        margin: Floats = self.independent.sum(1)
+        return margin
 
     @cached_property
     def columns(self) -> Floats:
         """Margin of the second column."""
-        return self.independent.sum(0)
+        margin: Floats = self.independent.sum(0)
+        return margin
 
     @cached_property
     def deviation(self) -> float:
@@ -88,8 +97,8 @@ class Pooled:
 
 def denoise(
     pooled: Pooled, prediction: Floats | None, earlier: Floats | None, ordered: bool, iterations: int = 25
-) -> Floats:
-    """The estimated two-way table of a pair: non-negative, with the margins of ``pooled``.
+) -> tuple[Floats, float]:
+    """The estimated two-way table of a pair, with the margins of ``pooled``, and its expected total variation.
 
     Parameters
     ----------
@@ -107,23 +116,29 @@ def denoise(
     rows, columns = pooled.rows, pooled.columns
     predictions = [] if prediction is None else [fit_margins(prediction, rows, columns)]
     if pooled.independent.size < SMALL:
-        return fit_margins(project(shrink(pooled, predictions), rows, columns), rows, columns)
+        table, kept = shrink(pooled, predictions)
+        loss = kept * pooled.deviation * table.size * NORMAL / 2
+        return fit_margins(project(table, rows, columns), rows, columns), loss
     if ordered:
         predictions.append(copula(pooled.shares, rows, columns))
     if earlier is not None:
         first, second = neighbours(earlier, 1), neighbours(earlier, 0)
         predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]
-    return fit_margins(Atoms(pooled, predictions).estimate(iterations), rows, columns)
+    table, loss = Atoms(pooled, predictions).estimate(iterations)
+    return fit_margins(table, rows, columns), loss
 
 
-def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> Floats:
-    """James–Stein shrinkage of the interaction towards a prediction or independence; margins are left alone."""
+def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> tuple[Floats, float]:
+    """James–Stein shrinkage of the interaction towards a prediction or independence, and the part of it that is kept.
+
+    Margins are left alone.
+    """
     base = predictions[0] if predictions else pooled.independent
     gap = pooled.shares - base
     gap = gap - gap.mean(1, keepdims=True) - gap.mean(0, keepdims=True) + gap.mean()
     freedom = (gap.shape[0] - 1) * (gap.shape[1] - 1)
     kept = max(0.0, 1 - freedom * pooled.deviation**2 / max(float((gap * gap).sum()), 1e-300))
-    return base + kept * gap
+    return base + kept * gap, kept
 
 
 def neighbours(table: Floats, axis: int) -> Floats:
@@ -159,8 +174,8 @@ class Atoms:
         kinds += [np.multiply.outer(PREDICTION, independent * ratio) for ratio in self._ratios]
         return np.concatenate(kinds)
 
-    def estimate(self, iterations: int, reach: float = 2.0) -> Floats:
-        """Posterior medians after EM: the best estimates in total variation.
+    def estimate(self, iterations: int, reach: float = 2.0) -> tuple[Floats, float]:
+        """Posterior medians after EM, the best estimates in total variation, and the total variation to expect.
 
         Tilts are Newton steps on the sums of posterior means, clipped to ``reach`` standard deviations of the noise.
         Of all iterations the one whose margins are nearest to the known ones is taken.
@@ -187,7 +202,8 @@ class Atoms:
                 mean, spread = self._moments(self._posterior(weights, down, across))
                 step = 0.7 * (columns - mean.sum(0)) * variance / (spread.sum(0) + 0.3 * variance)
                 across = np.clip(across + step, -limit, limit)
-        return self._median(nearest)
+        median = self._median(nearest)
+        return median, float((nearest * np.abs(self.values - median.astype(np.float32))).sum() / 2)
 
     def _median(self, posterior: NDArray[np.float32]) -> Floats:
         """The median of each cell's posterior, interpolated between neighbouring atoms."""
@@ -199,10 +215,11 @@ class Atoms:
         high, low, above = (np.take_along_axis(*pair, 0)[0] for pair in ((values, at), (values, before), (upper, at)))
         below = np.where(at > 0, np.take_along_axis(upper, before, 0), 0)[0]
         part = np.clip((0.5 - below) / np.maximum(above - below, 1e-9), 0, 1)
-        return np.where(at[0] > 0, low + (high - low) * part, high).astype(np.float64)
+        found: Floats = np.where(at[0] > 0, low + (high - low) * part, high).astype(np.float64)
+        return found
 
     def _posterior(self, weights: Floats, down: Floats, across: Floats) -> NDArray[np.float32]:
-        log = self.log + np.log(weights).astype(np.float32)[:, None, None]
+        log: NDArray[np.float32] = self.log + np.log(weights).astype(np.float32)[:, None, None]
         if down.any() or across.any():
             tilt = np.add.outer(down, across) / self.pooled.deviation**2
             log += self.values * tilt.astype(np.float32)

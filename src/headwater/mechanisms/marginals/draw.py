@@ -75,8 +75,10 @@ def draw_tree(forest: Forest, laws: Laws, rows: int, rng: np.random.Generator) -
         law = laws.given[column]
         near = [] if parent is None else _nearest(forest, parent, drawn)
         given = spans if parent is None else spans * law.shape[1] + records[parent]
-        order = np.argsort(sort_key([spans, *records[near]], [len(upper), *(laws.given[c].shape[2] for c in near)], rng))
-        uniform = (np.arange(rows) * GOLDEN + rng.random()) % 1
+        order = np.argsort(
+            sort_key([spans, *records[near]], [len(upper), *(laws.given[c].shape[2] for c in near)], rng)
+        )
+        uniform: Floats = (np.arange(rows, dtype=np.float64) * GOLDEN + rng.random()) % 1
         records[column, order] = invert(law.reshape(-1, law.shape[2]), given[order], uniform)
         drawn.append(column)
     return records, spans

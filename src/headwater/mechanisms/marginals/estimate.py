@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,10 +39,14 @@ class Estimate:
         Where the spans of time begin and end, in arrivals.
     margins
         For each column its one-way marginals, of shape ``(spans, bins)``.
+    errors
+        For each column the standard deviation of each bin's share in the release.
     ratios
         For each measured pair, its two-way table divided by independence, the same in every span.
     deviations
         For each measured pair the total variation from independence, and the part of it that may be noise.
+    losses
+        For each measured pair the total variation that noise is expected to leave in its table.
     tree
         The pairs of the tree.
     shapes
@@ -56,6 +61,7 @@ class Estimate:
     errors: tuple[Floats, ...]
     ratios: dict[Pair, Floats]
     deviations: dict[Pair, tuple[float, float]]
+    losses: dict[Pair, float]
     tree: tuple[Pair, ...]
     shapes: tuple[Shape, ...]
     drifts: Floats
@@ -95,7 +101,8 @@ class Estimator:
             self.smoothed = [self.smooth(column) for column in columns]
             self.pooled = {pair: self.pool(pair) for pair in pairs}
             effort = 10 if done == 0 else 20
-            found = {pair: self.denoise(pair, predicted.get(pair), found.get(pair), effort) for pair in pairs}
+            denoised = {pair: self.denoise(pair, predicted.get(pair), found.get(pair), effort) for pair in pairs}
+            found = {pair: table for pair, (table, _) in denoised.items()}
             margins = tuple(parts @ s.shares for s in self.smoothed)
             ratios = {pair: self.expand(pair, table) for pair, table in found.items()}
             scores = {pair: information(table, self.pooled[pair].independent) for pair, table in found.items()}
@@ -111,6 +118,7 @@ class Estimator:
             errors=tuple(s.error for s in self.smoothed),
             ratios=ratios,
             deviations={pair: self.deviation(pair, table) for pair, table in found.items()},
+            losses={pair: loss for pair, (_, loss) in denoised.items()},
             tree=spanning_forest({p: s for p, s in scores.items() if s > LEAST_DEPENDENCE}, len(columns)),
             shapes=tuple(self.shapes),
             drifts=np.array([s.drift for s in self.smoothed]),
@@ -119,7 +127,9 @@ class Estimator:
     def smooth(self, column: int) -> Smoothed:
         """One-way marginals of a column in every slot."""
         spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
-        sides = [(t, t.edges[0], t.counts, np.full(t.counts.shape, t.variance)) for t in self.one[column]]
+        sides: list[tuple[NoisyTable, Integers, Floats, Floats]] = [
+            (t, t.edges[0], t.counts.astype(np.float64), np.full(len(t.counts), t.variance)) for t in self.one[column]
+        ]
         for pair in self.two:
             if column in pair:
                 sides += [(t, t.edges[pair.index(column)], *self.side(pair, t, column)) for t in self.two[pair]]
@@ -129,8 +139,8 @@ class Estimator:
             spans.setdefault((table.start, table.end), []).append(found)
         observed = []
         for (start, end), several in sorted(spans.items()):
-            precision = sum(1 / v for _, v in several)
-            counts, variance = sum(y / v for y, v in several) / precision, 1 / precision
+            variance = 1 / np.sum([1 / v for _, v in several], axis=0)
+            counts = np.sum([y / v for y, v in several], axis=0) * variance
             records = end - start
             counts = counts + (records - counts.sum()) * variance / variance.sum()
             observed.append(Share(start, end, counts / records, variance / records**2))
@@ -158,10 +168,6 @@ class Estimator:
 
     def _own_edges(self, pair: Pair) -> tuple[Integers, ...]:
         return tuple(union((t.edges[i] for t in self.two[pair]), self.codings[c]) for i, c in enumerate(pair))
-
-    def margin(self, column: int, start: float, end: float) -> Floats:
-        """A column's one-way marginal of a span, per slot weights."""
-        return self.slots.weights(start, end) @ self.smoothed[column].shares
 
     def independent(self, pair: Pair, start: float, end: float) -> Floats:
         """What independence inside each slot says of a pair in a span, on the grids."""
@@ -192,8 +198,10 @@ class Estimator:
             found.append(Counted(counts, scale, table.end - table.start, base))
         return Pooled(found)
 
-    def denoise(self, pair: Pair, predicted: Floats | None, earlier: Floats | None, effort: int) -> Floats:
-        """The estimated table of a pair on its own bins."""
+    def denoise(
+        self, pair: Pair, predicted: Floats | None, earlier: Floats | None, effort: int
+    ) -> tuple[Floats, float]:
+        """The estimated table of a pair on its own bins, and its expected total variation."""
         ordered = self.codings[pair[0]].ordered and self.codings[pair[1]].ordered
         return denoise(self.pooled[pair], predicted, earlier, ordered, effort)
 
@@ -215,7 +223,7 @@ class Estimator:
         if end - edges[-1] < (end - start) / GROUPS and len(edges) > 1:
             edges.pop()
         edges.append(end)
-        return np.array(edges), np.array([self.slots.weights(a, b) for a, b in zip(edges, edges[1:], strict=False)])
+        return np.array(edges), np.array([self.slots.weights(a, b) for a, b in pairwise(edges)])
 
     def predict(
         self,

@@ -47,7 +47,9 @@ def model_grids(codings: Sequence[Coding], tables: Sequence[NoisyTable]) -> tupl
         if not coding.ordered:
             grids.append(np.arange(coding.size))
             continue
-        edges = [(len(t.columns) > 1, e) for t in tables for c, e in zip(t.columns, t.edges, strict=True) if c == column]
+        edges = [
+            (len(t.columns) > 1, e) for t in tables for c, e in zip(t.columns, t.edges, strict=True) if c == column
+        ]
         joint = [e for several, e in edges if several]
         start = [np.array([coding.values])] if coding.missing else []
         grids.append(union([*(joint or [e for _, e in edges]), *start], coding))

@@ -50,7 +50,8 @@ class LogLinear:
     def shares(self) -> Floats:
         """The part of the records in each span."""
         sizes = np.diff(self.estimate.edges)
-        return sizes / sizes.sum()
+        shares: Floats = sizes / sizes.sum()
+        return shares
 
     @cached_property
     def joints(self) -> dict[Pair, Floats]:

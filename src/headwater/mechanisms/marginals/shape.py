@@ -13,6 +13,8 @@ from headwater.mechanisms.marginals.timeline import simplex
 
 MOST_PARTS = 1024
 """Of an ordered column; finer edges are thinned."""
+TRACE = 1e-12
+"""The least share of a part: none is ruled out."""
 ROUNDS = 4
 """Of splitting the counts of wide bins by the estimate so far."""
 
@@ -28,9 +30,38 @@ class Shape:
         """The bin of each part."""
         return np.searchsorted(grid, self.edges, side="right") - 1
 
+    def within(self, first: int, last: int, size: int) -> Floats:
+        """The fraction of each part that lies between two codes, both included."""
+        ends = self.edges + widths(self.edges, size)
+        shared = np.minimum(ends, last + 1) - np.maximum(self.edges, first)
+        found: Floats = np.maximum(shared, 0) / (ends - self.edges)
+        return found
+
+    def evidence(self, grid: Integers, within: Floats) -> Floats:
+        """The probability that a record of each bin lies in the given fractions of the parts."""
+        bins, mass = self.inside(grid), np.maximum(self.shares, TRACE)
+        return np.bincount(bins, mass * within) / np.bincount(bins, mass)
+
+    def place(self, bins: Integers, grid: Integers, within: Floats, rng: np.random.Generator) -> Integers:
+        """For each record the part of its bin that it lies in, by systematic sampling in each bin."""
+        if len(grid) == len(self.edges):
+            return bins
+        first = np.searchsorted(self.edges, grid)
+        upper = np.cumsum(np.maximum(self.shares, TRACE) * within)
+        below = np.concatenate([[0.0], upper])
+        before, after = below[first], below[np.append(first[1:], len(upper))]
+        order = np.argsort(bins + rng.random(len(bins)), kind="stable")
+        held = np.bincount(bins, minlength=len(grid))
+        sorted_bins = bins[order]
+        rank = np.arange(len(bins)) - (np.cumsum(held) - held)[sorted_bins]
+        uniform = (rank + rng.random(len(grid))[sorted_bins]) / held[sorted_bins]
+        found = np.empty(len(bins), dtype=np.int64)
+        found[order] = np.searchsorted(upper, before[sorted_bins] + uniform * (after - before)[sorted_bins], "right")
+        return np.clip(found, first[bins], np.append(first[1:], len(upper))[bins] - 1)
+
     def split(self, target: Integers, source: Integers, size: int) -> Floats:
         """A matrix that moves counts of the source's bins to the target's, wide ones split by the shares."""
-        parts = transfer(self.edges, source, size) * np.maximum(self.shares, 1e-12)
+        parts = transfer(self.edges, source, size) * np.maximum(self.shares, TRACE)
         parts /= parts.sum(1, keepdims=True)
         return transfer(self.edges, target, size) @ parts.T
 

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.measured import Integers
 
 DRIFTS = np.concatenate([[0.0], np.geomspace(1e-12, 1e-4, 17)])
 """Candidates for the variance of a share of 1 per record."""
@@ -38,12 +39,14 @@ class Slots:
     def walk(self) -> Floats:
         """Covariance of a random walk of variance 1 per record, between the middles of slots."""
         middle = (self.edges[1:] + self.edges[:-1]) / 2 - self.edges[0]
-        return np.minimum.outer(middle, middle)
+        found: Floats = np.minimum.outer(middle, middle)
+        return found
 
     def weights(self, start: float, end: float) -> Floats:
         """The part of the span's records that lies in each slot; sums to 1."""
         held = np.clip(np.minimum(self.edges[1:], end) - np.maximum(self.edges[:-1], start), 0, None)
-        return held / max(held.sum(), 1e-300)
+        found: Floats = held / max(held.sum(), 1e-300)
+        return found
 
 
 @dataclass(frozen=True)
@@ -103,13 +106,13 @@ def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> 
     level, walk, sampled = 0.25 / bins, average @ slots.walk @ average.T, (average / sizes) @ average.T
     residual = (noisy - mean).T
 
-    def covariance(drift: float, codes: slice | Floats) -> Floats:
-        found = drift * speed[codes, None, None] * walk + mean[codes, None, None] * sampled + level
+    def covariance(drift: float, codes: slice | Integers) -> Floats:
+        found: Floats = drift * speed[codes, None, None] * walk + mean[codes, None, None] * sampled + level
         index = np.arange(len(observed))
         found[:, index, index] += noise.T[codes]
         return found
 
-    frequent = np.argsort(-mean, kind="stable")[:LIKELIHOOD_CODES]
+    frequent: Integers = np.argsort(-mean, kind="stable")[:LIKELIHOOD_CODES]
 
     def likelihood(drift: float) -> float:
         root = np.linalg.cholesky(covariance(drift, frequent))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def along(path: Sequence[int], joints: Mapping[Pair, Floats]) -> Floats:
     Joints may have leading axes; all of them are kept.
     """
     found = joint(joints, path[0], path[1])
-    for a, b in zip(path[1:], path[2:], strict=False):
+    for a, b in pairwise(path[1:]):
         found = found @ conditional(joint(joints, a, b))
     return found
 
@@ -83,4 +84,5 @@ def joint(joints: Mapping[Pair, Floats], a: int, b: int) -> Floats:
 
 def conditional(table: Floats) -> Floats:
     """The law of the second column given each value of the first."""
-    return table / np.maximum(table.sum(-1, keepdims=True), 1e-300)
+    law: Floats = table / np.maximum(table.sum(-1, keepdims=True), 1e-300)
+    return law
