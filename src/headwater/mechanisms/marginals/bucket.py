@@ -22,7 +22,7 @@ from headwater.noise import Noise
 from headwater.privacy import scale_for
 
 MOST_BINS = 256  # of a column, in a one-way table
-ENOUGH = (1.0, 1.0, 1.0, 1.0, 16.0)  # a one-way bin is halved if it should hold so many times its noise, by level
+ENOUGH = (0.5, 0.5, 0.5, 0.5, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
 
 SLOW, FAST = 0, 1
 """The timescales. An address has two bits for the kind of draw, and 46 for the draw."""

@@ -16,6 +16,7 @@ from itertools import pairwise
 from headwater.privacy import IntegerLaplace, Ledger, Spend, scale_for
 
 FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1 and ten columns
+WIDER = 0.5  # … and as this power of the number of columns
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that
 FAST = 8  # fast buckets a stage
 FAST_SHARE = Fraction(1, 20)  # of ε, for the fast buckets of a stage
@@ -84,7 +85,7 @@ class Stage:
 
 def first_end(epsilon: float, columns: int) -> int:
     """Where the first stage with pairs ends: later for more columns, since they share the budget."""
-    halvings = math.log2(FIRST) + math.log2(columns / 10) / 2 - math.log2(epsilon)
+    halvings = math.log2(FIRST) + WIDER * math.log2(columns / 10) - math.log2(epsilon)
     return 1 << max(round(halvings), *EARLY)
 
 

@@ -24,10 +24,10 @@ from headwater.mechanisms.marginals.prediction import FEW, Outlook, Prediction
 from headwater.mechanisms.marginals.selection import distance
 
 PAIR_BINS = 24  # of an ordered column, in a table of two
-PAIR_LEAST = (0.0, 0.015, 0.015, 0.015, 1 / 8)  # a bin of a pair is halved if it holds so much, by level
+PAIR_LEAST = (0.0, 0.004, 0.004, 0.004, 0.25)  # a bin of a pair is halved if it holds so much, by level
 MOST_CELLS = 1 << 14  # larger tables of two columns are never asked for
 MOST_CANDIDATES = 1 << 10  # pairs that are counted in one bucket
-GIVEN = 0.5  # the weight of an ordered column's own table if a pair has it too, but in coarser bins
+GIVEN = 0.2  # the weight of an ordered column's own table if a pair has it too, but in coarser bins
 EXTRAS = Fraction(1, 2)  # pairs beyond the tree, for each column
 EXTRA_WEIGHT = Fraction(6, 5)  # the budget of such a pair beside that of one of the tree
 MEMORY = 0.2  # what is added, for each record, to the score of a pair of the published tree
