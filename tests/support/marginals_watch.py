@@ -19,7 +19,7 @@ from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import NoisyTable
 from headwater.noise import Noise
-from headwater.table.choices import Boolean, Category
+from headwater.table.categorical import Boolean, Category
 from headwater.table.numeric import Integer, Number
 from headwater.table.schema import Schema
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.mechanisms.marginals.codes import FINEST, MOST_LABELS, coders, codings, encode, places
-from headwater.table.choices import Boolean, Category
+from headwater.table.categorical import Boolean, Category
 from headwater.table.column import Column
 from headwater.table.numeric import Integer, Number
 from headwater.table.schema import Schema

@@ -30,7 +30,7 @@ from headwater.mechanisms.marginals.pairs import Pair
 from headwater.mechanisms.marginals.plan import Stage
 from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.privacy import scale_for
-from headwater.table.choices import Boolean
+from headwater.table.categorical import Boolean
 from headwater.table.schema import Schema
 from tests.support.marginals_watch import (
     Choice,

@@ -14,7 +14,7 @@ from headwater.files import FileRefusedError
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import NoisyTable
 from headwater.noise import Noise
-from headwater.table.choices import Boolean, Category
+from headwater.table.categorical import Boolean, Category
 from headwater.table.numeric import Number
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Axis, Points
-from headwater.table.choices import Boolean, Category
+from headwater.table.categorical import Boolean, Category
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
 
