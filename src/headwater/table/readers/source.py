@@ -212,8 +212,11 @@ class Source:
             if part is None or reader.idle:
                 break
         else:
-            reader_was_slow = time.monotonic() - begun > self._options.poll_seconds
-            self._size = max(1, self._size // 2) if reader_was_slow else min(2 * self._size, self._most)
+            took = (time.monotonic() - begun) / self._options.poll_seconds
+            if took > 1 / 2:
+                self._size = max(1, self._size // 2)
+            elif took < 1 / 16:
+                self._size = min(2 * self._size, self._most)
         if not parts:
             return None, reader.idle
         self._records += rows
