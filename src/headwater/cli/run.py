@@ -46,7 +46,10 @@ def command(
         bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")
     ] = False,
     stdin_continues: Annotated[
-        bool, typer.Option("--stdin-continues", help="When going on: standard input starts with new records.")
+        bool,
+        typer.Option(
+            "--stdin-continues", help="When going on: standard input begins with the next record, without a header."
+        ),
     ] = False,
     allow_copy: Annotated[
         bool, typer.Option("--allow-copy", help="Go on from a copy or a backup of a state. No other run may.")
