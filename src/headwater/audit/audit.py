@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import headwater
 from headwater.audit.checks import check_counting, check_ledger, check_sensitivity
+from headwater.audit.edges import check_files, check_tables, file_pairs
 from headwater.audit.exact import linear_loss
 from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.findings import ALPHA, Finding, judge
@@ -135,6 +136,12 @@ def _computations(size: str) -> Iterator[tuple[str, float, str, Callable[[], flo
             "by composition: its sparse counter, every cut, and half of ε for its total",
             lambda h=horizon, e=epsilon, c=constant: sparse_loss(h, e, c)[1] + e,  # type: ignore[misc]
         )  # fmt: skip
+    for pair in file_pairs():
+        yield (
+            f"files: {pair.name} ({pair.file})", 0.0, "when releases come, their sizes, the exit code: all the same",
+            lambda one=pair: check_files(one),  # type: ignore[misc]
+        )  # fmt: skip
+    yield "tables: a float among whole numbers", 0.0, "what is kept of other records is the same", check_tables
     for experiment in _traced(size):
         yield (
             experiment.name, experiment.epsilon, "the dearest of the outputs tried; nothing else published differs",

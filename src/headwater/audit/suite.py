@@ -56,9 +56,9 @@ def online(mechanism: str, dimension: int, epsilon: float, *, noisy_counts: bool
     cases = [
         ("corner", "the first record", 0, (1, *ends[:4])),
         ("corner", "the last record before a measurement", first - 1, (first - 1, first, second)),
-        ("cut", "the last record before a measurement", first - 1, (first,)),
-        ("face", "the last record before a measurement", first - 1, (first,)),
-        ("corner", "the first record after a measurement", first, (first, second)),
+        ("cut", "the last record before a measurement", first - 1, (first, second)),
+        ("face", "the last record before a measurement", first - 1, (first, second)),
+        ("corner", "the first record after a measurement", first, (first, *ends[1:3])),
     ]
     for end, following in list(pairwise(ends[1:]))[:: max(1, len(ends) // 4)]:
         cases.append(("corner", f"record {end:,}, just before a measurement", end - 1, (end - 1, end, following)))
