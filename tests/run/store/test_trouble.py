@@ -8,20 +8,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwater.store import Store, StoreError
+from headwater.run.store import Kept, Store, StoreError
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount, or become somebody else")
 
 
-def part(number: int) -> NDArray[np.float64]:
+def part(number: int) -> NDArray[np.uint64]:
     """What the part of this number always holds."""
-    return np.random.default_rng(number).random((1000, 2))
+    return np.random.default_rng(number).integers(0, 1 << 60, (1000, 2), dtype=np.uint64)
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def test_a_full_disk_keeps_what_was_kept_and_the_run_goes_on_when_there_is_room(
     with Store.open(small_disk / "s") as again:  # still full
         assert_prefix(again, kept)
         (small_disk / "filler").unlink()
-        again.append(1000 * (kept + 1), part(kept), {"part": kept})  # in the same opening
+        again.append(part(kept), {"part": kept})  # in the same opening
         assert_prefix(again, kept + 1)
     with Store.open(small_disk / "s") as again:
         assert_prefix(again, kept + 1)
@@ -59,7 +58,7 @@ def test_a_full_disk_keeps_what_was_kept_and_the_run_goes_on_when_there_is_room(
 
 def append_many(store: Store) -> None:
     for number in range(1000):
-        store.append(1000 * (number + 1), part(number), {"part": number})
+        store.append(part(number), {"part": number})
 
 
 @ROOT
@@ -75,9 +74,9 @@ def test_a_disk_that_is_full_from_the_start_leaves_no_state_behind(small_disk: P
 def assert_prefix(store: Store, parts: int) -> None:
     found = store.load()
     assert (found.t, len(found.journal)) == (1000 * parts, parts)
-    assert found.position == ({"part": parts - 1} if parts else None)
-    for number, array in enumerate(found.journal):
-        np.testing.assert_array_equal(array, part(number))
+    assert found.position == ({"part": parts - 1} if parts else {})
+    for number, entry in enumerate(found.journal):
+        np.testing.assert_array_equal(entry.rows, part(number))
 
 
 def test_a_limit_on_the_size_of_files_is_like_a_full_disk(tmp_path: Path) -> None:
@@ -85,14 +84,14 @@ def test_a_limit_on_the_size_of_files_is_like_a_full_disk(tmp_path: Path) -> Non
     code = """if True:
         import resource, signal, sys
         import numpy as np
-        from headwater.store import Store, StoreError
+        from headwater.run.store import Store, StoreError
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
         with Store.open(sys.argv[1]) as store:
             try:
                 for number in range(1000):
-                    data = np.random.default_rng(number).random((1000, 2))
-                    store.append(1000 * (number + 1), data, {"part": number})
+                    data = np.random.default_rng(number).integers(0, 1 << 60, (1000, 2), dtype=np.uint64)
+                    store.append(data, {"part": number})
             except StoreError as error:
                 print(store.t // 1000, error)
     """
@@ -100,7 +99,7 @@ def test_a_limit_on_the_size_of_files_is_like_a_full_disk(tmp_path: Path) -> Non
     assert "nothing of this step was kept" in message
     with Store.open(tmp_path / "s") as store:
         assert_prefix(store, int(parts))
-        store.append(1000 * (int(parts) + 1), part(int(parts)), {"part": int(parts)})
+        store.append(part(int(parts)), {"part": int(parts)})
     assert int(parts) > 5
 
 
@@ -127,7 +126,7 @@ def test_somebody_without_permission_is_told_so(tmp_path: Path, what: str) -> No
     code = """if True:
         import os, sys
         import sqlite3, numpy
-        from headwater.store import Store, StoreError
+        from headwater.run.store import Store, StoreError
         os.chdir(sys.argv[1])
         os.setuid(65534)
         for call in (lambda: Store.open("s"), lambda: Store.create("new", {})):
@@ -148,7 +147,7 @@ WRITERS = """if True:
     # Forks a writer for every line that comes in: a process is there at once, with everything imported.
     import os, sys
     import numpy as np
-    from headwater.store import Store
+    from headwater.run.store import Store
 
     def write():
         with Store.open(sys.argv[1]) as store:
@@ -156,8 +155,9 @@ WRITERS = """if True:
             print(os.getpid(), flush=True)
             while True:
                 if number % 7 == 6 and store.journal_bytes:
-                    store.snapshot(store.t, number.to_bytes(4, "big") * 50_000, {"part": number - 1})
-                store.append(1000 * (number + 1), np.random.default_rng(number).random((1000, 2)), {"part": number})
+                    store.snapshot(store.t, number.to_bytes(4, "big") * 50_000)
+                rows = np.random.default_rng(number).integers(0, 1 << 60, (1000, 2), dtype=np.uint64)
+                store.append(rows, {"part": number})
                 number += 1
 
     for line in sys.stdin:
@@ -173,7 +173,7 @@ def test_a_kill_at_any_moment_leaves_whole_commits_only(tmp_path: Path) -> None:
     """A writer is killed 100 times at random moments; each time what is there is a beginning of its sequence."""
     path = tmp_path / "s"
     Store.create(path, {}).close()
-    chance, last, seen = random.Random(0), 0, set()  # noqa: S311 - a test
+    chance, last, seen, patience = random.Random(0), 0, set(), 1.0  # noqa: S311 - a test
     command = [sys.executable, "-c", WRITERS, str(path)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as writers:
@@ -183,28 +183,30 @@ def test_a_kill_at_any_moment_leaves_whole_commits_only(tmp_path: Path) -> None:
             writers.stdin.write("one more\n")
             writers.stdin.flush()
             process = int(writers.stdout.readline())
-            time.sleep(chance.uniform(0.0, 0.04))
+            time.sleep(patience * chance.uniform(0.0, 0.04))
             os.kill(process, signal.SIGKILL)
             assert writers.stdout.readline() == "dead\n"
             with Store.open(path) as store:
                 kept = store.load()
             assert kept.t >= last
-            _check(kept.t, kept.snapshot, kept.journal, kept.position)
+            if kept.t == last:  # a busy machine: give the next one more time
+                patience *= 1.1
+            _check(kept)
             last = kept.t
             seen.add(last)
         writers.stdin.close()
     assert len(seen) > 10  # the writer did come to write, and was stopped in many places
 
 
-def _check(t: int, snapshot: bytes | None, journal: list[NDArray[Any]], position: object) -> None:
-    parts = t // 1000
-    first = parts - len(journal)
-    assert position == ({"part": parts - 1} if parts else None)
-    assert (snapshot is None) == (first == 0)
-    if snapshot is not None:
-        assert snapshot == first.to_bytes(4, "big") * 50_000
-    for number, array in enumerate(journal, first):
-        np.testing.assert_array_equal(array, part(number))
+def _check(kept: Kept) -> None:
+    parts = kept.t // 1000
+    first = parts - len(kept.journal)
+    assert kept.position == ({"part": parts - 1} if parts else {})
+    assert (kept.snapshot is None) == (first == 0)
+    if kept.snapshot is not None:
+        assert kept.snapshot[:2] == (1000 * first, first.to_bytes(4, "big") * 50_000)
+    for number, entry in enumerate(kept.journal, first):
+        np.testing.assert_array_equal(entry.rows, part(number))
 
 
 def test_a_kill_while_the_state_is_made_leaves_none_or_a_whole_one(tmp_path: Path) -> None:
@@ -217,7 +219,7 @@ def test_a_kill_while_the_state_is_made_leaves_none_or_a_whole_one(tmp_path: Pat
 
 def test_an_interrupt_in_the_middle_of_a_commit_undoes_it(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
-        store.append(1, np.zeros(1))
+        store.append(np.zeros((1, 1), np.uint8))
 
         def interrupted() -> None:
             with store._transaction():
@@ -227,5 +229,5 @@ def test_an_interrupt_in_the_middle_of_a_commit_undoes_it(tmp_path: Path) -> Non
         with pytest.raises(KeyboardInterrupt):
             interrupted()
         assert store.load().t == 1
-        store.append(2, np.zeros(1))
+        store.append(np.zeros((1, 1), np.uint8))
         assert store.load().t == 2

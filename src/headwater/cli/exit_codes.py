@@ -1,10 +1,9 @@
-"""How a command ends: what is said when something is wrong, and the exit code that goes with it."""
+"""Exit codes, and how errors are reported: one message for people, one code for programs."""
 
 from __future__ import annotations
 
 import functools
 import os
-import sys
 import traceback
 import warnings
 from collections.abc import Callable
@@ -13,18 +12,15 @@ from pathlib import Path
 from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
-from rich.console import Console
 
+from headwater.cli.console import complain
 from headwater.files import FileRefusedError
 from headwater.noise import SeededRunWarning
-from headwater.store import StoreError
+from headwater.run.store import StoreError
 from headwater.table.errors import SchemaError, TableError
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 
 class Exit(IntEnum):
@@ -49,17 +45,23 @@ class Exit(IntEnum):
     LEAK = 8
     """An audit found more than the claimed ε."""
     INTERRUPTED = 130
-    """Stopped by Ctrl-C or by a request to end."""
+    """Stopped by Ctrl-C or by a request to end. With --follow, which ends in no other way, that is 0."""
 
 
-def told(command: Callable[P, T]) -> Callable[P, T]:
-    """Turn every documented error into one message for people and an exit code for programs."""
+def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """Turn every documented error of a command into a message and an exit code.
+
+    Parameters
+    ----------
+    command
+        The function of a command.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         with warnings.catch_warnings():
             warnings.simplefilter("default", SeededRunWarning)
-            warnings.showwarning = _say_warning  # type: ignore[assignment]  # where in the code helps nobody here
+            warnings.showwarning = _report_warning  # type: ignore[assignment]  # where in the code helps nobody here
             try:
                 return command(*args, **kwargs)
             except TableError as error:
@@ -88,12 +90,12 @@ def told(command: Callable[P, T]) -> Callable[P, T]:
 
 
 def _end(why: object, code: Exit) -> NoReturn:
-    err.print(f"[bold red]error:[/] {_plain(str(why))}", soft_wrap=True)
+    complain(str(why), "bold red", "error:")
     raise typer.Exit(int(code))
 
 
 def _unexpected(error: Exception) -> str:
-    """Where it happened, but not what the error says: that may be somebody's record."""
+    """Where it happened, without the text of the error, which may be somebody's record."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(last.filename).name}, line {last.lineno}"
     return (
@@ -102,20 +104,5 @@ def _unexpected(error: Exception) -> str:
     )
 
 
-def _plain(text: str) -> str:
-    """Square brackets as they are: column names may hold any."""
-    return text.replace("[", r"\[")
-
-
-def _say_warning(message: Warning | str, *_: object) -> None:
-    err.print(f"[yellow]warning:[/] {_plain(str(message))}", soft_wrap=True)
-
-
-def say(text: str, style: str | None = None) -> None:
-    """One line for people, never broken: lines are copied, and read by programs."""
-    out.print(_plain(text), style=style, soft_wrap=True)
-
-
-def interactive() -> bool:
-    """Whether somebody is looking."""
-    return sys.stdout.isatty()
+def _report_warning(message: Warning | str, *_: object) -> None:
+    complain(str(message), "yellow", "warning:")

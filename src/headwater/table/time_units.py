@@ -8,11 +8,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from headwater import durations
 from headwater.table.errors import SchemaError
 
-UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
-"""Units of time, in microseconds."""
-
+UNITS = durations.UNITS
 DAY = UNITS["d"]
 MICROSECOND = timedelta(microseconds=1)
 NAIVE, AWARE = datetime(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,13 +23,12 @@ def microseconds(step: object) -> int:
     >>> microseconds("1ms")
     1000
     """
-    match = re.fullmatch(r"\s*(\d{1,15})\s*(us|ms|s|min|h|d)\s*", step) if isinstance(step, str) else None
-    length = int(match[1]) * UNITS[match[2]] if match else 0
-    if not 0 < length < 1 << 62:
+    length = durations.microseconds(step) if isinstance(step, str) else None
+    if length is None or length >= 1 << 62 or length.denominator != 1:
         raise SchemaError(
             'step must be such as "1s" or "15min"', f'write for example step = "1s"; units are {", ".join(UNITS)}'
         )
-    return length
+    return int(length)
 
 
 def moment_of(bound: object) -> datetime | None:

@@ -12,92 +12,134 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.store import StateCopiedError, StateDamagedError, Store, StoreError
-from headwater.store import store as store_module
+from headwater.run.store import StateCopiedError, StateDamagedError, Store, StoreError, entries
 
 CONFIG = {"epsilon": 1.0, "schema": {"columns": {"x": {"kind": "number"}}}}
 
 
-def points(n: int, seed: int = 0) -> Any:  # noqa: ANN401
-    return np.random.default_rng(seed).random((n, 3))
+def rows(n: int, seed: int = 0) -> Any:  # noqa: ANN401
+    return np.random.default_rng(seed).integers(0, 1 << 60, (n, 3), dtype=np.uint64)
 
 
 def test_what_was_appended_comes_back(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", CONFIG) as store:
-        store.append(4, points(4), {"row": 4})
-        store.append(9, points(5, 1), {"row": 9})
+        assert store.append(rows(4), {"row": 4}) == 4
+        assert store.append(rows(5, 1), {"row": 9}) == 9
         assert store.t == 9
     with Store.open(tmp_path / "s") as store:
         kept = store.load()
         assert (kept.snapshot, kept.position, kept.t, store.t) == (None, {"row": 9}, 9, 9)
-        assert [part.shape for part in kept.journal] == [(4, 3), (5, 3)]
-        np.testing.assert_array_equal(kept.journal[1], points(5, 1))
+        assert [(part.start, part.rows.shape) for part in kept.journal] == [(0, (4, 3)), (4, (5, 3))]
+        np.testing.assert_array_equal(kept.journal[1].rows, rows(5, 1))
         assert store.config == CONFIG
 
 
 @pytest.mark.parametrize(
     "array",
     [
-        np.arange(5, dtype=np.uint64),
-        np.zeros((0, 3)),
-        np.array([[1, 2], [3, 4]], dtype=">i4"),
-        np.array([True, False]),
-        np.arange(12.0).reshape(3, 4)[:, ::2],
-        np.array([1.5], dtype=np.float32),
+        np.arange(5, dtype=np.uint64).reshape(5, 1),
+        np.array([[1, 2], [3, 4]], dtype=">u4"),
+        np.arange(12, dtype=np.uint16).reshape(3, 4)[:, ::2],
+        np.array([[255, 0, 7]], dtype=np.uint8),
+        np.arange(123, dtype=np.uint8).reshape(3, 41),
     ],
 )
-def test_any_array_of_numbers_is_kept_as_it_is(tmp_path: Path, array: Any) -> None:  # noqa: ANN401
+def test_rows_of_any_unsigned_type_and_width_are_kept_as_they_are(tmp_path: Path, array: Any) -> None:  # noqa: ANN401
     with Store.create(tmp_path / "s", {}) as store:
-        store.append(len(array), array)
-        (back,) = store.load().journal
+        store.append(array)
+        ((_, back, _),) = store.load().journal
     np.testing.assert_array_equal(back, array)
     assert (back.shape, back.dtype) == (array.shape, array.dtype.newbyteorder("<"))
 
 
-def test_arrays_of_objects_and_time_going_back_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("array", [np.array([["secret"]]), np.zeros((1, 1)), np.zeros(1, np.uint8), np.array([[1]])])
+def test_what_is_no_row_of_unsigned_integers_is_refused(tmp_path: Path, array: Any) -> None:  # noqa: ANN401
     with Store.create(tmp_path / "s", {}) as store:
-        with pytest.raises(TypeError, match="array of numbers"):
-            store.append(1, np.array(["secret"]))
-        store.append(5, points(5))
-        with pytest.raises(ValueError, match="went back from 5 to 4"):
-            store.append(4, points(1))
-        with pytest.raises(ValueError, match="went back"):
-            store.snapshot(4, b"")
-        assert store.load().t == 5
+        with pytest.raises(TypeError, match="two-dimensional array of unsigned integers"):
+            store.append(array)
+        assert store.load().t == 0
 
 
 def test_a_snapshot_takes_the_place_of_the_journal(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
-        store.append(4, points(4), {"row": 4})
+        store.append(rows(4), {"row": 4})
         assert store.journal_bytes == 4 * 3 * 8
-        store.snapshot(4, b"state", {"row": 4})
+        store.snapshot(4, b"state")
         assert (store.journal_bytes, store.snapshot_bytes) == (0, 5)
-        store.append(6, points(2))
+        store.append(rows(2))
     with Store.open(tmp_path / "s") as store:
         kept = store.load()
-        assert (kept.snapshot, kept.position, kept.t) == (b"state", {"row": 4}, 6)
+        assert (kept.snapshot, kept.position, kept.t) == ((4, b"state", {"row": 4}), {"row": 4}, 6)
         assert len(kept.journal) == 1
         assert (store.journal_bytes, store.snapshot_bytes) == (48, 5)
 
 
-def test_a_snapshot_without_a_position_keeps_the_last_one(tmp_path: Path) -> None:
+def test_a_snapshot_in_the_middle_of_an_entry_leaves_the_rest_of_it(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
-        store.append(1, points(1), {"row": 1})
-        store.append(2, points(1))
-        store.snapshot(2, b"a")
-        assert store.load().position == {"row": 1}
+        store.append(rows(4), {"row": 4})
+        store.append(rows(5, 1), {"row": 9})
+        store.append(rows(2, 2), {"row": 11})
+        store.snapshot(6, b"state")
+        kept = store.load()
+        assert (kept.t, kept.position, store.t) == (11, {"row": 11}, 11)
+        assert [(part.start, len(part.rows)) for part in kept.journal] == [(6, 3), (9, 2)]
+        np.testing.assert_array_equal(kept.journal[0].rows, rows(5, 1)[2:])
+
+
+def test_a_snapshot_can_neither_be_ahead_of_the_state_nor_go_back(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(rows(5))
+        with pytest.raises(ValueError, match="ahead of the state"):
+            store.snapshot(6, b"")
+        store.snapshot(5, b"five")
+        with pytest.raises(ValueError, match="went back from 5 to 4"):
+            store.snapshot(4, b"")
+        store.append(rows(5))
+        with pytest.raises(ValueError, match="went back"):
+            store.snapshot(4, b"")
+        assert store.load().t == 10
+
+
+def test_positions_are_merged_by_name_in_journal_and_snapshot(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(rows(1), {"trips/0": 17, "key:a": {"sha256": "aa"}})
+        store.append(rows(1), {"trips/1": 4})
+        store.snapshot(1, b"a")
+        store.append(rows(0), {"key:a": None, "trips/0": 18})
+        expected = {"trips/0": 18, "trips/1": 4}
+        assert store.load().position == expected
+        assert (store.position("trips/0"), store.position("key:a")) == (18, None)
         store.snapshot(2, b"b")
-        assert store.load().position == {"row": 1}
+        assert store.load().position == expected
+    with Store.open(tmp_path / "s") as store:
+        assert (store.position("trips/1"), store.position("nothing")) == (4, None)
+
+
+def test_a_position_that_is_not_json_is_refused_with_its_rows(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        with pytest.raises(TypeError):
+            store.append(rows(1), {"when": object()})
+        assert store.load().t == store.t == 0
+
+
+def test_notes_last_until_they_are_replaced_and_a_snapshot_clears_who_measured(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        assert store.noted("measured_by") is None
+        store.note(measured_by="version 1", sinks=["/a"])
+    with Store.open(tmp_path / "s") as store:
+        assert (store.noted("measured_by"), store.noted("sinks")) == ("version 1", ["/a"])
+        store.snapshot(0, b"")
+        assert (store.noted("measured_by"), store.noted("sinks")) == (None, ["/a"])
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 25])
 def test_a_snapshot_of_many_parts_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(store_module, "_PART", 10)
+    monkeypatch.setattr(entries, "_PART", 10)
     data = bytes(range(size))
     with Store.create(tmp_path / "s", {}) as store:
         store.snapshot(0, b"x" * 99)
         store.snapshot(0, data)
-        assert store.load().snapshot == data
+        assert store.load().snapshot == (0, data, {})
 
 
 @settings(max_examples=20, deadline=None)
@@ -105,24 +147,26 @@ def test_a_snapshot_of_many_parts_is_put_together(tmp_path: Path, monkeypatch: p
 def test_any_sequence_of_calls_keeps_what_a_plain_list_keeps(
     tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[str, int]]
 ) -> None:
+    """Snapshots are taken at any time between the last one and now."""
     path = tmp_path_factory.mktemp("states") / "s"
     store = Store.create(path, {})
-    snapshot, journal, position, t = None, [], None, 0
+    stream, covered, position = rows(0), 0, dict[str, int]()
     for call, n in calls:
         if call == "append":
-            journal.append(points(n, t))
-            t, position = t + n, {"t": t + n}
-            store.append(t, journal[-1], position)
+            stream = np.concatenate([stream, rows(n, len(stream))])
+            position = {"t": len(stream)}
+            assert store.append(stream[len(stream) - n :], position) == len(stream)
         elif call == "snapshot":
-            snapshot, journal = bytes([n]) * n, []
-            store.snapshot(t, snapshot)
+            covered = max(covered, len(stream) - n)
+            store.snapshot(covered, bytes(covered))
         else:
             store.close()
             store = Store.open(path)
         kept = store.load()
-        assert (kept.snapshot, kept.position, kept.t, len(kept.journal)) == (snapshot, position, t, len(journal))
-        assert all(np.array_equal(a, b) for a, b in zip(kept.journal, journal, strict=True))
-        assert store.journal_bytes == sum(part.nbytes for part in journal)
+        assert (kept.position, kept.t, store.t) == (position, len(stream), len(stream))
+        assert kept.snapshot is None or kept.snapshot[:2] == (covered, bytes(covered))
+        after = np.concatenate([rows(0), *(part.rows for part in kept.journal)])
+        assert np.array_equal(after, stream[covered:])
     store.close()
 
 
@@ -178,7 +222,7 @@ def test_a_state_that_others_may_read_is_refused(tmp_path: Path) -> None:
 
 def test_at_rest_the_state_is_one_file_that_says_what_it_is(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
-        store.append(4, points(4))
+        store.append(rows(4))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s", "s.lock"]
     with sqlite3.connect(tmp_path / "s") as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -190,7 +234,7 @@ def test_at_rest_the_state_is_one_file_that_says_what_it_is(tmp_path: Path) -> N
 
 def test_a_new_state_never_overwrites_an_old_one(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {"run": 1}) as store:
-        store.append(4, points(4))
+        store.append(rows(4))
     with pytest.raises(StoreError, match="there is a state here already"):
         Store.create(tmp_path / "s", {"run": 2})
     with Store.open(tmp_path / "s") as store:
@@ -199,8 +243,8 @@ def test_a_new_state_never_overwrites_an_old_one(tmp_path: Path) -> None:
 
 def test_a_state_can_be_made_where_another_one_was_deleted(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
-        for t in range(1, 9):
-            store.append(t, points(1))
+        for _ in range(8):
+            store.append(rows(1))
     (tmp_path / "s").unlink()
     Store.create(tmp_path / "s", {"run": 2}).close()
     with Store.open(tmp_path / "s") as store:
@@ -219,7 +263,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     store.close()
     store.close()
     with pytest.raises(StoreError, match="closed"):
-        store.append(1, points(1))
+        store.append(rows(1))
 
 
 # ---- copies
@@ -227,7 +271,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
 
 def test_a_copy_is_refused_unless_allowed(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
-        store.append(4, points(4))
+        store.append(rows(4))
     copy = tmp_path / "copy"
     copy.write_bytes((tmp_path / "s").read_bytes())
     copy.chmod(0o600)
@@ -248,16 +292,16 @@ def test_a_state_that_was_moved_goes_on(tmp_path: Path) -> None:
 def test_an_older_version_put_back_in_place_is_refused_unless_allowed(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with Store.create(path, {}) as store:
-        store.append(4, points(4))
+        store.append(rows(4))
     old = path.read_bytes()
     with Store.open(path) as store:
-        store.append(8, points(4))
+        store.append(rows(4))
     path.write_bytes(old)  # the same inode
     with pytest.raises(StateCopiedError, match="older version of this state"):
         Store.open(path)
     with Store.open(path, allow_copy=True) as store:
         assert store.t == 4
-        store.append(5, points(1))
+        store.append(rows(1))
     Store.open(path).close()
 
 
@@ -291,7 +335,7 @@ def change(path: Path, statement: str, *values: object) -> None:
 def test_a_newer_state_is_refused(tmp_path: Path) -> None:
     Store.create(tmp_path / "s", {}).close()
     change(tmp_path / "s", "PRAGMA user_version = 7")
-    with pytest.raises(StoreError, match=r"newer Headwater \(format 7, this one knows 1\)"):
+    with pytest.raises(StoreError, match=r"newer Headwater \(format 7, this one knows 2\)"):
         Store.open(tmp_path / "s")
 
 
@@ -313,9 +357,10 @@ def test_a_newer_state_is_refused(tmp_path: Path) -> None:
 )
 def test_altered_content_is_noticed(tmp_path: Path, statement: str) -> None:
     with Store.create(tmp_path / "s", {"epsilon": 1}) as store:
-        store.snapshot(2, b"state", {"row": 2})
-        store.append(4, points(2))
-        store.append(8, points(4))
+        store.append(rows(2), {"row": 2})
+        store.snapshot(2, b"state")
+        store.append(rows(2))
+        store.append(rows(4))
     change(tmp_path / "s", statement)
     with pytest.raises(StoreError) as caught:
         open_and_load(tmp_path / "s")
@@ -330,8 +375,9 @@ def open_and_load(path: Path) -> Any:  # noqa: ANN401
 def test_random_damage_never_goes_unnoticed_and_never_shows_a_database_error(tmp_path: Path) -> None:
     """Bytes of the file set at random: the state is what it was, or refused with a plain error."""
     with Store.create(tmp_path / "s", {"epsilon": 1}) as store:
-        store.snapshot(2, b"state" * 20000, {"row": 2})
-        store.append(60002, points(60000))
+        store.append(rows(2), {"row": 2})
+        store.snapshot(2, b"state" * 20000)
+        store.append(rows(60000))
         good = store.load()
     data, chance, refused = (tmp_path / "s").read_bytes(), random.Random(1), 0  # noqa: S311 - a test
     for _ in range(60):
@@ -348,7 +394,7 @@ def test_random_damage_never_goes_unnoticed_and_never_shows_a_database_error(tmp
             refused += 1
             continue
         assert (kept.snapshot, kept.position, kept.t) == good[0:1] + good[2:]
-        assert np.array_equal(kept.journal[0], good.journal[0])
+        assert np.array_equal(kept.journal[0].rows, good.journal[0].rows)
     assert refused > 30
 
 
