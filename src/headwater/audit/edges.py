@@ -134,14 +134,15 @@ def _seen(pair: FilePair, side: int, command: Command) -> Seen:
     return Seen(code, tuple((name, card["t"], card["rows"]) for name, card in cards))
 
 
-NUMBERS = Schema(n=Integer(1 << 53, (1 << 53) + 99), kind=Category("1", "2", "0.5", "other", other="other"))
-RECORDS: tuple[tuple[object, object], ...] = tuple(((1 << 53) + i, 1 + i % 2) for i in range(64))
+LARGE = 1 << 53  # from here on not every whole number is a float
+NUMBERS = Schema(n=Integer(LARGE - 5, LARGE + 5), kind=Category("1", "1.0", "2", "0.5", "other", other="other"))
+RECORDS: tuple[tuple[object, object], ...] = tuple((LARGE + i % 2, 1 + i // 2 % 2) for i in range(64))
 
 
 def check_tables() -> float:
     """Alarm if a record in a list, or in a dictionary of lists, changes what is kept of the other records. Gives 0."""
     synth, position = Synthesizer(NUMBERS, epsilon=1.0), 17
-    for replacement in ((float((1 << 53) + 4), 1), (1 << 53, 0.5), (1 << 53, "1"), (1 << 53, 2.0), (None, 2)):
+    for replacement in ((LARGE - 2.0, 1), (LARGE, 0.5), (LARGE, "1"), (LARGE, 2.0), (LARGE, True), (None, 2)):
         changed = [*RECORDS[:position], replacement, *RECORDS[position + 1 :]]
         for name, shape in (("a list of records", _list), ("a dictionary of lists", _columns)):
             kept = synth.encode(shape(RECORDS))
