@@ -14,14 +14,12 @@ import headwater as hw
 from headwater.audit import AuditAlarm
 from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
 from headwater.checks.cases import Case
-from headwater.mechanisms import registry
 from headwater.noise import Noise
 from headwater.privacy import Ledger, Spend
 from headwater.synthesizer import Synthesizer
 from tests.checks.toy.measure import ToyMechanism
 from tests.checks.toy.model import ToyModel
 
-registry.register("toy", "tests.checks.toy")
 TOY, CASCADE, PAPER = (Case(name, hw.unit_cube(2)) for name in ("toy", "cascade", "paper"))
 Fault = Callable[[pytest.MonkeyPatch], None]
 
