@@ -230,7 +230,7 @@ def test_bins_that_change_with_time_are_joined() -> None:
     for table in measured.tables:
         if table.columns == (0, 1) and table.start == 0:
             counts = _count(codes[:10_000], (0, 1), coarse)
-            table = NoisyTable((0, 1), 0, 10_000, (coarse[0], EDGES[1]), counts, 5.0, 50.0)  # noqa: PLW2901
+            table = NoisyTable((0, 1), 0, 10_000, (coarse[0], EDGES[1]), counts, 5.0, 50.0)
         tables.append(table)
     model = MODEL.fit(Measured(20_000, 0, 1.0, measured.codings, tuple(tables)), SCHEMA, 0)
     assert len(model.estimate.grids[0]) == 5

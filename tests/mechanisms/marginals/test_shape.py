@@ -42,7 +42,7 @@ def test_the_shape_is_found_where_counts_show_it_and_even_where_noise_hides_it()
     truth = np.zeros(101)
     truth[:20], truth[20:25], truth[25:100] = 0.02, 0.06, 0.3 / 75
     grid = np.array([0, 50, 100])
-    fine = list(range(0, 100, 5)) + [100]
+    fine = [*range(0, 100, 5), 100]
     clear = estimate_shape([_table(fine, truth, 100_000, 5.0, 1)], grid, CODING)
     assert np.abs(clear.shares - np.add.reduceat(truth, clear.edges)).max() < 0.002
     noisy = estimate_shape([_table(fine, truth, 100, 500.0, 1)], grid, CODING)

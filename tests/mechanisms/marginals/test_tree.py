@@ -29,12 +29,8 @@ def _chain(seed: int, spans: int = 1) -> tuple[dict, list, np.ndarray]:
 
 
 def _forests(columns: int) -> list[tuple]:
-    found = []
-    for size in range(columns):
-        for edges in combinations(combinations(range(columns), 2), size):
-            if len(spanning_forest(dict.fromkeys(edges, 1.0), columns)) == size:
-                found.append(edges)
-    return found
+    sets = [edges for size in range(columns) for edges in combinations(combinations(range(columns), 2), size)]
+    return [edges for edges in sets if len(spanning_forest(dict.fromkeys(edges, 1.0), columns)) == len(edges)]
 
 
 def test_the_spanning_forest_has_the_largest_score_of_all_forests() -> None:

@@ -33,6 +33,8 @@ REACH = 0.65
 """Of a tilt, in standard deviations: a row's and a column's together must not outweigh Laplace noise, of slope √2."""
 SETTLED = 5
 """Iterations of EM after which atoms that hardly occur are dropped, and tilts begin."""
+LARGE = 20_000
+"""Tables with more cells do without the neighbours as predictors, to save time and memory."""
 SMALL = 30
 """Tables with fewer cells are shrunk as a whole: there is too little to learn a distribution of cells from."""
 
@@ -123,7 +125,7 @@ def denoise(
         return fit_margins(project(table, rows, columns), rows, columns), loss
     if ordered:
         predictions.append(copula(pooled.shares, rows, columns))
-    if earlier is not None:
+    if earlier is not None and earlier.size < LARGE:
         first, second = neighbours(earlier, 1), neighbours(earlier, 0)
         predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]
     table, loss = Atoms(pooled, predictions).estimate(iterations)

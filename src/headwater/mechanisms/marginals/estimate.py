@@ -130,8 +130,8 @@ class Estimator:
         sides: list[tuple[NoisyTable, Integers, Floats, Floats]] = []
         for table in self.one[column]:
             # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
-            variance = table.variance * (2 if len(table.counts) == 2 else 1)
-            sides.append((table, table.edges[0], table.counts.astype(np.float64), np.full(len(table.counts), variance)))
+            variance = np.full(len(table.counts), table.variance * (2 if len(table.counts) == 2 else 1))
+            sides.append((table, table.edges[0], table.counts.astype(np.float64), variance))
         for pair in self.two:
             if column in pair:
                 sides += [(t, t.edges[pair.index(column)], *self.side(pair, t, column)) for t in self.two[pair]]
