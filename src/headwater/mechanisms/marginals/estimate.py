@@ -99,7 +99,7 @@ class Estimator:
         predicted: dict[Pair, Floats] = {}
         for done in range(rounds):
             self.smoothed = [self.smooth(column) for column in columns]
-            self.pooled = {pair: self.pool(pair) for pair in pairs}
+            self.pooled = {pair: self.pool(pair, found.get(pair)) for pair in pairs}
             effort = 10 if done == 0 else 20
             denoised = {pair: self.denoise(pair, predicted.get(pair), found.get(pair), effort) for pair in pairs}
             found = {pair: table for pair, (table, _) in denoised.items()}
@@ -127,9 +127,11 @@ class Estimator:
     def smooth(self, column: int) -> Smoothed:
         """One-way marginals of a column in every slot."""
         spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
-        sides: list[tuple[NoisyTable, Integers, Floats, Floats]] = [
-            (t, t.edges[0], t.counts.astype(np.float64), np.full(len(t.counts), t.variance)) for t in self.one[column]
-        ]
+        sides: list[tuple[NoisyTable, Integers, Floats, Floats]] = []
+        for table in self.one[column]:
+            # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
+            variance = np.full(len(table.counts), table.variance * (2 if len(table.counts) == 2 else 1))
+            sides.append((table, table.edges[0], table.counts.astype(np.float64), variance))
         for pair in self.two:
             if column in pair:
                 sides += [(t, t.edges[pair.index(column)], *self.side(pair, t, column)) for t in self.two[pair]]
@@ -142,7 +144,8 @@ class Estimator:
             variance = 1 / np.sum([1 / v for _, v in several], axis=0)
             counts = np.sum([y / v for y, v in several], axis=0) * variance
             records = end - start
-            counts = counts + (records - counts.sum()) * variance / variance.sum()
+            share = variance / variance.sum()
+            counts, variance = counts + (records - counts.sum()) * share, variance * (1 - share)  # the sum is known
             observed.append(Share(start, end, counts / records, variance / records**2))
         return smooth(observed, self.slots, len(self.grids[column]), self.span)
 
@@ -182,21 +185,23 @@ class Estimator:
         )
         return first @ table @ second.T
 
-    def pool(self, pair: Pair) -> Pooled:
-        """All tables of a pair on its own bins."""
+    def pool(self, pair: Pair, earlier: Floats | None) -> Pooled:
+        """The tables of a pair on its own bins; without an earlier estimate, only those that have these bins."""
         found = []
         for table in self.two[pair]:
             base = self.merge(pair, self.independent(pair, table.start, table.end))
-            sides = []
-            for axis, column in enumerate(pair):
-                source, own, part = table.edges[axis], self.own[pair][axis], np.maximum(base.sum(1 - axis), 1e-12)
-                inside = transfer(own, source, self.codings[column].size) * part
-                sides.append((inside / inside.sum(1, keepdims=True)).T)  # a count of a wide bin is split by the margins
-            counts = sides[0] @ table.counts @ sides[1].T
+            shape = np.maximum(base if earlier is None else earlier, 1e-12)
+            first, second = (
+                transfer(own, edges, self.codings[c].size)
+                for c, own, edges in zip(pair, self.own[pair], table.edges, strict=True)
+            )
+            whole = first.T @ (first @ shape @ second.T) @ second  # a count of wide bins is split by what is known
+            counts = first.T @ table.counts @ second * shape / whole
             # as if each part had noise of its own, so strong that all of them say as much as the one count did
-            scale = table.scale * np.sqrt(np.multiply.outer(sides[0].sum(1), sides[1].sum(1)))
+            scale = table.scale * np.sqrt(shape / whole)
             found.append(Counted(counts, scale, table.end - table.start, base))
-        return Pooled(found)
+        fine = [f for f, t in zip(found, self.two[pair], strict=True) if t.counts.shape == f.counts.shape]
+        return Pooled(fine if fine and earlier is None else found)
 
     def denoise(
         self, pair: Pair, predicted: Floats | None, earlier: Floats | None, effort: int

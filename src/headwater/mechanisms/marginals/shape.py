@@ -80,13 +80,14 @@ def estimate_shape(tables: Sequence[NoisyTable], grid: Integers, coding: Coding)
         return shape
     bins = shape.inside(grid)
     for _ in range(ROUNDS):
-        total, precision = np.zeros(len(edges)), np.zeros(len(edges))
+        total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
         for table in tables:
             matrix = shape.split(edges, table.edges[0], coding.size)
+            narrow = (matrix > 0).sum(0)[np.argmax(matrix, axis=1)] == 1  # parts that the table itself tells apart
             records = table.end - table.start
-            error = table.variance * (matrix**2).sum(1) / records**2
-            total += matrix @ table.counts / records / error
-            precision += 1 / error
+            known = np.where(narrow, records**2 / table.variance, TRACE)
+            total += matrix @ table.counts / records * known
+            precision += known
         shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins))
     return shape
 
