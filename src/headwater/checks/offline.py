@@ -61,7 +61,7 @@ def check_ledger_over_time(case: Case) -> None:
 
 
 def check_every_draw_is_in_the_ledger(case: Case) -> None:
-    """No noise is drawn that is less than all that the ledgers list. A budget may be divided further: then it is more."""
+    """No noise is drawn that is less than all that the ledgers list. A divided budget has more."""
     for epsilon in (1.0, 8.0):
         with watching(lambda _: BEYOND) as record:
             mechanism = case.kind(case.schema, epsilon, Noise(seed=0))
