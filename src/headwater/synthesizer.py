@@ -72,7 +72,7 @@ class Synthesizer:
         schema: AnySchema,
         *,
         epsilon: float,
-        mechanism: str = "cascade",
+        mechanism: str = registry.AUTO,
         consistency: str | None = None,
         seed: int | None = None,
     ) -> None:
@@ -210,6 +210,11 @@ class Synthesizer:
     def status(self) -> str:
         """How finely the mechanism measures at this time, in words. Public."""
         return self._mechanism.status()
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether `release` can be about the last records only. Public."""
+        return self._mechanism.windows
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.

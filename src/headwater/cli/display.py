@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from headwater.cli.console import interactive, out, say, shown
+from headwater.mechanisms import registry
 from headwater.release.release import Release
 from headwater.run import Published, Run, Sink
 
@@ -42,6 +43,8 @@ class Display:
         self.update()
         if run.t:
             say(f"going on from record {run.t:,}")
+        else:
+            say(f"mechanism: {run.synth.mechanism} ({registry.reason(run.synth.mechanism, run.synth.schema)})")
 
     def update(self) -> None:
         """Read how far the run is."""
