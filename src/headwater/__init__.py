@@ -3,6 +3,7 @@
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.files import FileRefusedError
 from headwater.noise import SeededRunWarning
+from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer, histogram, pmm
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
@@ -17,6 +18,7 @@ __all__ = [
     "Boolean",
     "Category",
     "Datetime",
+    "EpsilonWarning",
     "FileRefusedError",
     "HybridCounter",
     "InhomogeneousCounter",
