@@ -2,6 +2,7 @@
 
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.files import FileRefusedError
+from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
 from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
@@ -34,6 +35,7 @@ __all__ = [
     "TimeOfDay",
     "__version__",
     "histogram",
+    "outlook",
     "pmm",
     "read",
     "unit_cube",

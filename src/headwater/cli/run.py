@@ -14,6 +14,7 @@ import typer
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.limits import limit
+from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.store import StoreError
 from headwater.table.readers import open_source
@@ -71,6 +72,10 @@ def command(
         bool,
         typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
     ] = False,
+    expect: Annotated[
+        int | None,
+        typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.")] = None,
 ) -> None:
     """Read records in order of time and publish synthetic tables, again and again, under one ε.
@@ -94,6 +99,8 @@ def command(
     with _interruptible(), Display() as display:
         try:
             config = RunConfig(Schema.load(schema), epsilon, mechanism, seed)
+            if expect is not None:
+                display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism))
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
             sink = ShownSink(FolderSink(out_, format_, **limits), display)
             windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}
