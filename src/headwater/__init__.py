@@ -2,7 +2,9 @@
 
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.files import FileRefusedError
+from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
+from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer, histogram, pmm
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
@@ -17,6 +19,7 @@ __all__ = [
     "Boolean",
     "Category",
     "Datetime",
+    "EpsilonWarning",
     "FileRefusedError",
     "HybridCounter",
     "InhomogeneousCounter",
@@ -32,6 +35,7 @@ __all__ = [
     "TimeOfDay",
     "__version__",
     "histogram",
+    "outlook",
     "pmm",
     "read",
     "unit_cube",

@@ -252,7 +252,7 @@ def change(out: Path, **entries: object) -> None:
         ({"schema": Schema(n=Integer(0, 4)).to_dict()}, "schema differs"),
         ({"sha256": "0" * 64}, "altered"),
         ({"data": "../secret.parquet"}, "'data'"),
-        ({"data": "gone.parquet"}, "cannot be read"),
+        ({"data": "gone.parquet"}, "is gone"),
         ({"expected_error": {"typical": "small"}}, "'expected_error'"),
     ],
 )
