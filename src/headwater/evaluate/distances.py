@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from headwater.evaluate.axes import ColumnAxis, Floats, Side
 from headwater.evaluate.marginals import total_variation
 from headwater.evaluate.w1 import DEFAULT_SIDE, W1, fits_exact, w1, w1_line
-
-import numpy as np
 
 SMALL_ENOUGH = 1 / 3
 """A distance is stated if its error is at most this part of it."""

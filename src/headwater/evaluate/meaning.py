@@ -11,12 +11,12 @@ RELIABLE, ROUGH = 0.02, 0.10
 GRADES = ("reliable", "rough", "unreliable")
 
 TOTAL_VARIATION = (
-    "An error of 0.02 (total variation) means: ask which share of the rows has certain values, and the answer is off by "
-    "at most 2 percentage points, whatever the values are; numbers are asked about in sixteenths of their range."
+    "An error of 0.02 (total variation) means: ask which share of the rows has certain values, and the answer is off "
+    "by at most 2 percentage points, whatever the values are; numbers are asked about in sixteenths of their range."
 )
 W1_MEANS = (
-    "A W1 of 0.02 means: values must be moved by 2% of their range on average to turn the synthetic into the real data; "
-    "so no mean is off by more than 2% of the range."
+    "A W1 of 0.02 means: values must be moved by 2% of their range on average to turn the synthetic into the real "
+    "data; so no mean is off by more than 2% of the range."
 )
 
 

@@ -1,4 +1,4 @@
-"""Train on synthetic rows, test on real ones: how much worse is a classifier for it. NOT PRIVATE. Needs scikit-learn."""
+"""Train on synthetic rows, test on real ones: how much accuracy that costs. NOT PRIVATE. Needs scikit-learn."""
 
 from __future__ import annotations
 
