@@ -14,6 +14,9 @@ from headwater.evaluate.w1 import DEFAULT_SIDE, W1, fits_exact, w1, w1_line
 SMALL_ENOUGH = 1 / 3
 """A distance is stated if its error is at most this part of it."""
 
+EXACT_ROWS = 1_000
+"""Tables of more rows are compared on grids: exact transport takes minutes where many values are equal."""
+
 _LEVELS = 3  # of grids that could still be halved until every point has a cell of its own
 
 
@@ -60,29 +63,38 @@ class TableDistance:
     reason: str | None = None
 
 
-def table_distance(x: Floats, y: Floats, *, cut: bool = False) -> TableDistance:
+def table_distance(x: Floats, y: Floats, *, moved: float = 0.0) -> TableDistance:
     """W₁ of two tables, left out where it could not be compared with anything.
 
     On a grid, moves within a cell are not seen. How much that is, is estimated from the grid of half the side: what
-    halving it changes, for each of the levels that are left.
+    halving it changes, for each of the levels that are left. ``moved`` is how far clipping moved the real rows on
+    average, so it is a bound on what it did to the distance.
     """
     d = x.shape[1]
-    if cut:
-        return TableDistance(None, "bounds of the schema cut real values, so the cube does not hold the real data")
     if d not in (1, *DEFAULT_SIDE):
         return TableDistance(
             None, f"in {d} columns any two samples are far apart; the errors of columns and pairs have no such bias"
         )
-    if d == 1 or fits_exact(len(x), len(y)):
-        return TableDistance(w1(x, y))
-    side = DEFAULT_SIDE[d]
-    fine, coarse = (w1(x, y, method="grid", side=s).value for s in (side, side // 2))
-    found = W1(fine, _LEVELS * abs(fine - coarse), "grid")
+    exact = d == 1 or (fits_exact(len(x), len(y)) and max(len(x), len(y)) <= EXACT_ROWS)
+    found = w1(x, y) if exact else _on_grids(x, y)
+    found = W1(found.value, found.error + moved, found.method)
     if found.error > SMALL_ENOUGH * found.value:
-        return TableDistance(
-            None, f"{fine:.4f} ± {found.error:.4f} on a grid of {side} cells a side says too little; see the columns"
-        )
+        why = "bounds that cut real values make it" if moved > found.error / 2 else "the grid makes it"
+        return TableDistance(None, f"{why} {found.value:.4f} ± {found.error:.4f}, which says too little")
     return TableDistance(found)
+
+
+def _on_grids(x: Floats, y: Floats) -> W1:
+    """W₁ on finer and finer grids, until its error is small or stays hopeless."""
+    side = DEFAULT_SIDE[x.shape[1]]
+    coarse = w1(x, y, method="grid", side=side // 4).value
+    for cells in (side // 2, side):
+        fine = w1(x, y, method="grid", side=cells).value
+        found = W1(fine, _LEVELS * abs(fine - coarse), "grid")
+        if not SMALL_ENOUGH / 8 <= found.error / max(fine, 1e-12) <= 4 * SMALL_ENOUGH:
+            break
+        coarse = fine
+    return found
 
 
 def column_distance(column: ColumnAxis, real: Side, synthetic: Side, error: float) -> ColumnDistance:

@@ -45,6 +45,12 @@ class Encoded:
     def __getitem__(self, rows: slice) -> Encoded:
         return Encoded(self.points[rows], {i: far[rows] for i, far in self.beyond.items()})
 
+    @property
+    def moved(self) -> float:
+        """How far clipping moved rows on average, in the ℓ∞ metric: at most, since a range is at most 1 in the cube."""
+        far = [np.abs(found) for found in self.beyond.values()]
+        return float(np.max(far, axis=0).mean()) if far and len(self) else 0.0
+
     def sides(self, columns: Sequence[ColumnAxis]) -> list[Side]:
         """Values of each column, not clipped, and which of them are there."""
         found = []
@@ -81,6 +87,8 @@ class Encoder:
         if isinstance(table, Encoded):
             return table
         if isinstance(table, np.ndarray) and table.dtype.kind == "f":
+            if table.ndim != 2 or table.shape[1] != self._schema.dimension:
+                raise ValueError(f"points must have shape (n, {self._schema.dimension}), not {table.shape}")
             return Encoded(table.astype(np.float64, copy=False))
         points = self._schema.encode(table)
         if not self._wide or not isinstance(self._schema, Schema):

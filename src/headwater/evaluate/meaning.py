@@ -71,7 +71,9 @@ def about_pairs(errors: Mapping[tuple[str, str], float], rows: int) -> list[Answ
     (x, y), worst = max(errors.items(), key=lambda item: item[1])
     counts = [sum(grade(error) == name for error in errors.values()) for name in GRADES]
     shares = ", ".join(f"{count} {name}" for count, name in zip(counts, GRADES, strict=True) if count)
-    detail = f"{shares} of {len(errors)} pairs; the worst is {x} × {y} with {worst:.3f}"
+    detail = f"{x} × {y}"
+    if len(errors) > 1:
+        detail = f"{shares} of {len(errors)} pairs; the worst is {x} × {y} with {worst:.3f}"
     small = f"a group of fewer than about {max(round(mean * rows), 1):,} rows, two columns at a time, can be all error"
     return [
         Answer("Two columns: cross tables, means by group", mean, detail),

@@ -84,7 +84,7 @@ def compare(
 ) -> Evaluation:
     """`evaluate` for tables that are encoded already."""
     for rows, name in ((real, "real"), (synthetic, "synthetic")):
-        _check(rows, schema, name)
+        _check(rows, name)
     columns = column_axes(schema)
     sides = [rows.sides(columns) for rows in (real, synthetic)]
     pairs = pair_measures(*(binned(rows, columns) for rows in (real, synthetic)))
@@ -97,15 +97,13 @@ def compare(
         pairs=pairs.errors,
         dependence=pairs.dependence,
         queries=QueryErrors.of(*sides, columns, seed),
-        distance=table_distance(real.points, synthetic.points, cut=bool(real.beyond)),
+        distance=table_distance(real.points, synthetic.points, moved=real.moved),
         training=train(target, *sides, columns, seed) if target is not None else None,
     )
 
 
-def _check(rows: Encoded, schema: SchemaLike, name: str) -> None:
+def _check(rows: Encoded, name: str) -> None:
     points = rows.points
-    if points.ndim != 2 or points.shape[1] != schema.dimension:
-        raise ValueError(f"{name} must be points of shape (n, {schema.dimension}), not {points.shape}")
     if not len(points):
         raise ValueError(f"{name} has no rows: there is nothing to compare")
     if not ((points >= 0) & (points <= 1)).all():

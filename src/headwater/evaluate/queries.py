@@ -40,7 +40,7 @@ def _answers(side: list[Side], columns: Sequence[ColumnAxis], rng: np.random.Gen
         for i in rng.choice(len(columns), size, replace=False):
             values, there = side[i]
             if columns[i].ordered:
-                low, high = _range(rng)
+                low, high = np.sort(rng.random(2))
                 found = (values >= low) & (values <= high) & there
             else:
                 chosen = rng.random(columns[i].axis.values or 1) < 0.5
@@ -49,9 +49,3 @@ def _answers(side: list[Side], columns: Sequence[ColumnAxis], rng: np.random.Gen
         assert inside is not None  # noqa: S101  # for the type checker: size is at least 1
         shares[query] = inside.mean()
     return shares
-
-
-def _range(rng: np.random.Generator) -> tuple[float, float]:
-    """Two uniform numbers, in order; a quarter of the ranges has no lower end, a quarter no upper one."""
-    (low, high), end = np.sort(rng.random(2)), rng.integers(4)
-    return (-np.inf if end == 0 else float(low)), (np.inf if end == 1 else float(high))

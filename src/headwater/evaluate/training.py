@@ -40,7 +40,8 @@ class Training:
     rows: tuple[int, int, int]
 
     def __str__(self) -> str:
-        return f"{self.synthetic:.3f} trained on synthetic, {self.real:.3f} on real rows, {self.guess:.3f} by guessing"
+        found = f"{self.synthetic:.3f} trained on synthetic, {self.real:.3f} on real rows, {self.guess:.3f} by guessing"
+        return found if self.real > self.guess + 0.01 else f"{found}: the other columns say nothing about it"
 
 
 def train(
@@ -117,14 +118,14 @@ def _rows(
 
 def _fit(x: Floats, y: Integers, few: list[int], seed: int) -> Any:  # noqa: ANN401  # scikit-learn ships no types
     """What predicts labels of rows."""
-    if (y == y[0]).all():
-        return lambda rows: np.full(len(rows), y[0])
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier
     except ImportError as error:
         raise ImportError(
             "to train on synthetic rows, scikit-learn is needed: pip install 'headwater[train]', or name no target"
         ) from error
+    if (y == y[0]).all():
+        return lambda rows: np.full(len(rows), y[0])
     rounds = 100 if len(np.unique(y)) <= 10 else 20
     model = HistGradientBoostingClassifier(
         max_iter=rounds, early_stopping=False, categorical_features=few, random_state=seed

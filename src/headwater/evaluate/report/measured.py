@@ -36,7 +36,7 @@ def errors(
 def _whole(real: Encoded, synthetic: Encoded, columns: Sequence[ColumnAxis], measure: str) -> float | None:
     d = len(columns)
     if measure == "W1":
-        if real.beyond or (d > 1 and d not in DEFAULT_SIDE):
+        if real.moved > 0.001 or (d > 1 and d not in DEFAULT_SIDE):
             return None
         if d == 1 or (fits_exact(len(real), len(synthetic)) and len(real) <= 1_000):
             return w1(real.points, synthetic.points).value

@@ -15,11 +15,12 @@ function introduce() {
   const some = data.total > releases.length ? ` ${releases.length} of the ${whole(data.total)} releases are shown, evenly spread, the first and the last among them.` : "";
   byId("lead").textContent = `Every release is covered by one fixed privacy budget, ε = ${card.epsilon}.${grew}${some}`;
   byId("epsilon").textContent = `ε = ${card.epsilon}`;
-  const facts = [["Neighbours", card.neighbours], ["Mechanism", card.mechanism_reason ? `${card.mechanism} (${card.mechanism_reason})` : card.mechanism], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
+  const facts = [["Neighbours", card.neighbours], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
+  facts.push(["Mechanism", card.mechanism_reason ? `${card.mechanism} (${card.mechanism_reason})` : card.mechanism]);
   if (run) facts.unshift(["Run", run]);
   if (name) facts.unshift(["Data", name]);
   if (windows) facts.splice(3, 0, ["Last release is about", `records ${whole(last.start + 1)} to ${whole(last.end)}`]);
-  byId("facts").append(...facts.map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text))));
+  byId("facts").append(...facts.map(([term, text]) => make("div", { class: text.length > 60 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, text))));
   byId("columns-key").append(make("span", {}, make("i"), "release: share of rows"));
   byId("origin").textContent = `${card.note ? `${card.note} ` : ""}${data.real ? "" : "This page was computed from published releases alone. "}Bins come from the declared bounds of the schema, not from the data.`;
   if (!data.real) return;
@@ -32,7 +33,7 @@ function introduce() {
 
 function build() {
   state.marginals = columns.map((column) => {
-    const kind = make("span", { class: "soft" }, column.kind);
+    const kind = make("span", { class: "soft" }, `${column.kind}${column.log ? ", logarithmic axis" : ""}`);
     const figure = make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, column.name), kind));
     const chart = column.labels ? new Bars(column, figure) : new Histogram(column, figure);
     const below = make("p", { class: "below" }, make("span"), make("span"));
@@ -112,6 +113,7 @@ function playing(on) {
 }
 
 function refresh() {
+  if (!document.documentElement.clientWidth) { requestAnimationFrame(refresh); return; }  // not laid out yet
   const index = state.release - 1, release = releases[index];
   const about = release.start > 0 ? `, records ${whole(release.start + 1)} to ${whole(release.end)}` : "";
   const text = `Release ${state.release} of ${releases.length}: t = ${whole(release.t)}${about}, ${day(release.time)}`;

@@ -12,6 +12,15 @@ function tabulate(table, titles, rows) {
   table.replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
 }
 
+/** Hide all but the first rows of a table behind a button. */
+function shorten(table, button, rows = 10) {
+  const rest = [...table.querySelectorAll("tbody tr")].slice(rows);
+  const show = (all) => { for (const row of rest) row.hidden = !all; button.textContent = all ? `The worst ${rows} only` : `All ${rest.length + rows}`; button.setAttribute("aria-expanded", all); };
+  button.hidden = rest.length === 0;
+  button.addEventListener("click", () => show(rest[0].hidden));
+  show(false);
+}
+
 /** A bar as long as an error is beside the worst one. */
 function meter(error, worst) {
   const fill = make("i");
@@ -31,6 +40,7 @@ function drawQuality(quality) {
   const longest = Math.max(...columns.map((c) => c.error ?? c.expected), 1e-9);
   tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "", "Answers are", ...(measured ? [["W1"]] : [])],
     columns.map((c) => [c.name, ...(measured ? [four(c.error)] : []), ...(expected ? [four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
+  shorten(byId("worst-columns").querySelector("table"), byId("worst-columns").querySelector("button"));
   byId("worst-pairs").hidden = pairs.length === 0;
   tabulate(byId("worst-pairs").querySelector("table"), ["Pair", ["Error"], "", "Answers are"], pairs.map((p) =>
     [`${p.x} × ${p.y}`, four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
@@ -60,7 +70,7 @@ function drawSample(sample, real) {
   };
   shown("Synthetic", sample.synthetic, "");
   if (sample.real) shown(real.public ? "Real" : "Real, not private", sample.real, "real");
-  byId("sample-note").textContent = `Synthetic rows are drawn from a model of noisy counts: none of them stands for a real row.${sample.real ? " Real rows were picked at random; rows of the two tables have nothing to do with each other." : ""}`;
+  byId("sample-note").textContent = `Synthetic rows are drawn from a model of noisy counts: none of them stands for a real row.${sample.real ? " Real rows were picked at random; rows of the two tables have nothing to do with each other." : ""}${sample.columns.length > 8 ? ` ${sample.columns.length} columns: scroll sideways.` : ""}`;
 }
 
 /** A square of cells, a row for each column of the table; what is pointed at is read out below. */
@@ -75,7 +85,7 @@ class Matrix {
   }
 
   show(most) {
-    const { svg, names, values } = this, n = names.length, tall = Math.min(26, Math.max(12, Math.floor(300 / n)));
+    const { svg, names, values } = this, n = names.length, tall = Math.min(26, Math.max(14, Math.floor(300 / n)));
     svg.style.height = `${n * tall + 2}px`;
     const { width } = svg.getBoundingClientRect(), left = Math.min(Math.max(...names.map(widthOf)) + 10, width * 0.36), w = (width - left) / n;
     this.plot = { left, w, tall };
@@ -113,7 +123,7 @@ function buildMatrices(dependence, real) {
 }
 
 function drawMatrices(matrices) {
-  const most = (chosen) => roundUp(Math.max(...chosen.flatMap((m) => m.values.flatMap((row, j) => row.filter((_, i) => i !== j).map(Math.abs))), 1e-3));
+  const most = (chosen) => roundUp(Math.max(...chosen.flatMap((m) => m.values.flatMap((row, j) => row.filter((_, i) => i !== j).map(Math.abs))), 0.05));
   for (const difference of [false, true]) {
     const alike = matrices.filter((m) => m.difference === difference);
     for (const matrix of alike) matrix.show(most(alike));
