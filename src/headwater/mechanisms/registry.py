@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FOLDERS = {
     "cascade": "headwater.mechanisms.cascade",
+    "marginals": "headwater.mechanisms.marginals",
     "paper": "headwater.mechanisms.paper",
     "pmm": "headwater.mechanisms.pmm",
 }
