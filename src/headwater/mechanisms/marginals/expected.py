@@ -46,7 +46,7 @@ def pair_error(estimate: Estimate, ones: Floats) -> float:
         return float(ones.mean())
     mean = float(ones.mean())
     if not estimate.losses:
-        return float(np.hypot(1.4 * mean, UNKNOWN))
+        return float(min(1.4 * mean + UNKNOWN, 1))
     measured = [np.hypot(loss, np.hypot(ones[a], ones[b])) for (a, b), loss in estimate.losses.items()]
     return float(np.mean(measured))
 

@@ -98,5 +98,5 @@ def _shrunk(shares: Floats, variance: Floats, even: Floats, bins: Integers) -> F
     spread = np.maximum(sums[0], 0)[bins] * even / sums[1][bins]
     gap = shares - spread
     surplus = np.bincount(bins, gap**2)
-    kept = np.maximum(0, 1 - sums[2] / np.maximum(surplus, 1e-300))[bins]
+    kept = np.maximum(0, 1 - np.divide(sums[2], surplus, out=np.ones_like(surplus), where=surplus > sums[2]))[bins]
     return simplex(spread + kept * gap)
