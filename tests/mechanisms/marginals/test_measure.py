@@ -146,12 +146,14 @@ def test_small_schemas(schema: Schema) -> None:
 
 
 def test_many_columns() -> None:
-    """A hundred of them, all alike: pairs are found, as many candidates as can be counted or not."""
-    mechanism = MarginalsMechanism(UnitCube(100), 2000.0, Noise(seed=1))
-    alike = np.random.default_rng(0).random((150, 1)) * np.ones(100)
+    """Sixty of them, of two values, all alike: pairs are found, though not all can be candidates at once."""
+    schema = Schema({f"c{i}": Boolean() for i in range(60)})
+    mechanism = MarginalsMechanism(schema, 200.0, Noise(seed=1))
+    alike = np.random.default_rng(0).integers(0, 2, (300, 1)) / 2 * np.ones(60)
     mechanism.update(mechanism.encode(alike))
     pairs = {table.columns for table in mechanism.tables if len(table.columns) == 2}
-    assert len(pairs) >= 20
+    assert len(pairs) >= 30
+    assert MarginalsMechanism(UnitCube(100), 1.0, Noise(seed=1)).width == 100
 
 
 def test_a_table_of_two_bins_adds_up_to_its_records() -> None:

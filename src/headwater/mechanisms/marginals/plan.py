@@ -21,7 +21,7 @@ FAST = 8  # fast buckets a stage
 FAST_SHARE = Fraction(1, 20)  # of ε, for the fast buckets of a stage
 ONE_WAY = Fraction(1, 3)  # the odds of one-way marginals in the slow budget of ten columns: they count in all pairs …
 WIDE = 1.5  # … so their odds grow with this power of the number of columns
-EARLY_ONE_WAY = Fraction(3, 20)  # what they get more early, before they can be pooled
+EARLY_ONE_WAY = Fraction(1, 4)  # what they get more early, before they can be pooled
 TREE_CHOICE, FIRST_TREE_CHOICE = Fraction(1, 20), Fraction(1, 10)  # to choose the pairs of a tree
 EXTRA_CHOICE = Fraction(3, 100)  # to choose the pairs beyond it
 GRAIN = 1 << 40  # a budget is divided into whole multiples of 1/GRAIN of it
@@ -97,7 +97,7 @@ def stage_at(t: int, epsilon: float, columns: int) -> Stage:
     """
     first, whole = first_end(epsilon), Fraction(epsilon)
     odds = ONE_WAY * Fraction((columns / 10) ** WIDE).limit_denominator(1000)
-    one_way = min(odds / (1 + odds), Fraction(7, 10))
+    one_way = min(odds / (1 + odds), Fraction(3, 5))
     if t >= first:
         start = 1 << (t.bit_length() - 1)
         early = EARLY_ONE_WAY / (2 * start // first)
@@ -110,10 +110,10 @@ def stage_at(t: int, epsilon: float, columns: int) -> Stage:
 
 
 def _with_pairs(start: int, end: int, whole: Fraction, one_way: Fraction, tree: Fraction, extra: Fraction) -> Stage:
-    slow = whole * (1 - FAST_SHARE)
-    pairs = 1 - one_way - tree - extra
-    parts = [slow * share for share in (one_way, tree, extra, pairs)]
-    return Stage(start, end, max((end - start) // FAST, 1), whole * FAST_SHARE, *parts)
+    """A stage with pairs; the first one has no fast buckets, since they would hold too few records to say anything."""
+    fast = FAST_SHARE if extra else Fraction(0)
+    parts = [whole * (1 - fast) * share for share in (one_way, tree, extra, 1 - one_way - tree - extra)]
+    return Stage(start, end, max((end - start) // FAST, 1) if extra else 0, whole * fast, *parts)
 
 
 def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:
@@ -159,8 +159,8 @@ def plan(columns: int, epsilon: float, until: int) -> Plan:
                         records   one-way   choice    pairs  fast buckets  one-way
                        0 to 128         1        0        0          none
                    128 to 1,024         1        0        0          none
-                 1,024 to 8,192      0.38    0.095    0.475           896     0.05
-                8,192 to 16,384    0.3088    0.076   0.5653         1,024     0.05
+                 1,024 to 8,192       0.5      0.1      0.4          none
+                8,192 to 16,384    0.3563    0.076   0.5178         1,024     0.05
     """
     stages: list[Stage] = []
     t = 0

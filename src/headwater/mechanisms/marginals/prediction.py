@@ -67,6 +67,8 @@ class Prediction:
     @cached_property
     def _smoothed(self) -> list[Smoothed]:
         """One-way marginals over time."""
+        if "_estimate" in self.__dict__:  # they are computed already
+            return self.estimator.smoothed
         return [self.estimator.smooth(column) for column in range(len(self.measured.codings))]
 
     def structure(self) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:

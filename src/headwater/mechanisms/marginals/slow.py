@@ -81,16 +81,16 @@ class SlowBucket:
         left = self.stage.slow_budget - one_way
         pairs = self.stage.pairs + self.stage.one_way - one_way
         left -= self.choose_tree(pairs * (1 - part))
-        published = self.predict()
+        self.published = self.predict()
+        self.outlook = Outlook(*self.published.structure(), self.outlook.moving)
         if extras:
-            left -= self.choose_further(published, extras, pairs * part)
-        self.outlook = Outlook(*published.structure(), self.outlook.moving)
+            left -= self.choose_further(self.published, extras, pairs * part)
         if left > self.stage.slow_budget / 50:
             self.known += self.bucket.one_way(left, [1.0] * self.columns, self.known, again=True)
 
-    def predict(self, since: int = 0) -> Prediction:
+    def predict(self) -> Prediction:
         """What is published by now predicts of this bucket."""
-        measured = Measured(self.bucket.end, since, self.epsilon, tuple(self.codings), tuple(self.known))
+        measured = Measured(self.bucket.end, 0, self.epsilon, tuple(self.codings), tuple(self.known))
         return Prediction(measured, self.bucket.start)
 
     def own_tables(self) -> list[float]:
@@ -201,11 +201,10 @@ class SlowBucket:
 
     def ahead(self, following: Stage) -> Outlook:
         """What is published by now says of the next stage."""
-        if not following.fast or not self.stage.pairs:
+        if not following.fast or not self.stage.pairs or self.columns < 2:
             return replace(self.outlook, moving=(1.0,) * self.columns)
-        latest = self.predict(since=self.bucket.start)
-        moving = latest.moving(following.size, following.fast, float(following.fast_budget))
-        return replace(self.outlook, moving=moving)
+        budget = float(following.fast_budget)
+        return replace(self.outlook, moving=self.published.moving(following.size, following.fast, budget))
 
 
 def saving(chosen: int, most: int) -> Fraction:
