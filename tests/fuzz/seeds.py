@@ -16,7 +16,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 import headwater as hw
-from headwater.publish.folder import publish
+from headwater.release.folder import publish
 from headwater.run.rows import encode
 from headwater.run.store import Store
 from headwater.table.schema_files import to_toml

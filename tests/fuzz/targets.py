@@ -17,7 +17,7 @@ import numpy as np
 from headwater.evaluate.report.releases import find
 from headwater.files import FileRefusedError
 from headwater.run import Schedule
-from headwater.publish.release import Release
+from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer
 from headwater.table.draft import draft_schema
 from headwater.table.errors import SchemaError, TableError

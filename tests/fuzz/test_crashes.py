@@ -20,7 +20,7 @@ from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 from headwater.run.restore import read_state
 from headwater.run.rows import encode
-from headwater.publish.folder import read_card
+from headwater.release.folder import read_card
 from headwater.run.store import StateDamagedError, Store, StoreError
 from headwater.table.readers import names_and_types, open_source
 from headwater.table.schema import schema_from_dict

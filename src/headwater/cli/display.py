@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from headwater.cli.console import interactive, out, say, shown
-from headwater.publish.release import Release
+from headwater.release.release import Release
 from headwater.run import Published, Run, Sink
 
 
@@ -46,7 +46,7 @@ class Display:
     def update(self) -> None:
         """Read how far the run is."""
         if self._run:
-            self._t, self._level = self._run.t, self._run.synth.level
+            self._t, self._level = self._run.t, self._run.synth.status
 
     def show(self, published: Published) -> None:
         """Show a new release."""

@@ -11,7 +11,7 @@ import typer
 
 from headwater.cli.console import out
 from headwater.cli.exit_codes import reports_errors
-from headwater.publish.folder import folders, read_card
+from headwater.release.folder import folders, read_card
 from headwater.table.readers import read_points
 from headwater.table.schema import Schema
 

@@ -15,7 +15,7 @@ import typer
 
 from headwater.cli.console import complain
 from headwater.files import FileRefusedError
-from headwater.measure.noise import SeededRunWarning
+from headwater.noise import SeededRunWarning
 from headwater.run.store import StoreError
 from headwater.table.errors import SchemaError, TableError
 

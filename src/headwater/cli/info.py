@@ -11,9 +11,9 @@ from rich.table import Table
 
 from headwater.cli.console import complain, out, say, shown
 from headwater.cli.exit_codes import reports_errors
-from headwater.publish.bounds import ExpectedError
-from headwater.publish.folder import folders, read_card
-from headwater.publish.release import Release
+from headwater.mechanisms.accuracy import ExpectedError
+from headwater.release.folder import folders, read_card
+from headwater.release.release import Release
 from headwater.run.restore import read_state
 from headwater.run.store import is_store
 from headwater.table.schema import Schema, schema_from_dict
@@ -44,7 +44,7 @@ def command(
     else:
         synth = read_state(path)
         rows = {"records": f"{synth.t:,}", "ε": f"{synth.epsilon:g}", "mechanism": synth.mechanism}
-        rows |= {"level": synth.level, "schema": str(synth.schema)}
+        rows |= {"level": synth.status, "schema": str(synth.schema)}
         _print(rows, f"{path} (state: secret)")
         if plan:
             out.print(shown(synth.plan()))

@@ -52,10 +52,10 @@ def _from_file(path: Path, sink: FolderSink, last: int | None, since: int | None
     """Publish from a file that `Synthesizer.save` wrote, after writing back what the release has measured."""
     synth = Synthesizer.load(path)
     _refuse_empty(path, synth.t)
-    sink.begin(synth.run)
+    sink.begin(synth.run_id)
     release = synth.release(last=last, since=since)
     synth.save(path)
-    return sink.publish(release, synth.run)
+    return sink.publish(release, synth.run_id)
 
 
 def _refuse_empty(state: Path, t: int) -> None:

@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from headwater.cli.console import complain, err, say
 from headwater.cli.exit_codes import reports_errors
-from headwater.publish.folder import folders, read_card
+from headwater.release.folder import folders, read_card
 from headwater.table.readers import read_points
 from headwater.table.schema import schema_from_dict
 

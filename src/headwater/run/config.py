@@ -8,7 +8,7 @@ from typing import Any
 from headwater.run.store import Store, StoreError
 from headwater.synthesizer import Synthesizer
 from headwater.table.schema import schema_from_dict
-from headwater.wall import AnySchema
+from headwater.mechanisms.protocol import AnySchema
 
 
 @dataclass(frozen=True)

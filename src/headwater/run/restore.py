@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy
 
-from headwater.measure.cascade import GROWTH
-from headwater.measure.noise import warn_of_seed
+from headwater.noise import warn_of_seed
 from headwater.run import rows as row_input
 from headwater.run.config import RunConfig
 from headwater.run.store import Store, StoreError, is_store
@@ -19,8 +18,7 @@ from headwater.version import __version__
 
 def measured_by(synth: Synthesizer) -> str:
     """What decides which numbers are measured: the mechanism's rule, our version, and that of the arithmetic."""
-    rule = f"{synth.mechanism} {GROWTH}" if synth.mechanism == "cascade" else synth.mechanism
-    return f"headwater {__version__} ({rule}), numpy {numpy.__version__}"
+    return f"headwater {__version__} ({synth.measurement_version}), numpy {numpy.__version__}"
 
 
 def restored(store: Store) -> tuple[Synthesizer, list[Entry]]:

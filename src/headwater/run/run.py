@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from headwater.publish.release import Release
+from headwater.release.release import Release
 from headwater.run import rows as row_input
 from headwater.run.config import RunConfig
 from headwater.run.restore import counted, measured_by, restored
@@ -54,7 +54,7 @@ class Run:
 
     def __init__(self, synth: Synthesizer, store: Store | None, sink: Sink, schedule: Schedule) -> None:
         self.sink, self.schedule = sink, schedule
-        self.epsilon, self.run_id = synth.epsilon, synth.run
+        self.epsilon, self.run_id = synth.epsilon, synth.run_id
         self._store = store
         self._synth: Synthesizer | None = synth  # None after an error: read again from the state
         self._pending: list[Entry] = []  # kept, and not yet counted
@@ -91,7 +91,7 @@ class Run:
         """
         if state is None or not state.exists() or _remove_unused(state, config, allow_copy):
             synth = config.synthesizer()
-            sink.begin(synth.run)
+            sink.begin(synth.run_id)
             if state is None:
                 return cls(synth, None, sink, schedule)
             store = Store.create(state, config.to_dict())
@@ -130,7 +130,7 @@ class Run:
             run._pending = pending
             if not allow_copy:
                 run._refuse_older(store)
-            sink.begin(synth.run)
+            sink.begin(synth.run_id)
             with run._turn:
                 run._count()
         except BaseException:

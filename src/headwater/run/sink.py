@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from headwater.files import FileRefusedError
-from headwater.publish.folder import check_format, folders, publish, read_card, refuse_others, sweep
-from headwater.publish.release import Release
+from headwater.release.folder import check_format, folders, publish, read_card, refuse_others, sweep
+from headwater.release.release import Release
 
 _NAME = re.compile(r"release-(\d+)")
 
@@ -52,7 +52,7 @@ class Sink(Protocol):
 
 
 class FolderSink:
-    """Releases as folders with a table and a card (`headwater.publish.folder`).
+    """Releases as folders with a table and a card (`headwater.release.folder`).
 
     Parameters
     ----------
