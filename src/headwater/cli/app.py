@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli import audit, demo, evaluate, info, release, report, run, schema
+from headwater.cli import audit, demo, evaluate, info, release, report, run, schema, serve, token
 from headwater.version import __version__
 
 app = typer.Typer(
@@ -25,6 +25,8 @@ for name, module in {
     "schema": schema,
     "evaluate": evaluate,
     "audit": audit,
+    "serve": serve,
+    "token": token,
     "demo": demo,
 }.items():
     app.command(name)(module.command)

@@ -99,7 +99,14 @@ def sweep(out: str | os.PathLike[str]) -> None:
 
 
 def card_of(release: Release, data: Path, run: str = "") -> dict[str, Any]:
-    """What anyone may know of a release."""
+    """What anyone may know of a release and of the file that holds its table."""
+    facts = facts_of(release, run)
+    note = facts.pop("note")
+    return {**facts, "data": data.name, "sha256": _digest(data), "note": note}
+
+
+def facts_of(release: Release, run: str = "") -> dict[str, Any]:
+    """What anyone may know of a release, wherever its table is."""
     return {
         "headwater": version.__version__,
         "card": _CARD,
@@ -113,8 +120,6 @@ def card_of(release: Release, data: Path, run: str = "") -> dict[str, Any]:
         "mechanism_reason": registry.reason(release.mechanism, release.schema),
         "expected_error": release.expected_error().to_dict(),
         "schema": release.schema.to_dict(),
-        "data": data.name,
-        "sha256": _digest(data),
         "note": NOTE,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -26,11 +27,12 @@ _UNSIGNED = re.compile(r"\|u1|<u[248]")
 
 
 class Entry(NamedTuple):
-    """Some records, a row each, and the positions that were kept with them; ``start`` records came before."""
+    """Some records, a row each, and what was kept with them; ``start`` records came before."""
 
     start: int
     rows: Rows
     position: Position
+    receipts: bytes = b""
 
     @property
     def end(self) -> int:
@@ -69,6 +71,7 @@ def pack_entry(entry: Entry) -> tuple[str, memoryview, bytes]:
             "dtype": entry.rows.dtype.str,
             "shape": entry.rows.shape,
             "position": entry.position,
+            **({"receipts": base64.b64encode(entry.receipts).decode()} if entry.receipts else {}),
         }
     )
     data = entry.rows.data.cast("B") if entry.rows.size else memoryview(b"")
@@ -88,7 +91,12 @@ def unpack_entry(path: Path, head: str, data: bytes, checksum: bytes) -> Entry:
     if not _UNSIGNED.fullmatch(fields["dtype"]):
         raise ValueError("rows are unsigned integers")
     rows = np.frombuffer(data, dtype=fields["dtype"]).reshape(shape)
-    return Entry(start, rows, dict(fields["position"]))
+    return Entry(start, rows, dict(fields["position"]), receipts_in(fields))
+
+
+def receipts_in(head: Mapping[str, Any]) -> bytes:
+    """The receipts of a journal entry, by its head."""
+    return base64.b64decode(head.get("receipts", ""), validate=True)
 
 
 def pack_snapshot(snapshot: Snapshot) -> list[tuple[int, bytes | memoryview, bytes]]:
@@ -123,7 +131,7 @@ def join(path: Path, start: int, entries: Iterable[Entry]) -> list[Entry]:
         if entry.start > t or (found and entry.start != t):
             raise damaged(path, "a part of the journal is missing")
         if entry.start < t < entry.end:
-            entry = Entry(t, entry.rows[t - entry.start :], entry.position)
+            entry = entry._replace(start=t, rows=entry.rows[t - entry.start :])
         if entry.end > t:
             found.append(entry)
         t = max(t, entry.end)

@@ -77,7 +77,7 @@ class Histogram {
   read(event) {
     const p = (event.clientX - this.svg.getBoundingClientRect().left - this.plot.left) / this.plot.w;
     const bin = this.column.edges.findIndex((edge, i) => i < this.now.length && p >= edge && p < this.column.edges[i + 1]);
-    this.say(bin < 0 ? "" : `${this.column.names[bin]}: ${percent(this.now[bin])}${this.then ? `, real ${percent(this.then[bin])}` : ""}`);
+    this.say(bin < 0 ? "" : `${this.column.names[bin]}: ${percent(this.now[bin])}${this.then ? `, ${this.column.beside ?? "real"} ${percent(this.then[bin])}` : ""}`);
   }
 }
 
@@ -100,20 +100,20 @@ class Bars {
       row.fill.style.width = `${100 * shares[i] / longest}%`;
       if (real) row.mark.style.left = `${100 * real[i] / longest}%`;
       row.number.textContent = percent(shares[i]);
-      row.number.title = real ? `real ${percent(real[i])}` : "";
+      row.number.title = real ? `${this.column.beside ?? "real"} ${percent(real[i])}` : "";
     });
   }
 }
 
 class Density {
-  constructor(host, real, say) {
+  constructor(host, real, say, name) {
     this.real = real;
     this.say = say;
     this.canvas = make("canvas", { role: "img" });
     this.svg = draw("svg", { "aria-hidden": "true" });
     const box = make("div", { class: "density" }, this.canvas, this.svg);
     this.below = make("p", { class: "below" }, make("span"), make("span"));
-    const title = make("span", { class: real ? "title real" : "title" }, real ? "Real data, not private" : "Release");
+    const title = make("span", { class: real ? "title real" : "title" }, name ?? (real ? "Real data, not private" : "Release"));
     host.append(make("figure", { class: "card" }, make("figcaption", {}, title), box, this.below));
     this.svg.addEventListener("pointermove", (event) => this.read(event));
     this.svg.addEventListener("pointerleave", () => { this.below.firstChild.textContent = ""; });

@@ -1,0 +1,188 @@
+"""Bodies of requests as tables: the only place that knows which content type is read by which reader."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headwater.service.problems import Problem
+from headwater.table.errors import TableError
+from headwater.table.readers import open_source
+
+FORMATS = {
+    "application/json": "json",
+    "application/x-ndjson": "jsonl",
+    "application/jsonl": "jsonl",
+    "text/csv": "csv",
+    "application/vnd.apache.arrow.stream": "arrow",
+    "application/vnd.apache.parquet": "parquet",
+}
+"""The format of each content type that is taken."""
+
+_WHITE = " \t\r\n"
+
+
+def format_of(content_type: str) -> str:
+    """The format that a content type names, or a 415.
+
+    Parameters
+    ----------
+    content_type
+        The header.
+    """
+    kind, _, options = content_type.partition(";")
+    charset = options.strip().lower()
+    if kind.strip().lower() not in FORMATS or charset not in ("", "charset=utf-8", 'charset="utf-8"', "header=present"):
+        raise Problem(415, f"send one of {', '.join(FORMATS)} as Content-Type, text as UTF-8")
+    return FORMATS[kind.strip().lower()]
+
+
+def decompressed(body: bytes, encoding: str, most: int) -> bytes:
+    """A body without its Content-Encoding, or a problem; never more than ``most`` bytes are made.
+
+    Parameters
+    ----------
+    body
+        As it arrived.
+    encoding
+        The header.
+    most
+        How long it may become.
+    """
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return body
+    if name not in ("gzip", "deflate"):
+        raise Problem(415, "send the body as it is, or with Content-Encoding: gzip")
+    engine = zlib.decompressobj(wbits=47 if name == "gzip" else 15)
+    try:
+        found = engine.decompress(body, most + 1)
+    except zlib.error:
+        raise Problem(400, "the body is not compressed as Content-Encoding says") from None
+    if len(found) > most:
+        raise Problem(413, f"a body may have at most {most:,} bytes when it is decompressed; send several")
+    if not engine.eof or engine.unused_data:
+        raise Problem(400, "the compressed body is cut short, or something follows it")
+    return found
+
+
+def lines_of(body: bytes) -> bytes:
+    """A JSON array of objects, or one object, as JSON lines; every value stays as it is written.
+
+    Parameters
+    ----------
+    body
+        JSON.
+    """
+    try:
+        text = body.decode()
+        start = _skip(text, 0)
+        if text[start : start + 1] == "{":
+            spans = [(start, _end(text, start))]
+            after = spans[0][1]
+        else:
+            spans, after = _elements(text, start)
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        raise TableError("a body that is not JSON", "send a JSON array of objects, or one object") from None
+    if _skip(text, after) != len(text):
+        raise TableError("something after the end of the JSON", "send one JSON array of objects, or one object")
+    # A line end can only be between tokens: inside a string JSON writes it as \n.
+    flat = (text[start:end].replace("\n", " ").replace("\r", " ") for start, end in spans)
+    return "\n".join(flat).encode()
+
+
+def _elements(text: str, start: int) -> tuple[list[tuple[int, int]], int]:
+    if text[start : start + 1] != "[":
+        raise ValueError("no array")
+    found = list[tuple[int, int]]()
+    at = _skip(text, start + 1)
+    if text[at : at + 1] == "]":
+        return found, at + 1
+    while True:
+        end = _end(text, at)
+        found.append((at, end))
+        at = _skip(text, end)
+        if text[at : at + 1] == "]":
+            return found, at + 1
+        if text[at : at + 1] != ",":
+            raise ValueError("no comma")
+        at = _skip(text, at + 1)
+
+
+_DECODER = json.JSONDecoder()
+
+
+def _end(text: str, start: int) -> int:
+    return _DECODER.raw_decode(text, start)[1]
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _WHITE:
+        at += 1
+    return at
+
+
+def tables(body: bytes, form: str, schema: Any, most: int) -> Iterator[Any]:  # noqa: ANN401 - a Schema or a UnitCube
+    """The records of a body as Arrow tables, or an error that names row and column and never a value.
+
+    Parameters
+    ----------
+    body
+        The content, decompressed.
+    form
+        The format.
+    schema
+        Says which columns there must be, and their types.
+    most
+        How many records there may be.
+    """
+    if form == "json":
+        body, form = lines_of(body), "jsonl"
+    if form == "jsonl" and not body.strip():
+        return
+    rows = 0
+    with _file(body) as path:
+        try:
+            with open_source(path, schema, format=form, delimiter="," if form == "csv" else None) as source:
+                for batch in source:
+                    rows += batch.table.num_rows
+                    if rows > most:
+                        raise Problem(413, f"one request may hold at most {most:,} records; send several")
+                    yield batch.table
+        except TableError as error:
+            raise _of_body(error, form) from None
+        except MemoryError:
+            raise Problem(413, "the body needs more memory than this service has; send smaller ones") from None
+
+
+def _of_body(error: TableError, form: str) -> TableError:
+    """The place in the body, not in the file that it was read from. A line of JSON lines is a record."""
+    located = error.at()
+    located.file = None
+    if form == "jsonl" and located.row is None and located.line is not None:
+        located.row = located.line - 1
+    return located
+
+
+@contextmanager
+def _file(body: bytes) -> Iterator[Path]:
+    """A file that holds the body in memory only, so that the readers of files can be used; never on a disk."""
+    if not hasattr(os, "memfd_create"):  # only Linux has it
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(body)
+            file.flush()
+            yield Path(file.name)
+        return
+    handle = os.memfd_create("body", os.MFD_CLOEXEC)
+    try:
+        with open(handle, "wb", closefd=False) as file:
+            file.write(body)
+        yield Path(f"/proc/self/fd/{handle}")
+    finally:
+        os.close(handle)

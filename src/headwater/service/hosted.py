@@ -1,0 +1,103 @@
+"""One run inside a service: who writes to it, who publishes from it, what readers see of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+from headwater.run import FolderSink, Published, Run
+from headwater.service.config import Limits, RunSettings
+from headwater.service.events import Events
+from headwater.service.files import FileCache
+from headwater.service.live import LivePage
+from headwater.service.problems import Problem
+from headwater.service.publisher import Publisher
+from headwater.service.releases import Releases
+from headwater.service.writer import Writer
+
+
+class HostedRun:
+    """A run with its threads. Opened and closed by `headwater.service.Service`.
+
+    Parameters
+    ----------
+    name
+        Of the run, in addresses.
+    settings
+        What the service was told about it.
+    limits
+        What requests may cost.
+    cache
+        Where tables for readers are kept.
+    """
+
+    def __init__(self, name: str, settings: RunSettings, limits: Limits, cache: FileCache) -> None:
+        self.name, self.settings = name, settings
+        self.schema = settings.schema
+        self._sink = FolderSink(settings.out, settings.format)
+        self.run = Run.open(
+            settings.config,
+            self._sink,
+            state=settings.state_path,
+            schedule=settings.schedule,
+            allow_copy=settings.allow_copy,
+        )
+        try:
+            self.events = Events(self.state)
+            self.releases = Releases(self.run, settings.out, cache)
+            self.live = LivePage(name, self.releases)
+            self.refused: Counter[str] = Counter()  # secret: made from raw data
+            self._refused_lock = threading.Lock()
+            self.publisher = Publisher(self.run, self._published)
+            self.writer = Writer(self.run, limits, self._taken)
+        except BaseException:
+            self.run.close()
+            raise
+
+    @property
+    def failing(self) -> str:
+        """Why the run cannot take records or publish; empty if it can."""
+        return self.writer.failing or self.publisher.failing
+
+    def state(self) -> dict[str, Any]:
+        """What readers are told when it changes. Public."""
+        newest = self.releases.newest()
+        return {"t": self.run.t, "releases": self.releases.count(), "newest": newest}
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism that measures."""
+        return self.run.synth.mechanism
+
+    def count_refused(self, problem: Problem) -> None:
+        """Note that a post was refused because of its records. Secret: only admins may see it.
+
+        Parameters
+        ----------
+        problem
+            What was wrong, without any value.
+        """
+        with self._refused_lock:
+            self.refused[str(problem.more.get("column", ""))] += 1
+
+    def status(self) -> dict[str, Any]:
+        """What only admins may see: it is made from raw data."""
+        with self._refused_lock:
+            refused = dict(self.refused)
+        found = {"failing": self.failing, "queued": self.writer.queued, "behind": self.run.t - self.run.synth.t}
+        return {"warning": "NOT PRIVATE", **self.state(), **found, "refused_posts_by_column": refused}
+
+    def close(self) -> None:
+        """Take what is queued, publish what is due, keep a snapshot, release the state."""
+        self.writer.close()
+        self.publisher.close()
+        self.run.close()
+
+    def _taken(self) -> None:
+        self.publisher.look()
+        self.events.notify()
+
+    def _published(self, published: Published) -> None:
+        self.releases.add(published.t)
+        self.events.notify()
