@@ -64,9 +64,10 @@ class LivePage:
             counts.append(cuts.count(_drawn(recent)))
         history = [Published(Path(str(t)), self._releases.card(t)) for t in thin(self._releases.times(), 59)]
         now = Published(Path("now"), facts_of(release))
+        published = [{"t": one.card["t"], "time": one.card["time"]} for one in history[-1:]]
         past = [one for one in history if one.card["t"] < release.t]
         page = Page(cuts, self._releases.count(), [*past, now], list[Counts](counts)).to_dict()
-        return {"name": self._name, "t": release.t, "window": window, "published": self._releases.times()[-20:], **page}
+        return {"name": self._name, "t": release.t, "window": window, "published": published, **page}
 
     def _recent(self, release: Release) -> Release | None:
         """The window of the last records; None if the mechanism has none, or it is everything."""

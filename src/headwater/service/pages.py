@@ -21,7 +21,8 @@ _PARTS = {
     "live.js": [(_SHARED, "draw.js"), (_SHARED, "charts.js"), (_OWN, "live.js")],
     "live.css": [(_SHARED, "page.css"), (_OWN, "live.css")],
 }
-_TYPES = {"live.js": "text/javascript; charset=utf-8", "live.css": "text/css; charset=utf-8"}
+_PARTS["icon.svg"] = [(_OWN, "icon.svg")]
+_TYPES = {"icon.svg": "image/svg+xml", "live.js": "text/javascript; charset=utf-8", "live.css": "text/css; charset=utf-8"}
 
 
 @cache
@@ -107,6 +108,7 @@ def _page(title: str, body: str, *, script: bool = False) -> bytes:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">'
+        f'<link rel="icon" href="{_address("icon.svg")}">'
         f'<title>{escape(title)}</title><link rel="stylesheet" href="{_address("live.css")}">{code}</head>'
         f"<body><main>{body}</main></body></html>\n"
     ).encode()

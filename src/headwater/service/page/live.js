@@ -4,7 +4,7 @@ const base = location.pathname.replace(/\/+$/, "");
 const state = { data: null, shape: "", pair: 1, charts: [], densities: [], busy: false, again: false, etag: "" };
 
 function facts(data) {
-  const now = data.releases[data.releases.length - 1], made = data.releases[data.releases.length - 2];
+  const now = data.releases[data.releases.length - 1], made = data.published[data.published.length - 1];
   const found = [["Neighbours", data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(data.t)],
     ["Releases published", whole(data.total)], ["Last published", made ? `t = ${whole(made.t)}, ${clock(made.time)}` : "none yet"],
     ["This page shows", clock(now.time)]];
@@ -64,6 +64,7 @@ function arrange() {
 function refresh() {
   const data = state.data;
   if (!data) return;
+  if (!byId("drawn").hidden && !byId("marginals").clientWidth) { requestAnimationFrame(refresh); return; }  // not laid out yet
   byId("headline").textContent = `${whole(data.t)} ${data.t === 1 ? "record" : "records"}`;
   byId("drawn").hidden = data.t === 0;
   document.body.dataset.t = data.t;
@@ -92,6 +93,7 @@ function refresh() {
 function drawPair() {
   const data = state.data;
   if (!data.pairs.length) return;
+  if (!state.densities[0].svg.getBoundingClientRect().width) { requestAnimationFrame(drawPair); return; }
   const pair = data.pairs[state.pair - 1], names = [data.columns[pair.x].name, data.columns[pair.y].name];
   const top = roundUp(Math.max(...pair.frames.map((f) => (f.rows ? f.most / f.rows : 0)), 1e-6)), palette = colours();
   byId("choices").childNodes.forEach((button, i) => button.setAttribute("aria-pressed", i === state.pair - 1));
