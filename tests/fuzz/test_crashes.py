@@ -18,14 +18,13 @@ from typer.testing import CliRunner
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
-from headwater.run.restore import read_state
-from headwater.run.rows import encode
 from headwater.release.folder import read_card
+from headwater.run.restore import read_state
 from headwater.run.store import StateDamagedError, Store, StoreError
 from headwater.table.readers import names_and_types, open_source
 from headwater.table.schema import schema_from_dict
 from tests.fuzz import seeds
-from tests.fuzz.shells import _change
+from tests.fuzz.shells import change_store
 
 DIGITS = "9" * 5000  # Python reads no number of more than 4300
 HUGE = 10**400  # no float is near to it
@@ -309,7 +308,7 @@ HEAD = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3, 1], "position": see
 )
 def test_a_store_whose_parts_were_made_up(tmp_path: Path, what: str, content: dict[str, Any]) -> None:
     path = _store(tmp_path)
-    _change(path, what, json.dumps(content))
+    change_store(path, what, json.dumps(content))
     with pytest.raises(StateDamagedError):
         read_state(path)
 
@@ -319,7 +318,7 @@ def _store(folder: Path) -> Path:
     with Store.create(path, {}) as store:
         store.append(np.zeros((synth.t, 1), np.uint64))
         store.snapshot(synth.t, synth.to_bytes())
-        store.append(encode(synth, np.full((3, 2), 0.25)))
+        store.append(synth.encode(np.full((3, 2), 0.25)))
     return path
 
 

@@ -90,7 +90,10 @@ def test_a_run_continues_from_its_state_and_the_state_can_be_looked_at(numbers: 
 
 @pytest.mark.parametrize(("name", "value"), [("epsilon", 2.0), ("mechanism", "paper"), ("seed", 2)])
 def test_a_state_is_not_continued_under_another_configuration(
-    numbers: Path, tmp_path: Path, name: str, value: object
+    numbers: Path,
+    tmp_path: Path,
+    name: str,
+    value: Any,  # noqa: ANN401
 ) -> None:
     go(numbers, state=tmp_path / "run.state")
     with pytest.raises(StoreError, match=f"another {name}"):
@@ -143,7 +146,7 @@ def test_a_record_can_be_corrected_after_others_of_its_block_were_counted(number
 # ---- following a file
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Ends a run that follows a file."""
 
 
@@ -152,14 +155,14 @@ class Once(Watched):
 
     def publish(self, release: hw.Release, run_id: str) -> Published:
         super().publish(release, run_id)
-        raise Stopped
+        raise StoppedError
 
 
 def test_a_long_silence_costs_nothing(numbers: Path) -> None:
     """Following a file that does not grow neither ends nor spins."""
     run = Run.open(RunConfig(SCHEMA, 1.0, seed=1), Once(numbers.parent / "out"), schedule=Schedule.parse("0.05s"))
     began = time.monotonic()
-    with open_source([str(numbers)], SCHEMA, follow=True, poll_seconds=0.01) as source, pytest.raises(Stopped):
+    with open_source([str(numbers)], SCHEMA, follow=True, poll_seconds=0.01) as source, pytest.raises(StoppedError):
         feed(run, source)
     assert time.monotonic() - began < 20
 
@@ -178,9 +181,9 @@ def test_a_followed_file_that_was_written_anew_and_longer_is_refused(numbers: Pa
         if run.t == 1000:
             numbers.write_text("x\n" + "0.5\n" * 5000)
 
-    with open_source([str(numbers)], SCHEMA, follow=True, poll_seconds=0.02) as source:
-        with pytest.raises(hw.TableError, match="changed"):
-            feed(run, source, progress=rewrite)
+    source = open_source([str(numbers)], SCHEMA, follow=True, poll_seconds=0.02)
+    with source, pytest.raises(hw.TableError, match="changed"):
+        feed(run, source, progress=rewrite)
 
 
 # ---- one call for every source

@@ -20,7 +20,7 @@ def command(
     out_: Annotated[Path, typer.Option("--out", help="The folder that the release goes to.")] = Path("releases"),
     last: Annotated[int | None, typer.Option(help="Only about the last so many records.")] = None,
     since: Annotated[int | None, typer.Option(help="Only about the records after the first so many.")] = None,
-    format_: Annotated[str, typer.Option("--format", help="parquet or csv.")] = "parquet",
+    format_: Annotated[str, typer.Option("--format", help="Of the table: parquet or csv.")] = "parquet",
     allow_copy: Annotated[
         bool,
         typer.Option("--allow-copy", help="Publish from a copy or an older backup of a state. No other run may."),

@@ -18,7 +18,7 @@ from headwater.table.schema import schema_from_dict
 @reports_errors
 def command(
     releases: Annotated[Path, typer.Argument(help="The folder of releases.")],
-    out_: Annotated[Path, typer.Option("--out", help="The page.")] = Path("report.html"),
+    out_: Annotated[Path, typer.Option("--out", help="The HTML page to write.")] = Path("report.html"),
     against: Annotated[
         list[str] | None, typer.Option(help="The real data, to show beside it. The page is then NOT PRIVATE.")
     ] = None,

@@ -22,7 +22,7 @@ from headwater.table.schema import Schema
 def command(
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="INPUT...", help="Files or folders, oldest records first; - is standard input."),
+        typer.Argument(metavar="INPUT", help="Files or folders, oldest records first; - is standard input."),
     ],
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
     epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
@@ -38,7 +38,7 @@ def command(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading what is added to the last file or folder.")
     ] = False,
-    mechanism: Annotated[str, typer.Option(help="cascade, or paper.")] = "cascade",
+    mechanism: Annotated[str, typer.Option(help="How records are measured: cascade or paper.")] = "cascade",
     format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
     input_format: Annotated[
         str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")

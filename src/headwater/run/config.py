@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.mechanisms.protocol import AnySchema
 from headwater.run.store import Store, StoreError
 from headwater.synthesizer import Synthesizer
 from headwater.table.schema import schema_from_dict
-from headwater.mechanisms.protocol import AnySchema
 
 
 @dataclass(frozen=True)

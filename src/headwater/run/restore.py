@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy
 
 from headwater.noise import warn_of_seed
-from headwater.run import rows as row_input
 from headwater.run.config import RunConfig
 from headwater.run.store import Store, StoreError, is_store
 from headwater.run.store.entries import Entry, Rows
@@ -55,7 +54,7 @@ def restored(store: Store) -> tuple[Synthesizer, list[Entry]]:
 def counted(store: Store | None, synth: Synthesizer, rows: Rows) -> None:
     """Count rows, which may come from a journal: if they do not fit, the state is damaged."""
     try:
-        row_input.update(synth, rows)
+        synth.update_rows(rows)
     except (TypeError, ValueError) as error:
         if store is None:
             raise

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from headwater.release.release import Release
-from headwater.run import rows as row_input
 from headwater.run.config import RunConfig
 from headwater.run.restore import counted, measured_by, restored
 from headwater.run.schedule import Schedule
 from headwater.run.sink import Published, Sink, newest
 from headwater.run.store import StateCopiedError, Store
-from headwater.run.store.entries import Entry, Rows
+from headwater.run.store.entries import Entry
 from headwater.run.store.identity import REMEDY
 from headwater.synthesizer import Synthesizer
 
@@ -170,7 +169,8 @@ class Run:
     def t(self) -> int:
         """How many records have been taken. Public."""
         with self._turn:
-            return self._pending[-1].end if self._pending else self.synth.t
+            t = self.synth.t  # which may read what is pending from the state
+            return self._pending[-1].end if self._pending else t
 
     @property
     def synth(self) -> Synthesizer:
@@ -205,32 +205,9 @@ class Run:
             Named JSON values that are kept in the same transaction, such as an offset in a file, the offsets of a
             topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one.
         """
-        return self.take_rows(self.encode(table), position=position)
-
-    def encode(self, table: object) -> Rows:
-        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted.
-
-        Parameters
-        ----------
-        table
-            Any kind of table that the schema reads.
-        """
-        return row_input.encode(self.synth, table)
-
-    def take_rows(self, rows: Rows, *, position: Mapping[str, Any] | None = None, receipts: bytes = b"") -> int:
-        """Take records as `encode` gave them, like `take`.
-
-        Parameters
-        ----------
-        rows
-            Rows of `encode`, of one batch or of several.
-        position
-            As for `take`.
-        receipts
-            Kept in the same transaction, and given back by `receipts`.
-        """
+        rows = self.synth.encode(table)  # all of it is checked before any of it is kept
         with self._turn:
-            entry = Entry(self.t, rows, dict(position or {}), receipts)
+            entry = Entry(self.t, rows, dict(position or {}))
             if self._store:
                 self._keep(self._store, entry)
             with self._whole():
@@ -239,14 +216,10 @@ class Run:
                 self._snapshot_if_large()
             return entry.end
 
-    def receipts(self) -> list[bytes]:
-        """What `take_rows` has kept as receipts, oldest first; the oldest are forgotten some day."""
-        return self._store.receipts() if self._store else []
-
     def _keep(self, store: Store, entry: Entry) -> None:
         """Keep a batch before it is counted. If it was kept in spite of an error or interrupt, it will be counted."""
         try:
-            store.append(entry.rows, entry.position, entry.receipts)
+            store.append(entry.rows, entry.position)
         except BaseException:
             if store.t != entry.start:
                 self._forget()
@@ -350,24 +323,6 @@ class Run:
             with self._turn, self._whole():
                 release = self._measured(sink, last, since)
             return sink.publish(release, self.run_id)
-
-    def release(self, *, last: int | None = None, since: int | None = None) -> Release:
-        """The release of this moment, all of it or a window, for showing it without a sink. Costs no further ε.
-
-        Records may be taken meanwhile. What it has measured can be measured again: that is noted before this returns.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        since
-            Only about the records after the first so many.
-        """
-        release = self.synth.release(last=last, since=since)
-        with self._turn:
-            if self._store and self._store.noted("measured_by") is None:
-                self._store.note(measured_by=measured_by(self.synth))
-        return release
 
     def _measured(self, sink: Sink, last: int | None = None, since: int | None = None) -> Release:
         """The release of this moment. Before anyone sees it, the state notes which version has measured it.

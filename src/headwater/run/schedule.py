@@ -42,7 +42,7 @@ class Schedule:
             A number of records, or a length of time.
         """
         plain = text.strip().replace("_", "").replace(",", "").lower()
-        if plain.isascii() and plain.isdigit() and 0 < int(plain[:18]) and len(plain) <= 18:
+        if plain.isascii() and plain.isdigit() and int(plain[:18]) > 0 and len(plain) <= 18:
             return Schedule(records=int(plain))
         if length := microseconds(plain):
             return Schedule(seconds=float(length / 10**6))

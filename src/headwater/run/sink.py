@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from headwater.files import FileRefusedError
-from headwater.release.folder import check_format, folders, publish, read_card, refuse_others, sweep
+from headwater.release.folder import folders, publish, read_card, refuse_others, sweep
 from headwater.release.release import Release
+from headwater.release.write_table import check_format
 
 _NAME = re.compile(r"release-(\d+)")
 

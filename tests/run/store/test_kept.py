@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.run.store import StateCopiedError, StateDamagedError, Store, StoreError
-from headwater.run.store import entries
+from headwater.run.store import StateCopiedError, StateDamagedError, Store, StoreError, entries
 
 CONFIG = {"epsilon": 1.0, "schema": {"columns": {"x": {"kind": "number"}}}}
 
@@ -244,7 +243,7 @@ def test_a_new_state_never_overwrites_an_old_one(tmp_path: Path) -> None:
 
 def test_a_state_can_be_made_where_another_one_was_deleted(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
-        for t in range(1, 9):
+        for _ in range(8):
             store.append(rows(1))
     (tmp_path / "s").unlink()
     Store.create(tmp_path / "s", {"run": 2}).close()

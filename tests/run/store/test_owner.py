@@ -94,7 +94,7 @@ def test_a_second_opening_in_the_same_process_is_refused(path: Path) -> None:
 
 def test_a_refused_opening_leaves_the_owner_unharmed(path: Path) -> None:
     with Store.open(path) as store:
-        for t in range(2, 6):
+        for _ in range(4):
             with pytest.raises(StateInUseError):
                 Store.open(path)
             store.append(np.zeros((1, 1), np.uint8))
