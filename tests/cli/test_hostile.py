@@ -74,3 +74,30 @@ def test_a_release_of_another_run_with_a_hostile_name_is_named_harmlessly(releas
     refused = call("run in.csv --schema s.toml --epsilon 1 --out out")
     assert refused.exit_code == Exit.STATE
     assert_harmless(refused)
+
+
+def test_the_names_of_columns_are_shown_as_they_are_written(releases: Path) -> None:
+    name = "x\x1b[2J\u202e[/red]"
+    Path("s.json").write_text(json.dumps({"headwater": 1, "columns": {name: {"kind": "number", "low": 0, "high": 1}}}))
+    Path("odd.csv").write_text(f"{name}\n0.5\n0.25\n")
+    for command in (
+        "info s.json",
+        "evaluate odd.csv odd.csv --schema s.json",
+        "run odd.csv --schema s.json --epsilon 1",
+    ):
+        for option in ("", " --json") if command.startswith("evaluate") else ("",):
+            shown = call(command + option)
+            assert shown.exit_code == 0, shown.output
+            assert_harmless(shown)
+
+
+def test_a_copy_is_published_from_only_if_that_is_allowed(releases: Path) -> None:
+    """What the release measures would be kept in the copy, and not in the state that it was copied from."""
+    assert call("run in.csv --schema s.toml --epsilon 1 --out mine").exit_code == 0
+    Path("copy.state").write_bytes(Path("mine.state").read_bytes())
+    os.chmod("copy.state", 0o600)
+    refused = call("release copy.state --out w")
+    assert refused.exit_code == Exit.STATE
+    assert "--allow-copy" in refused.output
+    assert not Path("w").exists()
+    assert call("release copy.state --out w --allow-copy").exit_code == 0

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headwater.run.rows import update
 
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run import run as run_module
+from headwater.run.store import StoreError
 
 CONFIG = RunConfig(hw.Schema(x=hw.Number(0, 1)), epsilon=1.0, seed=1)
 VALUES = np.random.default_rng(0).random(300)
@@ -100,3 +102,49 @@ def test_an_interrupt_at_any_line_leaves_a_batch_whole_or_out(tmp_path: Path, un
         line += 127
     assert kept == {100, 200}
     assert line > 2000  # lines were there to be interrupted
+
+
+def test_an_interrupt_in_the_middle_of_counting_does_not_leave_part_of_a_batch_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes]
+) -> None:
+    """The mechanism has taken half of the batch when the interrupt comes."""
+    run = open_run(tmp_path)
+    run.take({"x": VALUES[:100]})
+    run.publish_if_due()
+
+    def half(store: object, synth: hw.Synthesizer, rows: Any) -> None:  # noqa: ANN401
+        update(synth, rows[: len(rows) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headwater.run.durable.counted", half)
+    with pytest.raises(KeyboardInterrupt):
+        run.take({"x": VALUES[100:200]})
+    monkeypatch.undo()
+    assert run.t == 200  # it was kept, so it counts, and once
+    run.publish_if_due()
+    run.take({"x": VALUES[200:]})
+    run.publish_if_due()
+    run.close()
+    assert content(tmp_path) == undisturbed
+
+
+def test_a_batch_that_could_not_be_kept_is_not_counted_and_can_be_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes]
+) -> None:
+    run = open_run(tmp_path)
+    run.take({"x": VALUES[:100]})
+
+    def full(*_: object) -> None:
+        raise StoreError(tmp_path, "the disk is full", "make room")
+
+    monkeypatch.setattr("headwater.run.store.store.Store.append", full)
+    with pytest.raises(StoreError):
+        run.take({"x": VALUES[100:200]})
+    monkeypatch.undo()
+    assert run.t == 100
+    run.publish_if_due()
+    for first in (100, 200):
+        run.take({"x": VALUES[first : first + 100]})
+        run.publish_if_due()
+    run.close()
+    assert content(tmp_path) == undisturbed

@@ -15,7 +15,6 @@ import pytest
 
 import headwater as hw
 from headwater.run import FolderSink, Published, Run, RunConfig, Schedule, feed
-from headwater.run import run as run_module
 from headwater.run.restore import read_state
 from headwater.run.store import StateCopiedError, StoreError
 from headwater.table.readers import open_source
@@ -61,8 +60,8 @@ def go(path: Path, every: str = "400", reading: dict[str, Any] | None = None, **
 
 def kill(run: Run) -> None:
     """What a killed process leaves: no snapshot, and a lock that nobody holds."""
-    assert run._store is not None
-    run._store.close()
+    assert run._durable.store is not None
+    run._durable.store.close()
 
 
 def test_releases_come_after_so_many_records_and_at_the_end(numbers: Path) -> None:
@@ -104,14 +103,14 @@ def test_snapshots_replace_the_journal_when_it_outgrows_them(
     numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the run that continues from one is the run that was never stopped."""
-    monkeypatch.setattr(run_module, "_LEAST_SNAPSHOT", 100)
+    monkeypatch.setattr("headwater.run.durable._LEAST_SNAPSHOT", 100)
     run = open_run(tmp_path / "out", "37", state=tmp_path / "run.state")
     values = np.array([float(line) for line in numbers.read_text().split()[1:]])
     for first in range(0, 1000, 50):
         run.take({"x": values[first : first + 50]})
         run.publish_if_due()
-    assert run._store is not None
-    assert run._store.load().snapshot.t > 500  # type: ignore[union-attr]
+    assert run._durable.store is not None
+    assert run._durable.store.load().snapshot.t > 500  # type: ignore[union-attr]
     kill(run)
     plain = hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1)
     plain.update({"x": values})
@@ -252,7 +251,7 @@ def test_records_are_taken_while_a_release_is_being_written(tmp_path: Path) -> N
 
 def other_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.run.restore.measured_by", lambda synth: "headwater 99")
-    monkeypatch.setattr(run_module, "measured_by", lambda synth: "headwater 99")
+    monkeypatch.setattr("headwater.run.durable.measured_by", lambda synth: "headwater 99")
 
 
 def test_after_a_release_since_the_snapshot_only_the_same_version_continues(
@@ -306,8 +305,8 @@ def test_what_a_release_measured_is_in_the_state_before_it_is_seen(tmp_path: Pat
 
     class Look(FolderSink):
         def publish(self, release: hw.Release, run_id: str) -> Published:
-            assert run._store is not None
-            assert run._store.noted("measured_by") is not None
+            assert run._durable.store is not None
+            assert run._durable.store.noted("measured_by") is not None
             return super().publish(release, run_id)
 
     sink = Look(tmp_path / "out")

@@ -59,9 +59,7 @@ def command(
     elif schema is not None:
         if epsilon is None:
             raise ValueError("give --epsilon, the privacy budget of the whole run")
-        run = RunSettings(
-            Schema.load(schema), epsilon, out_, mechanism, Schedule.parse(every), state, public=public
-        )
+        run = RunSettings(Schema.load(schema), epsilon, out_, mechanism, Schedule.parse(every), state, public=public)
         where = (host or "127.0.0.1", 8640 if port is None else port, tokens)
         found = ServiceConfig({name or schema.stem: run}, *where)
     logs.quiet = quiet

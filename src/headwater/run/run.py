@@ -8,22 +8,19 @@ state cannot be continued, and starting it anew spends ε anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from headwater.release.release import Release
 from headwater.run.config import RunConfig
-from headwater.run.restore import counted, measured_by, restored
+from headwater.run.durable import DurableSynthesizer
 from headwater.run.schedule import Schedule
 from headwater.run.sink import Published, Sink, newest
 from headwater.run.store import StateCopiedError, Store
-from headwater.run.store.entries import Entry
+from headwater.run.store.entries import Rows
 from headwater.run.store.identity import REMEDY
 from headwater.synthesizer import Synthesizer
-
-_LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
 
 
 class Run:
@@ -51,15 +48,13 @@ class Run:
     'release-000000000003'
     """
 
-    def __init__(self, synth: Synthesizer, store: Store | None, sink: Sink, schedule: Schedule) -> None:
+    def __init__(self, durable: DurableSynthesizer, sink: Sink, schedule: Schedule) -> None:
         self.sink, self.schedule = sink, schedule
-        self.epsilon, self.run_id = synth.epsilon, synth.run_id
-        self._store = store
-        self._synth: Synthesizer | None = synth  # None after an error: read again from the state
-        self._pending: list[Entry] = []  # kept, and not yet counted
-        self._done = set(store.releases()) if store else set[int]()
+        self.epsilon, self.run_id = durable.synth.epsilon, durable.synth.run_id
+        self._durable = durable
+        self._done = set(durable.store.releases()) if durable.store else set[int]()
         self._clock: float | None = None
-        self._turn, self._publishing = threading.RLock(), threading.RLock()
+        self._publishing = threading.RLock()  # one release at a time; records may be taken meanwhile
 
     # ---- beginning and end
 
@@ -90,17 +85,15 @@ class Run:
         """
         if state is None or not state.exists() or _remove_unused(state, config, allow_copy):
             synth = config.synthesizer()
-            sink.begin(synth.run_id)
-            if state is None:
-                return cls(synth, None, sink, schedule)
-            store = Store.create(state, config.to_dict())
-            try:
-                store.snapshot(0, synth.to_bytes())
-            except BaseException:
-                store.close()
-                raise
-            return cls(synth, store, sink, schedule)
-        return cls._continued(Store.open(state, allow_copy=allow_copy), config, sink, schedule, allow_copy)
+            sink.begin(synth.run_id)  # before there is a state
+            return cls(DurableSynthesizer.create(synth, config, state), sink, schedule)
+        store = Store.open(state, allow_copy=allow_copy)
+        try:
+            config.refuse_other(store)
+            return cls._continued(store, sink, schedule, allow_copy)
+        except BaseException:
+            store.close()
+            raise
 
     @classmethod
     def resume(cls, state: Path, sink: Sink, *, allow_copy: bool = False) -> Run:
@@ -115,26 +108,21 @@ class Run:
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
         """
-        return cls._continued(Store.open(state, allow_copy=allow_copy), None, sink, Schedule(), allow_copy)
-
-    @classmethod
-    def _continued(
-        cls, store: Store, config: RunConfig | None, sink: Sink, schedule: Schedule, allow_copy: bool
-    ) -> Run:
+        store = Store.open(state, allow_copy=allow_copy)
         try:
-            if config is not None:
-                config.refuse_other(store)
-            synth, pending = restored(store)
-            run = cls(synth, store, sink, schedule)
-            run._pending = pending
-            if not allow_copy:
-                run._refuse_older(store)
-            sink.begin(synth.run_id)
-            with run._turn:
-                run._count()
+            return cls._continued(store, sink, Schedule(), allow_copy)
         except BaseException:
             store.close()
             raise
+
+    @classmethod
+    def _continued(cls, store: Store, sink: Sink, schedule: Schedule, allow_copy: bool) -> Run:
+        run = cls(DurableSynthesizer.open(store), sink, schedule)
+        if not allow_copy:
+            run._refuse_older(store)
+        sink.begin(run.run_id)
+        with run._durable.step():
+            run._count()
         return run
 
     def _refuse_older(self, store: Store) -> None:
@@ -148,14 +136,9 @@ class Run:
                 raise StateCopiedError(store.path, problem, REMEDY)
 
     def close(self) -> None:
-        """Release the state, which then needs no journal of its own version: any later version can continue it."""
-        with self._publishing, self._turn:
-            if self._store is None:
-                return
-            with suppress(Exception):  # whatever was wrong has been said; a journal is as good, for the same version
-                if self._store.journal_bytes or self._store.noted("measured_by"):
-                    self._store.snapshot(self.synth.t, self.synth.to_bytes())
-            self._store.close()
+        """Release the state, from which any later version can then continue."""
+        with self._publishing:
+            self._durable.close()
 
     def __enter__(self) -> Self:
         return self
@@ -168,19 +151,12 @@ class Run:
     @property
     def t(self) -> int:
         """How many records have been taken. Public."""
-        with self._turn:
-            t = self.synth.t  # which may read what is pending from the state
-            return self._pending[-1].end if self._pending else t
+        return self._durable.t
 
     @property
     def synth(self) -> Synthesizer:
         """The synthesizer. It may be behind `t` until `publish_if_due` was called."""
-        with self._turn:
-            if self._synth is None:
-                assert self._store is not None  # noqa: S101 - without a store it is never None
-                self._synth, self._pending = restored(self._store)
-                self._done = set(self._store.releases())
-            return self._synth
+        return self._durable.synth
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
         """The last value that `take` has kept under a name; ``None`` if there is none, or no state.
@@ -190,7 +166,7 @@ class Run:
         name
             As given to `take`.
         """
-        return self._store.position(name) if self._store else None
+        return self._durable.store.position(name) if self._durable.store else None
 
     def take(self, table: object, *, position: Mapping[str, Any] | None = None) -> int:
         """Take a batch in order of arrival, all of it or nothing, and return how many records there are with it.
@@ -205,63 +181,49 @@ class Run:
             Named JSON values that are kept in the same transaction, such as an offset in a file, the offsets of a
             topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one.
         """
-        rows = self.synth.encode(table)  # all of it is checked before any of it is kept
-        with self._turn:
-            entry = Entry(self.t, rows, dict(position or {}))
-            if self._store:
-                self._keep(self._store, entry)
-            with self._whole():
-                self._pending.append(entry)
-                self._count()
-                self._snapshot_if_large()
-            return entry.end
+        return self.take_rows(self.encode(table), position=position)
 
-    def _keep(self, store: Store, entry: Entry) -> None:
-        """Keep a batch before it is counted. If it was kept in spite of an error or interrupt, it will be counted."""
-        try:
-            store.append(entry.rows, entry.position)
-        except BaseException:
-            if store.t != entry.start:
-                self._forget()
-            raise
+    def encode(self, table: object) -> Rows:
+        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted.
+
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads.
+        """
+        return self.synth.encode(table)
+
+    def take_rows(self, rows: Rows, *, position: Mapping[str, Any] | None = None, receipts: bytes = b"") -> int:
+        """Take records as `encode` gave them, like `take`.
+
+        Parameters
+        ----------
+        rows
+            Rows of `encode`, of one batch or of several.
+        position
+            As for `take`.
+        receipts
+            Kept in the same transaction, and given back by `receipts`.
+        """
+        with self._durable.step():
+            t = self._durable.keep(rows, position or {}, receipts)
+            self._count()
+            self._durable.snapshot_if_large()
+            return t
+
+    def receipts(self) -> list[bytes]:
+        """What `take_rows` has kept as receipts, oldest first; very old ones are forgotten."""
+        return self._durable.store.receipts() if self._durable.store else []
 
     def _count(self) -> None:
-        """Let the mechanism count what is pending, up to the next release that is due by number of records."""
-        while self._pending and not self._is_due(self.synth.t):
-            entry, t = self._pending[0], self.synth.t
-            stop = self._next_due(t, entry.end)
-            counted(self._store, self.synth, entry.rows[t - entry.start : stop - entry.start])
-            if self.synth.t >= entry.end:
-                self._pending.pop(0)
+        """Count what is pending, up to the next release that is due by number of records and not yet published."""
+        due = self.synth.t
+        while due < self.t and not self._is_due(due):
+            due = min(self.schedule.next_due(due) or self.t, self.t)
+        self._durable.count(due)
 
     def _is_due(self, t: int) -> bool:
         return self.schedule.is_due(t) and t not in self._done
-
-    def _next_due(self, t: int, end: int) -> int:
-        due = self.schedule.next_due(t)
-        while due is not None and due < end and due in self._done:
-            due = self.schedule.next_due(due)
-        return end if due is None else min(due, end)
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """After an error or an interrupt in the middle, the state decides what was counted."""
-        try:
-            yield
-        except BaseException:
-            self._forget()
-            raise
-
-    def _forget(self) -> None:
-        """Let the next call read everything from the state; without one, `Synthesizer` undoes what was half done."""
-        if self._store:
-            self._synth, self._pending = None, []
-
-    def _snapshot_if_large(self) -> None:
-        """Replace a journal that has outgrown the snapshot, so that all snapshots together cost linear time."""
-        store = self._store
-        if store and not self._pending and store.journal_bytes > max(store.snapshot_bytes, _LEAST_SNAPSHOT):
-            store.snapshot(self.synth.t, self.synth.to_bytes())
 
     # ---- publishing
 
@@ -276,16 +238,15 @@ class Run:
         found = list[Published]()
         with self._publishing:
             while True:
-                with self._turn, self._whole():
+                with self._durable.step():
                     self._count()
                     t, due = self.synth.t, self._is_due(self.synth.t)
                     if not due and self._is_time(now):
                         due, self._clock, now = t > 0 and t not in self._done, now, None
                     if not due:
-                        self._snapshot_if_large()
+                        self._durable.snapshot_if_large()
                         return found
-                    release = self._measured(self.sink)
-                found.append(self._published(release))
+                found.append(self._publish(self._release(self.sink.location)))
 
     def _is_time(self, now: float | None) -> bool:
         if now is None or self.schedule.seconds is None:
@@ -298,12 +259,11 @@ class Run:
         """Publish the release of this moment, unless that was done before or nothing has come yet."""
         with self._publishing:
             found = self.publish_if_due()
-            with self._turn, self._whole():
+            with self._durable.step():
                 t = self.synth.t
                 if t == 0 or t in self._done:
                     return found[-1] if found and found[-1].t == t else None
-                release = self._measured(self.sink)
-            return self._published(release)
+            return self._publish(self._release(self.sink.location))
 
     def publish_to(self, sink: Sink, *, last: int | None = None, since: int | None = None) -> Published:
         """Publish once, outside the schedule and into any sink: all records so far, or a window.
@@ -320,31 +280,36 @@ class Run:
         with self._publishing:
             self.publish_if_due()
             sink.begin(self.run_id)
-            with self._turn, self._whole():
-                release = self._measured(sink, last, since)
-            return sink.publish(release, self.run_id)
+            return sink.publish(self._release(sink.location, last, since), self.run_id)
 
-    def _measured(self, sink: Sink, last: int | None = None, since: int | None = None) -> Release:
-        """The release of this moment. Before anyone sees it, the state notes which version has measured it.
+    def release(self, *, last: int | None = None, since: int | None = None) -> Release:
+        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε.
 
-        What it shows can then be measured again exactly: by this version from the journal, or by any version from a
-        snapshot, which holds the trees and clears the note.
+        Parameters
+        ----------
+        last
+            Only about the last so many records.
+        since
+            Only about the records after the first so many.
+        """
+        return self._release(None, last, since)
+
+    def _release(self, location: str | None, last: int | None = None, since: int | None = None) -> Release:
+        """The release of this moment; what it needs to be measured again is kept before it is returned.
+
+        Records may be taken meanwhile. They are not counted beyond a release that is due by number of records.
         """
         release = self.synth.release(last=last, since=since)
-        if self._store:
-            sinks = self._store.noted("sinks") or []
-            if self._store.noted("measured_by") is None or sink.location not in sinks:
-                notes = {"measured_by": measured_by(self.synth), "sinks": sorted({*sinks, sink.location})}
-                self._store.note(**notes)
+        with self._durable.step():
+            self._durable.note_measured(location)
         return release
 
-    def _published(self, release: Release) -> Published:
-        """Hand a release to the sink, and write down that it is there. Records may be taken meanwhile."""
+    def _publish(self, release: Release) -> Published:
+        """Hand a release to the sink, and write down that it is there."""
         published = self.sink.publish(release, self.run_id)
-        with self._turn:
-            if self._store:
-                self._store.published(published.t, published.sha256)
-            self._done.add(published.t)
+        if self._durable.store:
+            self._durable.store.published(published.t, published.sha256)
+        self._done.add(published.t)
         return published
 
 

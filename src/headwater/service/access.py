@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from headwater.service.config import ServiceConfig, is_loopback
-from headwater.service.problems import Problem
+from headwater.service.problems import ProblemError
 from headwater.service.tokens import Token
 
 if TYPE_CHECKING:
@@ -34,19 +34,19 @@ def check_headers(config: ServiceConfig, method: str, headers: Headers) -> None:
         Of the request.
     """
     if "transfer-encoding" in headers and "content-length" in headers:
-        raise Problem(400, "a request has either a Content-Length or a Transfer-Encoding", {"Connection": "close"})
+        raise ProblemError(400, "a request has either a Content-Length or a Transfer-Encoding", {"Connection": "close"})
     for name in ("host", "content-length", "content-type", "content-encoding", "authorization", "idempotency-key"):
         if len(headers.getlist(name)) > 1:
-            raise Problem(400, f"the header {name} is there twice", {"Connection": "close"})
+            raise ProblemError(400, f"the header {name} is there twice", {"Connection": "close"})
     host = headers.get("host", "")
     if not _is_ours(config, host):
-        raise Problem(421, "this service is not known under this name; list it in hosts", {"Connection": "close"})
+        raise ProblemError(421, "this service is not known under this name; list it in hosts", {"Connection": "close"})
     if method in ("GET", "HEAD"):
         return
     origin = headers.get("origin")
     foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
     if foreign or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-        raise Problem(403, "requests from other sites are refused")
+        raise ProblemError(403, "requests from other sites are refused")
 
 
 def _is_ours(config: ServiceConfig, host: str) -> bool:
@@ -78,7 +78,7 @@ def token_of(service: Service, request: Request) -> Token | None:
             value = ""
     token = service.tokens.find(value.strip())
     if token is None:
-        raise Problem(401, "this token is not known", _ASK)
+        raise ProblemError(401, "this token is not known", _ASK)
     request.state.token = token.id
     return token
 
@@ -102,13 +102,13 @@ def run_for(service: Service, request: Request, role: str) -> HostedRun:
     token = token_of(service, request)
     if service.tokens is not None and not (role == "read" and run is not None and run.settings.public):
         if token is None:
-            raise Problem(401, f"this needs a token with the role {role}", _ASK)
+            raise ProblemError(401, f"this needs a token with the role {role}", _ASK)
         if token.run not in ("*", name):
             run = None
         elif not token.allows(role, name):
-            raise Problem(403, f"this token has the role {token.role}; this needs {role}")
+            raise ProblemError(403, f"this token has the role {token.role}; this needs {role}")
     if run is None:
-        raise Problem(404, "there is no such run, or this token is not for it")
+        raise ProblemError(404, "there is no such run, or this token is not for it")
     request.state.run = name
     return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headwater.service.problems import Problem
+from headwater.service.problems import ProblemError
 
 
 class Admission:
@@ -31,7 +31,7 @@ class Admission:
             How many bytes.
         """
         if self.reserved and self.reserved + size > self._most:
-            raise Problem(429, "too much is being sent; send this again in a moment", {"Retry-After": "1"})
+            raise ProblemError(429, "too much is being sent; send this again in a moment", {"Retry-After": "1"})
         self.reserved += size
         try:
             yield

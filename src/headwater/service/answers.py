@@ -11,7 +11,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from headwater.service.problems import MEDIA_TYPE, Problem
+from headwater.service.problems import MEDIA_TYPE, ProblemError
 from headwater.service.releases import Table
 
 _WORTH = 1024  # bytes that are worth compressing
@@ -147,7 +147,7 @@ def send_table(request: Request, table: Table, cache: str, gzipped: bool) -> Res
     return FileResponse(table.path, headers=headers, media_type=table.media_type)
 
 
-def send_problem(problem: Problem) -> Response:
+def send_problem(problem: ProblemError) -> Response:
     """Send what is wrong.
 
     Parameters

@@ -20,7 +20,7 @@ from headwater.service import openapi, pages, read, write
 from headwater.service.access import check_headers, readable, token_of
 from headwater.service.answers import FOREVER, send, send_json, send_problem
 from headwater.service.logs import log, place_of
-from headwater.service.problems import Problem
+from headwater.service.problems import ProblemError
 from headwater.service.service import Service
 
 _SECURITY = {
@@ -64,7 +64,7 @@ def create_app(service: Service) -> ASGIApp:
         service.start(asyncio.get_running_loop())
         yield
 
-    handlers: dict[Any, Any] = {Problem: _problem, HTTPException: _http_exception}
+    handlers: dict[Any, Any] = {ProblemError: _problem, HTTPException: _http_exception}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False
     app.state.service = service
@@ -97,12 +97,12 @@ class _Guard:
         try:
             check_headers(self._service.config, scope["method"], Headers(scope=scope))
             await self._app(scope, receive, sending)
-        except Problem as problem:
+        except ProblemError as problem:
             await send_problem(problem)(scope, receive, sending)
         except Exception as error:  # its text may hold a value: only its kind and place are written down
             log("error", error=type(error).__name__, place=place_of(error), route=_route(scope))
             if not status:
-                await send_problem(Problem(500, "the service failed; its log says where"))(scope, receive, sending)
+                await send_problem(ProblemError(500, "the service failed; its log says where"))(scope, receive, sending)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = _route(scope)
@@ -132,14 +132,14 @@ def _data(form: str) -> Any:  # noqa: ANN401 - an endpoint
 
 
 async def _problem(request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, Problem)  # noqa: S101 - for the type checker
+    assert isinstance(problem, ProblemError)  # noqa: S101 - for the type checker
     return send_problem(problem)
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
     detail = {404: "there is nothing at this address", 405: "this address does not take this method"}
-    found = Problem(error.status_code, detail.get(error.status_code, "this request cannot be answered"))
+    found = ProblemError(error.status_code, detail.get(error.status_code, "this request cannot be answered"))
     found.headers = dict(error.headers or {})
     return send_problem(found)
 
@@ -160,7 +160,7 @@ async def _readyz(request: Request) -> Response:
 async def _metrics(request: Request) -> Response:
     service: Service = request.app.state.service
     if service.tokens is not None and token_of(service, request) is None:
-        raise Problem(401, "this needs a token", {"WWW-Authenticate": "Bearer"})
+        raise ProblemError(401, "this needs a token", {"WWW-Authenticate": "Bearer"})
     text = await asyncio.to_thread(service.metrics.text, readable(service, request))
     return PlainTextResponse(text, headers={"Cache-Control": "no-store"}, media_type="text/plain; version=0.0.4")
 
@@ -172,5 +172,5 @@ async def _openapi(request: Request) -> Response:
 async def _static(request: Request) -> Response:
     found = pages.static(request.path_params["file"])
     if found is None:
-        raise Problem(404, "there is nothing at this address")
+        raise ProblemError(404, "there is nothing at this address")
     return send(request, *found, FOREVER)

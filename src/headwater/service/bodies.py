@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headwater.service.problems import Problem
+from headwater.service.problems import ProblemError
 from headwater.table.errors import TableError
 from headwater.table.readers import open_source
 
@@ -39,7 +39,7 @@ def format_of(content_type: str) -> str:
     kind, _, options = content_type.partition(";")
     charset = options.strip().lower()
     if kind.strip().lower() not in FORMATS or charset not in ("", "charset=utf-8", 'charset="utf-8"', "header=present"):
-        raise Problem(415, f"send one of {', '.join(FORMATS)} as Content-Type, text as UTF-8")
+        raise ProblemError(415, f"send one of {', '.join(FORMATS)} as Content-Type, text as UTF-8")
     return FORMATS[kind.strip().lower()]
 
 
@@ -59,16 +59,16 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
     if name in ("", "identity"):
         return body
     if name not in ("gzip", "deflate"):
-        raise Problem(415, "send the body as it is, or with Content-Encoding: gzip")
+        raise ProblemError(415, "send the body as it is, or with Content-Encoding: gzip")
     engine = zlib.decompressobj(wbits=47 if name == "gzip" else 15)
     try:
         found = engine.decompress(body, most + 1)
     except zlib.error:
-        raise Problem(400, "the body is not compressed as Content-Encoding says") from None
+        raise ProblemError(400, "the body is not compressed as Content-Encoding says") from None
     if len(found) > most:
-        raise Problem(413, f"a body may have at most {most:,} bytes when it is decompressed; send several")
+        raise ProblemError(413, f"a body may have at most {most:,} bytes when it is decompressed; send several")
     if not engine.eof or engine.unused_data:
-        raise Problem(400, "the compressed body is cut short, or something follows it")
+        raise ProblemError(400, "the compressed body is cut short, or something follows it")
     return found
 
 
@@ -153,12 +153,12 @@ def tables(body: bytes, form: str, schema: Any, most: int) -> Iterator[Any]:  # 
                 for batch in source:
                     rows += batch.table.num_rows
                     if rows > most:
-                        raise Problem(413, f"one request may hold at most {most:,} records; send several")
+                        raise ProblemError(413, f"one request may hold at most {most:,} records; send several")
                     yield batch.table
         except TableError as error:
             raise _of_body(error, form) from None
         except MemoryError:
-            raise Problem(413, "the body needs more memory than this service has; send smaller ones") from None
+            raise ProblemError(413, "the body needs more memory than this service has; send smaller ones") from None
 
 
 def _of_body(error: TableError, form: str) -> TableError:

@@ -16,8 +16,8 @@ from headwater.run import RunConfig, Schedule
 from headwater.table.schema import Schema
 
 PORT = 8640
+_EVERY = Schedule(records=10_000)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class RunSettings:
     epsilon: float
     out: Path
     mechanism: str = "cascade"
-    schedule: Schedule = Schedule(records=10_000)
+    schedule: Schedule = _EVERY
     state: Path | None = None
     format: str = "parquet"
     public: bool = False

@@ -11,7 +11,7 @@ from headwater.service.config import Limits, RunSettings
 from headwater.service.events import Events
 from headwater.service.files import FileCache
 from headwater.service.live import LivePage
-from headwater.service.problems import Problem
+from headwater.service.problems import ProblemError
 from headwater.service.publisher import Publisher
 from headwater.service.releases import Releases
 from headwater.service.writer import Writer
@@ -44,8 +44,10 @@ class HostedRun:
             allow_copy=settings.allow_copy,
         )
         try:
+            self.t = self.run.t  # written by the writer's thread; reading it never waits for a step of the run
+            self._mechanism = self.run.synth.mechanism
             self.events = Events(self.state)
-            self.releases = Releases(self.run, settings.out, cache)
+            self.releases = Releases(self.run, lambda: self.t, settings.out, cache)
             self.live = LivePage(name, self.releases)
             self.refused: Counter[str] = Counter()  # secret: made from raw data
             self._refused_lock = threading.Lock()
@@ -63,14 +65,14 @@ class HostedRun:
     def state(self) -> dict[str, Any]:
         """What readers are told when it changes. Public."""
         newest = self.releases.newest()
-        return {"t": self.run.t, "releases": self.releases.count(), "newest": newest}
+        return {"t": self.t, "releases": self.releases.count(), "newest": newest}
 
     @property
     def mechanism(self) -> str:
         """The name of the mechanism that measures."""
-        return self.run.synth.mechanism
+        return self._mechanism
 
-    def count_refused(self, problem: Problem) -> None:
+    def count_refused(self, problem: ProblemError) -> None:
         """Note that a post was refused because of its records. Secret: only admins may see it.
 
         Parameters
@@ -85,7 +87,7 @@ class HostedRun:
         """What only admins may see: it is made from raw data."""
         with self._refused_lock:
             refused = dict(self.refused)
-        found = {"failing": self.failing, "queued": self.writer.queued, "behind": self.run.t - self.run.synth.t}
+        found = {"failing": self.failing, "queued": self.writer.queued, "behind": self.t - self.run.synth.t}
         return {"warning": "NOT PRIVATE", **self.state(), **found, "refused_posts_by_column": refused}
 
     def close(self) -> None:
@@ -94,7 +96,8 @@ class HostedRun:
         self.publisher.close()
         self.run.close()
 
-    def _taken(self) -> None:
+    def _taken(self, t: int) -> None:
+        self.t = t
         self.publisher.look()
         self.events.notify()
 

@@ -14,7 +14,7 @@ from headwater.partition import Points
 from headwater.release.folder import facts_of
 from headwater.release.release import Release
 from headwater.service.answers import to_json
-from headwater.service.problems import Problem
+from headwater.service.problems import ProblemError
 from headwater.service.releases import Releases
 
 WINDOW = 1000
@@ -46,7 +46,7 @@ class LivePage:
         with self._lock:
             try:
                 release = self._releases.now()
-            except Problem as problem:
+            except ProblemError as problem:
                 if problem.status != 404:
                     raise
                 return to_json({"name": self._name, "t": 0})
@@ -75,7 +75,7 @@ class LivePage:
             return None
         try:
             found = self._releases.now(WINDOW)
-        except Problem:
+        except ProblemError:
             return None
         return found if found.start > 0 else None
 

@@ -65,7 +65,7 @@ class Metrics:
                 lines.append(f'headwater_request_seconds_bucket{{le="{bound}"}} {total}')
             lines += [f"headwater_request_seconds_sum {self._sum:.6f}", f"headwater_request_seconds_count {total}"]
         numbers = {
-            "records": ("counter", lambda run: run.run.t),
+            "records": ("counter", lambda run: run.t),
             "releases": ("gauge", lambda run: run.releases.count()),
             "epsilon": ("gauge", lambda run: run.settings.epsilon),
             "queued_posts": ("gauge", lambda run: run.writer.queued),

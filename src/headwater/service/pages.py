@@ -20,9 +20,15 @@ _SHARED, _OWN = "headwater.evaluate.report", "headwater.service"
 _PARTS = {
     "live.js": [(_SHARED, "draw.js"), (_SHARED, "charts.js"), (_OWN, "live.js")],
     "live.css": [(_SHARED, "page.css"), (_OWN, "live.css")],
+    "icon.svg": [(_OWN, "icon.svg")],
 }
 _PARTS["icon.svg"] = [(_OWN, "icon.svg")]
-_TYPES = {"icon.svg": "image/svg+xml", "live.js": "text/javascript; charset=utf-8", "live.css": "text/css; charset=utf-8"}
+_LINKED = ("parquet", "csv", "json")
+_TYPES = {
+    "icon.svg": "image/svg+xml",
+    "live.js": "text/javascript; charset=utf-8",
+    "live.css": "text/css; charset=utf-8",
+}
 
 
 @cache
@@ -78,7 +84,9 @@ def releases(name: str, listed: list[dict[str, Any]]) -> bytes:
     base = f"/runs/{escape(name)}"
     rows = "".join(
         f'<tr><td><a href="{base}/releases/{one["t"]}/card">{one["t"]:,}</a></td><td>{escape(one["time"])}</td><td>'
-        + " ".join(f'<a href="{base}/releases/{one["t"]}/data.{form}">{form}</a>' for form in ("parquet", "csv", "json"))
+        + " ".join(
+            f'<a href="{base}/releases/{one["t"]}/data.{form}">{form}</a>' for form in ("parquet", "csv", "json")
+        )
         + "</td></tr>"
         for one in reversed(listed)
     )

@@ -10,7 +10,7 @@ from headwater.table.errors import TableError
 MEDIA_TYPE = "application/problem+json"
 
 
-class Problem(Exception):
+class ProblemError(Exception):
     """A request that is refused.
 
     Parameters
@@ -34,7 +34,7 @@ class Problem(Exception):
         return {"title": HTTPStatus(self.status).phrase, "status": self.status, "detail": self.detail, **self.more}
 
 
-def of_table(error: TableError) -> Problem:
+def of_table(error: TableError) -> ProblemError:
     """The answer to records that do not fit the schema: row and column, never a value.
 
     Parameters
@@ -43,4 +43,4 @@ def of_table(error: TableError) -> Problem:
         Of a reader or a codec.
     """
     place = {"line": error.line, "row": error.row, "column": error.column}
-    return Problem(422, str(error), None, **{name: value for name, value in place.items() if value is not None})
+    return ProblemError(422, str(error), None, **{name: value for name, value in place.items() if value is not None})

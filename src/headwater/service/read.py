@@ -21,7 +21,7 @@ from headwater.service.answers import (
     wants_html,
 )
 from headwater.service.hosted import HostedRun
-from headwater.service.problems import Problem
+from headwater.service.problems import ProblemError
 from headwater.service.releases import Wanted
 from headwater.service.render import COMPRESSED
 from headwater.service.service import Service
@@ -118,7 +118,7 @@ async def data(request: Request) -> Response:
     asked = _query(request, {"last", "rows", "where"})
     rows = _number(asked, "rows", 1)
     if rows is not None and rows > service.config.limits.records:
-        raise Problem(400, f"rows may be at most {service.config.limits.records:,} at a time")
+        raise ProblemError(400, f"rows may be at most {service.config.limits.records:,} at a time")
     wanted = Wanted(_number(asked, "last", 1), rows, _where(asked))
     form = request.path_params["form"]
     gzipped = form in COMPRESSED and takes_gzip(request) and "range" not in request.headers
@@ -138,7 +138,7 @@ async def events(request: Request) -> Response:
     service: Service = request.app.state.service
     found = run_for(service, request, "read")
     if sum(run.events.readers for run in service.runs.values()) >= service.config.limits.streams:
-        raise Problem(503, "too many readers of events", {"Retry-After": "10"})
+        raise ProblemError(503, "too many readers of events", {"Retry-After": "10"})
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(found.events.stream(), headers=headers, media_type="text/event-stream")
 
@@ -174,7 +174,7 @@ def _time(request: Request) -> int | None:
     if text == "now":
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
-        raise Problem(404, "a release is named by its t, or is now")
+        raise ProblemError(404, "a release is named by its t, or is now")
     return int(text)
 
 
@@ -183,9 +183,9 @@ def _query(request: Request, known: set[str]) -> dict[str, str]:
     found = request.query_params.multi_items()
     for name, _ in found:
         if name not in known:
-            raise Problem(400, f"there is no such parameter here; there are {', '.join(sorted(known)) or 'none'}")
+            raise ProblemError(400, f"there is no such parameter here; there are {', '.join(sorted(known)) or 'none'}")
     if len(dict(found)) < len(found):
-        raise Problem(400, "a parameter is there twice")
+        raise ProblemError(400, "a parameter is there twice")
     return dict(found)
 
 
@@ -194,7 +194,7 @@ def _number(asked: dict[str, str], name: str, least: int) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 16 and least <= int(text) <= _MOST):
-        raise Problem(400, f"{name} must be a whole number from {least}")
+        raise ProblemError(400, f"{name} must be a whole number from {least}")
     return int(text)
 
 
@@ -207,11 +207,14 @@ def _where(asked: dict[str, str]) -> dict[str, Any] | None:
         where = json.loads(text)
     except (ValueError, RecursionError):
         where = None
-    plain = (str, int, float, bool, type(None))
-    fits = isinstance(where, dict) and all(
-        isinstance(value, plain) or (isinstance(value, list) and len(value) == 2 and all(isinstance(v, plain) for v in value))
-        for value in where.values()
-    )
+    fits = isinstance(where, dict) and all(_is_condition(value) for value in where.values())
     if not fits:
-        raise Problem(400, 'where must be a JSON object such as {"origin": "JFK", "delay": [0, 30]}')
+        raise ProblemError(400, 'where must be a JSON object such as {"origin": "JFK", "delay": [0, 30]}')
     return where or None
+
+
+def _is_condition(value: object) -> bool:
+    plain = (str, int, float, bool, type(None))
+    if isinstance(value, list):
+        return len(value) == 2 and all(isinstance(end, plain) for end in value)
+    return isinstance(value, plain)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from headwater.release.folder import facts_of, folders, read_card
 from headwater.release.release import Release
 from headwater.run import Run
 from headwater.service.files import FileCache
-from headwater.service.problems import Problem
+from headwater.service.problems import ProblemError
 from headwater.service.render import MEDIA, compress, read_published, write
 from headwater.version import __version__
 
@@ -80,14 +82,16 @@ class Releases:
     ----------
     run
         The run.
+    t
+        How many records it has taken.
     out
         The folder of its published releases.
     cache
         Where tables are kept that were made for readers.
     """
 
-    def __init__(self, run: Run, out: Path, cache: FileCache) -> None:
-        self._run, self._out, self._cache = run, out, cache
+    def __init__(self, run: Run, t: Callable[[], int], out: Path, cache: FileCache) -> None:
+        self._run, self._t, self._out, self._cache = run, t, out, cache
         self._folders: dict[int, Path] = {}
         self._cards: OrderedDict[int, dict[str, Any]] = OrderedDict()
         self._now: OrderedDict[int | None, Release] = OrderedDict()
@@ -132,12 +136,12 @@ class Releases:
             Its time.
         """
         if t not in self._folders:
-            raise Problem(404, f"there is no release of t = {t}; see the list of releases")
+            raise ProblemError(404, f"there is no release of t = {t}; see the list of releases")
         if t not in self._cards:
             try:
                 self._cards[t] = read_card(self._folders[t])
             except (FileRefusedError, OSError):
-                raise Problem(404, f"the release of t = {t} cannot be read any more") from None
+                raise ProblemError(404, f"the release of t = {t} cannot be read any more") from None
             while len(self._cards) > 10_000:
                 self._cards.popitem(last=False)
         return self._cards[t]
@@ -166,14 +170,14 @@ class Releases:
         last
             Only about the last so many records.
         """
-        t = self._run.t
+        t = self._t()
         if t == 0:
-            raise Problem(404, "no record has come yet, so there is no release")
+            raise ProblemError(404, "no record has come yet, so there is no release")
         found = self._now.get(last)
         if found is not None and (found.t >= t or time.monotonic() < self._ready_at or self._building.locked()):
             return found
         if self._waiting >= _WAITING:
-            raise Problem(503, "too many readers ask for new windows at a time", {"Retry-After": "2"})
+            raise ProblemError(503, "too many readers ask for new windows at a time", {"Retry-After": "2"})
         self._waiting += 1
         try:
             with self._building:
@@ -190,7 +194,7 @@ class Releases:
         try:
             release = self._run.release(last=last)
         except ValueError as error:  # the mechanism has no windows
-            raise Problem(400, f"{error}") from None
+            raise ProblemError(400, f"{error}") from None
         finally:
             self._ready_at = time.monotonic() + _REST * (time.thread_time() - begun)
         self._now[last] = release
@@ -245,7 +249,7 @@ class Releases:
     def _published(self, t: int, wanted: Wanted, form: str, gzip: bool) -> Table:
         card, folder = self.card(t), self.folder(t)
         if wanted.last is not None:
-            raise Problem(400, "windows (last=) are of this moment only: ask for releases/now")
+            raise ProblemError(400, "windows (last=) are of this moment only: ask for releases/now")
         data = folder / card["data"]
         if wanted == Wanted() and data.suffix == f".{form}":
             if not gzip:
@@ -260,7 +264,7 @@ class Releases:
             if wanted.rows is not None:
                 if wanted.rows > table.num_rows:
                     detail = f"this release has {table.num_rows:,} such rows; releases/now can draw more than it has"
-                    raise Problem(400, detail)
+                    raise ProblemError(400, detail)
                 chosen = np.random.default_rng(int(card["sha256"][:16], 16)).permutation(table.num_rows)
                 table = table.take(np.sort(chosen[: wanted.rows]))
             write(iter([table]), path, form)
@@ -291,7 +295,7 @@ class _refusing:  # noqa: N801 - used like a function
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ValueError | TypeError | NotImplementedError):
-            raise Problem(400, f"{error}") from None
+            raise ProblemError(400, f"{error}") from None
 
 
 def _tuples(where: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -302,8 +306,6 @@ def _tuples(where: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _name(*parts: object) -> str:
-    import hashlib
-
     return hashlib.sha256(json.dumps([__version__, *map(str, parts)]).encode()).hexdigest()[:40]
 
 

@@ -85,7 +85,7 @@ def serve(config: ServiceConfig, ready: Callable[[str], None] = lambda address: 
             timeout_keep_alive=30,
             timeout_graceful_shutdown=_GRACE,
         )
-        log("start", runs=list(service.runs), t={name: run.run.t for name, run in service.runs.items()})
+        log("start", runs=list(service.runs), t={name: run.t for name, run in service.runs.items()})
         _Server(options, service, ready).run(sockets=[listening])
     log("stop")
 

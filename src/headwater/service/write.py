@@ -12,7 +12,7 @@ from headwater.service import bodies
 from headwater.service.access import run_for
 from headwater.service.answers import to_json
 from headwater.service.config import Limits
-from headwater.service.problems import Problem
+from headwater.service.problems import ProblemError
 from headwater.service.receipts import digest
 from headwater.service.service import Service
 from headwater.service.writer import Post
@@ -35,7 +35,7 @@ async def records(request: Request) -> Response:
     form = bodies.format_of(request.headers.get("content-type", ""))
     key = request.headers.get("idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
-        raise Problem(400, "an Idempotency-Key is 1 to 255 printable ASCII characters without spaces")
+        raise ProblemError(400, "an Idempotency-Key is 1 to 255 printable ASCII characters without spaces")
     with service.admission.reserve(_declared(request, limits)):
         raw = await _body(request, limits)
         body = bodies.decompressed(raw, request.headers.get("content-encoding", ""), limits.body_bytes)
@@ -49,7 +49,7 @@ async def records(request: Request) -> Response:
                     await asyncio.to_thread(run.writer.encode, post)
             run.writer.submit(post)
             answer = await asyncio.shield(asyncio.wrap_future(post.answer))
-        except Problem as problem:
+        except ProblemError as problem:
             if problem.status == 422:
                 run.count_refused(problem)
             raise
@@ -66,9 +66,9 @@ def _declared(request: Request, limits: Limits) -> int:
     text = request.headers.get("content-length")
     length = limits.body_bytes if text is None else int(text) if text.isascii() and text.isdigit() else -1
     if length < 0:
-        raise Problem(400, "Content-Length is not a number", _CLOSE)
+        raise ProblemError(400, "Content-Length is not a number", _CLOSE)
     if length > limits.body_bytes:
-        raise Problem(413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE)
+        raise ProblemError(413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE)
     return length
 
 
@@ -79,10 +79,12 @@ async def _body(request: Request, limits: Limits) -> bytes:
             async for part in request.stream():
                 size += len(part)
                 if size > limits.body_bytes:
-                    raise Problem(413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE)
+                    raise ProblemError(
+                        413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE
+                    )
                 parts.append(part)
     except TimeoutError:
-        raise Problem(408, f"the body did not arrive within {limits.body_seconds:g} seconds", _CLOSE) from None
+        raise ProblemError(408, f"the body did not arrive within {limits.body_seconds:g} seconds", _CLOSE) from None
     except ClientDisconnect:
-        raise Problem(400, "the connection ended before the body did", _CLOSE) from None
+        raise ProblemError(400, "the connection ended before the body did", _CLOSE) from None
     return b"".join(parts)

@@ -16,7 +16,7 @@ from headwater.run.store import StoreError
 from headwater.run.store.entries import Rows
 from headwater.service import bodies
 from headwater.service.config import Limits
-from headwater.service.problems import Problem, of_table
+from headwater.service.problems import ProblemError, of_table
 from headwater.service.receipts import Receipt, Receipts
 from headwater.table.errors import TableError
 
@@ -73,10 +73,10 @@ class Writer:
     limits
         How much may be queued.
     taken
-        Called in the thread after each commit.
+        Called in the thread after each commit, with the number of records.
     """
 
-    def __init__(self, run: Run, limits: Limits, taken: Callable[[], None]) -> None:
+    def __init__(self, run: Run, limits: Limits, taken: Callable[[int], None]) -> None:
         self._run, self._limits, self._taken = run, limits, taken
         self._receipts = Receipts(run.receipts())
         self._queue: deque[Post] = deque()
@@ -120,10 +120,10 @@ class Writer:
         size = _size(post)
         with self._changed:
             if self._closing:
-                raise Problem(503, "the service is stopping; send this again in a moment", {"Retry-After": "5"})
+                raise ProblemError(503, "the service is stopping; send this again in a moment", {"Retry-After": "5"})
             full = len(self._queue) >= self._limits.queued_posts or self._bytes + size > self._limits.queued_bytes
             if full and self._queue:
-                raise Problem(429, "too much is queued; send this again in a moment", {"Retry-After": "1"})
+                raise ProblemError(429, "too much is queued; send this again in a moment", {"Retry-After": "1"})
             self._queue.append(post)
             self._bytes += size
             self._changed.notify()
@@ -146,7 +146,7 @@ class Writer:
                 detail = "the records could not be kept; nothing of this request was counted: send it again"
                 if not isinstance(error, StoreError):
                     detail = "the service failed while it took this request: send it again with its Idempotency-Key"
-                self._refuse(group, Problem(503, detail, {"Retry-After": "5"}))
+                self._refuse(group, ProblemError(503, detail, {"Retry-After": "5"}))
                 self._receipts = self._kept_receipts()
             else:
                 self.failing = ""
@@ -188,10 +188,12 @@ class Writer:
                 self._receipts.add(receipt)
             for post, answer in answers:
                 _resolve(post, answer)
-            self._taken()
+            self._taken(end)
         for post in group:
             if not post.answer.done() and not self._repeat(post):  # its key came twice in this group, and was refused
-                self._refuse([post], Problem(409, "another request with this Idempotency-Key was refused just now"))
+                self._refuse(
+                    [post], ProblemError(409, "another request with this Idempotency-Key was refused just now")
+                )
 
     def _unanswered(self, group: list[Post]) -> list[Post]:
         """The posts that are to be taken: neither retries nor cancelled, each key once."""
@@ -213,7 +215,7 @@ class Writer:
             _resolve(post, Answer(known.accepted, known.t, repeated=True))
         else:
             detail = "this Idempotency-Key was used for another body; use a new key for new records"
-            self._refuse([post], Problem(409, detail))
+            self._refuse([post], ProblemError(409, detail))
         return True
 
     def _read_small(self, posts: list[Post]) -> None:
@@ -223,7 +225,7 @@ class Writer:
         if len(posts) > 1 and all(whole):
             try:
                 rows = self._read(b"\n".join(whole), "jsonl")
-            except Problem:
+            except ProblemError:
                 rows = None
             if rows is not None and len(rows) == sum(counts):
                 ends = np.cumsum(counts)
@@ -233,7 +235,7 @@ class Writer:
         for post in posts:
             try:
                 post.rows = self._read(post.body, post.form)
-            except Problem as problem:
+            except ProblemError as problem:
                 self._refuse([post], problem)
 
     def _read(self, body: bytes, form: str) -> Rows:
@@ -256,7 +258,7 @@ class Writer:
         empty = np.empty((0, schema.dimension)) if not hasattr(schema, "names") else {name: [] for name in schema.names}
         return self._run.encode(empty)
 
-    def _refuse(self, posts: list[Post], problem: Problem) -> None:
+    def _refuse(self, posts: list[Post], problem: ProblemError) -> None:
         for post in posts:
             if not post.answer.done() and post.answer.set_running_or_notify_cancel():
                 post.answer.set_exception(problem)

@@ -173,7 +173,7 @@ def test_a_kill_at_any_moment_leaves_whole_commits_only(tmp_path: Path) -> None:
     """A writer is killed 100 times at random moments; each time what is there is a beginning of its sequence."""
     path = tmp_path / "s"
     Store.create(path, {}).close()
-    chance, last, seen = random.Random(0), 0, set()  # noqa: S311 - a test
+    chance, last, seen, patience = random.Random(0), 0, set(), 1.0  # noqa: S311 - a test
     command = [sys.executable, "-c", WRITERS, str(path)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as writers:
@@ -183,12 +183,14 @@ def test_a_kill_at_any_moment_leaves_whole_commits_only(tmp_path: Path) -> None:
             writers.stdin.write("one more\n")
             writers.stdin.flush()
             process = int(writers.stdout.readline())
-            time.sleep(chance.uniform(0.0, 0.04))
+            time.sleep(patience * chance.uniform(0.0, 0.04))
             os.kill(process, signal.SIGKILL)
             assert writers.stdout.readline() == "dead\n"
             with Store.open(path) as store:
                 kept = store.load()
             assert kept.t >= last
+            if kept.t == last:  # a busy machine: give the next one more time
+                patience *= 1.1
             _check(kept)
             last = kept.t
             seen.add(last)

@@ -75,7 +75,7 @@ def write_report(
 
     tell("releases", 0, len(shown))
     last = shown[-1].points(schema)  # chooses pairs and bars: it is public
-    cuts = Cuts.choose(columns, _pairs(columns, last, pairs), last)
+    cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs), last)
     page = Page(cuts, total=len(found))
     for done, release in enumerate(shown, start=1):
         points = last if release is shown[-1] else release.points(schema)
@@ -104,8 +104,8 @@ def _schema(first: folders.Published, given: SchemaLike | None) -> SchemaLike:
     return schema
 
 
-def _pairs(
-    columns: tuple[ColumnAxis, ...], last: Floats, chosen: Sequence[tuple[str, str]] | None
+def choose_pairs(
+    columns: tuple[ColumnAxis, ...], last: Floats, chosen: Sequence[tuple[str, str]] | None = None
 ) -> list[tuple[int, int]]:
     """Which columns are drawn against each other, the one that goes to the right first."""
     names = [column.name for column in columns]

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from headwater.run.store import database, entries, forks
+from headwater.run.store import database, entries
 from headwater.run.store.create import create_file, create_folder, real_path
 from headwater.run.store.entries import UNFIT, Entry, Position, Rows, Snapshot
 from headwater.run.store.errors import StoreError, damaged, plain_errors
 from headwater.run.store.identity import identity
 from headwater.run.store.lock import Lock
 from headwater.run.store.opening import NOTES, Meta, check_permission, read_meta
-
+from headwater.run.store.owned import OwnedDatabase
 
 RECEIPT_BYTES = 1 << 26
 """How much of the receipts is kept at least."""
@@ -33,7 +31,7 @@ class Kept(NamedTuple):
     t: int
 
 
-class Store:
+class Store(OwnedDatabase):
     """The durable state of one run. Made by `create` or `open`, used by one process, closed at the end.
 
     Every method that writes is one transaction: after a kill, a full disk or a power cut the state is what it was
@@ -60,18 +58,11 @@ class Store:
     """
 
     def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection, meta: Meta) -> None:
-        self.path = path
-        self._lock, self._connection = lock, connection
-        self._process, self._turn = os.getpid(), threading.RLock()
+        super().__init__(path, lock, connection)
         self._config, self._opened = meta.config, meta.opened
-        self._commits = max(meta.commits, lock.commits)  # an allowed copy continues above the old count
-        self._fresh = False  # whether the fields below are those of the file
         self._t = self._journal_bytes = self._snapshot_bytes = 0
         self._position: Position = {}
         self._notes: dict[str, Any] = {}
-        forks.guard(self, self._turn)
-
-    # ---- beginning and end
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any]) -> Store:
@@ -146,22 +137,6 @@ class Store:
                 database.disconnect(path, connection)
                 raise
         return store
-
-    def close(self) -> None:
-        """Release the file. May be called twice."""
-        if os.getpid() != self._process:  # closed before, or in a forked child, which leaves its parent's file alone
-            return
-        with self._turn:
-            with suppress(sqlite3.Error, OSError):
-                database.disconnect(self.path, self._connection)
-            self._lock.release()
-            self._process = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # ---- what is kept
 
@@ -347,44 +322,6 @@ class Store:
         """SHA-256 of every published release by its ``t``, in order."""
         with self._current():
             return dict(self._connection.execute("SELECT t, sha256 FROM release ORDER BY t"))
-
-    # ---- inside
-
-    @contextmanager
-    def _current(self) -> Iterator[None]:
-        """Hold the lock, with plain errors, and with fields that are those of the file."""
-        if self._process == -1:
-            raise StoreError(self.path, "this store is closed", "open it again")
-        if self._process != os.getpid():
-            problem = "this is a forked process: the state belongs to its parent"
-            raise StoreError(self.path, problem, "open the state in one process only")
-        with self._turn, plain_errors(self.path):
-            if not self._fresh:
-                self._refresh()
-            yield
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """All of it or nothing, and counted. The caller holds the lock, and sets ``_fresh`` at the end.
-
-        An interrupt may come at any instruction, also between the commit and what is written down of it in memory:
-        until the caller is through, the fields count as unknown and are read again.
-        """
-        self._fresh = False
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield
-            self._set({"commits": str(self._commits + 1)})
-            self._connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            raise
-        self._commits += 1
-        self._lock.note(self._commits)
-
-    def _set(self, values: Mapping[str, str]) -> None:
-        self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def _refresh(self) -> None:
         """Read sizes, times and positions from the file, without its data."""
