@@ -228,7 +228,7 @@ class Client:
         self.close()
 
 
-def _encoded(table: object) -> tuple[bytes, str]:
+def _encoded(table: Any) -> tuple[bytes, str]:  # noqa: ANN401 - any kind of table
     """Records as JSON lines, everything else as an Arrow stream."""
     if kind_of(table) == "records":
         records = [table] if isinstance(table, Mapping) else table
@@ -242,7 +242,7 @@ def _encoded(table: object) -> tuple[bytes, str]:
     elif isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     elif not isinstance(table, pa.Table):
-        table = narwhals.from_native(table, eager_only=True).to_arrow()  # type: ignore[call-overload]
+        table = narwhals.from_native(table, eager_only=True).to_arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

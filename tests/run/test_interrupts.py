@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headwater.run.rows import update
 
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
@@ -113,7 +112,7 @@ def test_an_interrupt_in_the_middle_of_counting_does_not_leave_part_of_a_batch_c
     run.publish_if_due()
 
     def half(store: object, synth: hw.Synthesizer, rows: Any) -> None:  # noqa: ANN401
-        update(synth, rows[: len(rows) // 2])
+        synth.update_rows(rows[: len(rows) // 2])
         raise KeyboardInterrupt
 
     monkeypatch.setattr("headwater.run.durable.counted", half)

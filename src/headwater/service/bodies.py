@@ -151,6 +151,8 @@ def tables(body: bytes, form: str, schema: Any, most: int) -> Iterator[Any]:  # 
         try:
             with open_source(path, schema, format=form, delimiter="," if form == "csv" else None) as source:
                 for batch in source:
+                    if batch is None:
+                        continue
                     rows += batch.table.num_rows
                     if rows > most:
                         raise ProblemError(413, f"one request may hold at most {most:,} records; send several")

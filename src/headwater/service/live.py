@@ -6,10 +6,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headwater.evaluate.axes import column_axes
 from headwater.evaluate.report import choose_pairs
 from headwater.evaluate.report.contents import Counts, Cuts, Page
-from headwater.evaluate.report.releases import Published, thin
+from headwater.evaluate.report.releases import Published
 from headwater.partition import Points
 from headwater.release.folder import facts_of
 from headwater.release.release import Release
@@ -20,6 +22,7 @@ from headwater.service.releases import Releases
 WINDOW = 1000
 """The window that is shown against everything, in records."""
 
+_DOTS = 59  # releases on the line of growth
 _DRAWN = 200_000  # synthetic records that pictures are drawn from, at most
 
 
@@ -62,7 +65,7 @@ class LivePage:
         if recent := self._recent(release):
             window = {"asked": WINDOW, "rows": len(recent), "start": recent.start, "t": recent.t}
             counts.append(cuts.count(_drawn(recent)))
-        history = [Published(Path(str(t)), self._releases.card(t)) for t in thin(self._releases.times(), 59)]
+        history = [Published(Path(str(t)), self._releases.card(t)) for t in _spread(self._releases.times())]
         now = Published(Path("now"), facts_of(release))
         published = [{"t": one.card["t"], "time": one.card["time"]} for one in history[-1:]]
         past = [one for one in history if one.card["t"] < release.t]
@@ -85,6 +88,12 @@ class LivePage:
             columns = column_axes(release.schema)
             self._cuts, self._cut_at = Cuts.choose(columns, choose_pairs(columns, points), points), release.t
         return self._cuts
+
+
+def _spread(times: list[int]) -> list[int]:
+    """Some of the releases, evenly spread, the first and the last among them."""
+    places = np.unique(np.linspace(0, max(len(times) - 1, 0), min(len(times), _DOTS)).round().astype(int))
+    return [times[place] for place in places]
 
 
 def _drawn(release: Release) -> Points:

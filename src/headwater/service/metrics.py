@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Metrics:
                 total += count
                 lines.append(f'headwater_request_seconds_bucket{{le="{bound}"}} {total}')
             lines += [f"headwater_request_seconds_sum {self._sum:.6f}", f"headwater_request_seconds_count {total}"]
-        numbers = {
+        numbers: dict[str, tuple[str, Callable[[HostedRun], float]]] = {
             "records": ("counter", lambda run: run.t),
             "releases": ("gauge", lambda run: run.releases.count()),
             "epsilon": ("gauge", lambda run: run.settings.epsilon),

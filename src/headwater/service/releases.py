@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -284,7 +285,7 @@ class Releases:
     def _sent(self, path: Path, t: int, form: str, gzip: bool, name: str | None = None) -> Table:
         etag = name or path.stem
         if gzip:
-            path = self._cache.get(f"{etag}.{form}.gz", lambda made, source=path: compress(source, made))
+            path = self._cache.get(f"{etag}.{form}.gz", partial(compress, path))
         return Table(path, _etag(f"{etag}.{form}{'.gz' if gzip else ''}"), t, MEDIA[form])
 
 

@@ -48,8 +48,8 @@ def write(tables: Iterator[Any], path: Path, form: str) -> None:
             for table in tables:
                 writer.write_table(table)
     else:
-        with path.open("w", encoding="utf-8") as file:
-            _write_json(tables, file)
+        with path.open("w", encoding="utf-8") as text:
+            _write_json(tables, text)
 
 
 def _write_json(tables: Iterator[Any], file: Any) -> None:  # noqa: ANN401 - a text file

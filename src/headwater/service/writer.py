@@ -19,6 +19,7 @@ from headwater.service.config import Limits
 from headwater.service.problems import ProblemError, of_table
 from headwater.service.receipts import Receipt, Receipts
 from headwater.table.errors import TableError
+from headwater.table.schema import Schema
 
 _GROUP_POSTS, _GROUP_BYTES = 2048, 64 << 20
 _SMALL = 1 << 12  # bytes of JSON lines that are read together with others
@@ -255,8 +256,8 @@ class Writer:
     def _nothing(self) -> Rows:
         """No records, in the shape of some."""
         schema = self._run.synth.schema
-        empty = np.empty((0, schema.dimension)) if not hasattr(schema, "names") else {name: [] for name in schema.names}
-        return self._run.encode(empty)
+        empty: object = {name: [] for name in schema.names} if isinstance(schema, Schema) else None
+        return self._run.encode(np.empty((0, schema.dimension)) if empty is None else empty)
 
     def _refuse(self, posts: list[Post], problem: ProblemError) -> None:
         for post in posts:
