@@ -26,6 +26,7 @@ from headwater.service.render import MEDIA, compress, read_published, write
 from headwater.version import __version__
 
 _REST = 4.0  # a release of this moment is not made again before so many times what making it took
+_BEHIND = 2.0  # seconds to let the publisher catch up with the writers
 _WAITING = 64  # readers that may wait for a new window
 _WINDOWS = 32  # releases of this moment that are kept: one for each window that is asked for
 
@@ -191,6 +192,9 @@ class Releases:
             self._waiting -= 1
 
     def _build(self, last: int | None) -> Release:
+        end = time.monotonic() + _BEHIND
+        while self._run.synth.t < self._t() and time.monotonic() < end:  # releases are being published that were due
+            time.sleep(0.01)
         begun = time.thread_time()
         try:
             release = self._run.release(last=last)

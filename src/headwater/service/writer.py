@@ -187,9 +187,9 @@ class Writer:
                 raise RuntimeError("somebody else writes to this run")
             for receipt in told:
                 self._receipts.add(receipt)
+            self._taken(end)  # first: whoever was answered can read what was written
             for post, answer in answers:
                 _resolve(post, answer)
-            self._taken(end)
         for post in group:
             if not post.answer.done() and not self._repeat(post):  # its key came twice in this group, and was refused
                 self._refuse(
