@@ -133,7 +133,9 @@ def test_questions_that_make_no_sense_are_a_400(opened: Open, address: str) -> N
     assert answer.json()["detail"]
 
 
-@pytest.mark.parametrize("address", ["/nowhere", "/runs/other", f"{BASE}/7/card", f"{BASE}/x/card", f"{BASE}/1/data.xls"])
+@pytest.mark.parametrize(
+    "address", ["/nowhere", "/runs/other", f"{BASE}/7/card", f"{BASE}/x/card", f"{BASE}/1/data.xls"]
+)
 def test_what_is_not_there_is_a_404(opened: Open, address: str) -> None:
     client = opened()
     assert client.get(address).status_code == 404

@@ -23,6 +23,7 @@ from headwater.service.logs import log, place_of
 from headwater.service.problems import ProblemError
 from headwater.service.service import Service
 
+_FAILED = "the service failed; its log says where"
 _SECURITY = {
     "Content-Security-Policy": pages.POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -64,7 +65,7 @@ def create_app(service: Service) -> ASGIApp:
         service.start(asyncio.get_running_loop())
         yield
 
-    handlers: dict[Any, Any] = {ProblemError: _problem, HTTPException: _http_exception}
+    handlers: dict[Any, Any] = {ProblemError: _problem, HTTPException: _http_exception, Exception: _unexpected}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False
     app.state.service = service
@@ -102,7 +103,7 @@ class _Guard:
         except Exception as error:  # its text may hold a value: only its kind and place are written down
             log("error", error=type(error).__name__, place=place_of(error), route=_route(scope))
             if not status:
-                await send_problem(ProblemError(500, "the service failed; its log says where"))(scope, receive, sending)
+                await send_problem(ProblemError(500, _FAILED))(scope, receive, sending)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = _route(scope)
@@ -134,6 +135,11 @@ def _data(form: str) -> Any:  # noqa: ANN401 - an endpoint
 async def _problem(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, ProblemError)  # noqa: S101 - for the type checker
     return send_problem(problem)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """The error itself goes on to `_Guard`, which writes down where it was."""
+    return send_problem(ProblemError(500, _FAILED))
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:
