@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -127,7 +128,7 @@ class Reader(threading.Thread):
 
     def _read(self, client: Client) -> None:
         while not self._stopping.is_set():
-            with suppress(OSError, RuntimeError):
+            with suppress(OSError, RuntimeError, HTTPException):
                 self._see(self.now, *self._get("now"))
                 for one in client.releases()[-3:]:
                     self._see(self.published, *self._get(str(one["t"])))

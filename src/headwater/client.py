@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from headwater.table.frames import kind_of
 
 _AGAIN = (408, 429, 502, 503, 504)
-_LONGEST = 2.0  # seconds between two attempts
+_LONGEST = 1.0  # seconds between two attempts
 
 
 class ServiceError(RuntimeError):

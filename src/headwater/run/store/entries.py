@@ -27,12 +27,11 @@ _UNSIGNED = re.compile(r"\|u1|<u[248]")
 
 
 class Entry(NamedTuple):
-    """Some records, a row each, and what was kept with them; ``start`` records came before."""
+    """Some records, a row each, and the positions that were kept with them; ``start`` records came before."""
 
     start: int
     rows: Rows
     position: Position
-    receipts: bytes = b""
 
     @property
     def end(self) -> int:
@@ -62,7 +61,7 @@ def check_rows(rows: object) -> Rows:
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
-def pack_entry(entry: Entry) -> tuple[str, memoryview, bytes]:
+def pack_entry(entry: Entry, receipts: bytes = b"") -> tuple[str, memoryview, bytes]:
     """Head, data and checksum of a journal entry."""
     head = json.dumps(
         {
@@ -71,7 +70,7 @@ def pack_entry(entry: Entry) -> tuple[str, memoryview, bytes]:
             "dtype": entry.rows.dtype.str,
             "shape": entry.rows.shape,
             "position": entry.position,
-            **({"receipts": base64.b64encode(entry.receipts).decode()} if entry.receipts else {}),
+            **({"receipts": base64.b64encode(receipts).decode()} if receipts else {}),
         }
     )
     data = entry.rows.data.cast("B") if entry.rows.size else memoryview(b"")
@@ -91,7 +90,7 @@ def unpack_entry(path: Path, head: str, data: bytes, checksum: bytes) -> Entry:
     if not _UNSIGNED.fullmatch(fields["dtype"]):
         raise ValueError("rows are unsigned integers")
     rows = np.frombuffer(data, dtype=fields["dtype"]).reshape(shape)
-    return Entry(start, rows, dict(fields["position"]), receipts_in(fields))
+    return Entry(start, rows, dict(fields["position"]))
 
 
 def receipts_in(head: Mapping[str, Any]) -> bytes:

@@ -193,8 +193,8 @@ class Store(OwnedDatabase):
             What the sources of these records were told, such as idempotency keys: `receipts` gives it back.
         """
         with self._current():
-            entry = Entry(self._t, entries.check_rows(rows), dict(position or {}), receipts)
-            packed = entries.pack_entry(entry)
+            entry = Entry(self._t, entries.check_rows(rows), dict(position or {}))
+            packed = entries.pack_entry(entry, receipts)
             with self._transaction():
                 self._connection.execute("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)
             self._t = entry.end
