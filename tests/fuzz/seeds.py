@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
+import tomli_w
 
 import headwater as hw
 from headwater.release.folder import publish
 from headwater.run.store import Store
-from headwater.table.schema_files import to_toml
 
 POSITION = {"input": {"file": 2}}
 """What a run keeps beside its records."""
@@ -115,7 +115,7 @@ def schemas() -> list[dict[str, Any]]:
 
 @cache
 def toml_files() -> list[bytes]:
-    return [to_toml(schema).encode() for schema in schemas() if "columns" in schema]
+    return [tomli_w.dumps(schema).encode() for schema in schemas() if "columns" in schema]
 
 
 @cache

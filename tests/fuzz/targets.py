@@ -143,7 +143,7 @@ def use_records(suffix: str) -> Callable[[bytes, Path], object]:
                 try:
                     points = seeds.TABLE.encode(batch.table)
                 except TableError as error:
-                    raise batch.place(error) from None
+                    raise batch.with_line(error) from None
                 if not (points.min(initial=0) >= 0 and points.max(initial=0) <= 1):
                     raise FoundError("points outside of the cube")
 

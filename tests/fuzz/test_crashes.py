@@ -121,7 +121,7 @@ EITHER = [
     *(put(name, value) for name in ("t", "schema", "epsilon", "mechanism", "key") for value in WRONG),
     *map(without, ("t", "schema", "epsilon", "key", "public", "kind", "arrays")),
     put("kind", "pandas"), put("kind", 5), put("public", ""), put("public", "zz"), put("key", "00"), put("t", 10**9),
-    put("consistency", "none"), put("schema", {"headwater": 1, "unit_cube": 2**40}), put("t", 1.5), put("t", True),
+    put("schema", {"headwater": 1, "unit_cube": 2**40}), put("t", 1.5), put("t", True),
     put("arrays", 0, 2, [-1]), put("arrays", 0, 2, [2**61, 8]), put("arrays", 0, 2, [0.5]), put("arrays", 0, 2, "x"),
     put("arrays", 0, 1, "|O"), put("arrays", 0, 0, "other"), put("arrays", []), put("schema", "columns", {}),
 ]  # fmt: skip
@@ -133,7 +133,10 @@ CASCADE = [
     *map(partial(put, "spans"), ([], [[]], None, 5, [[0, 1, 1.0, 1]])),
     put("spans", 0, 2, float("nan")), put("spans", 0, 2, 0.0), put("spans", 0, 0, 1), put("speeds", []),
 ]  # fmt: skip
-PAPER = [*map(partial(put, "levels"), ([], None, [[10**9, 1]], [[0, 0]])), put("levels", 0, 0, 10**9)]
+PAPER = [
+    *map(partial(put, "levels"), ([], None, [[10**9, 1]], [[0, 0]])), put("levels", 0, 0, 10**9),
+    put("consistency", "none"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("which", [3, 9], ids=["cascade", "paper"])

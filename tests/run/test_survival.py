@@ -224,3 +224,25 @@ def test_a_release_card_says_what_anyone_may_know(undisturbed: tuple[Path, dict[
     assert card["mechanism"] == "cascade"
     assert card["time"] == "2023-11-14T22:13:20+00:00"
     assert set(card["schema"]["columns"]) == {"x", "kind", "n"}
+
+
+@pytest.mark.parametrize(("more", "code"), [((), Exit.INTERRUPTED), (("--follow",), Exit.DONE)])
+def test_the_exit_code_says_whether_ctrl_c_cut_something_short(
+    tmp_path: Path, more: tuple[str, ...], code: Exit
+) -> None:
+    """Standard input stays open. With --follow there is no other end; without it, records were still expected."""
+    write_input(tmp_path, rows=100)
+    words = ["-" if word == "in.csv" else word for word in command(tmp_path, "out", *more)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(words, cwd=tmp_path, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe)
+    assert process.stdin is not None
+    process.stdin.write((tmp_path / "in.csv").read_bytes())
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "out.state").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors.decode()
+    assert b"give the same command again" in said

@@ -5,9 +5,9 @@ checks (ledgers, and what a neighbour moves). Streams are made up: it reads nobo
 """
 
 from headwater.audit.audit import audit_pairs, exact_findings, run_audit
-from headwater.audit.checks import AuditAlarm, Loss, check_counting, check_ledger, check_sensitivity, loss_between
+from headwater.audit.checks import Loss, check_counting, check_ledger, check_sensitivity, loss_between
 from headwater.audit.exact import linear_loss
-from headwater.audit.experiments import Experiment
+from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.findings import Finding, judge
 from headwater.audit.page import AuditReport, ExactFinding
 from headwater.audit.runner import run_experiments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ import typer
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
+from headwater.run.store import StoreError
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
@@ -84,8 +85,12 @@ def command(
             options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
             with Run.open(config, sink, **options) as run:
                 display.start(run)
-                with open_source(inputs, config.schema, run.position("input"), **reading) as source:
-                    feed(run, source, progress=display.update)
+                try:
+                    with open_source(inputs, config.schema, run.position("input"), **reading) as source:
+                        feed(run, source, progress=display.update)
+                finally:
+                    with suppress(StoreError):  # then nothing more can be known
+                        display.update()
         except KeyboardInterrupt:
             stopped = True
     display.summarize(out_, kept, stopped=stopped)

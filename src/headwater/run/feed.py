@@ -42,7 +42,7 @@ def feed(
             try:
                 run.take(batch.table, position={INPUT: batch.position})
             except TableError as error:
-                raise batch.place(error) from None
+                raise batch.with_line(error) from None
         progress()
         run.publish_if_due(clock())
         progress()

@@ -10,20 +10,29 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.table.column import Column, WrongValueError, describe
-from headwater.table.errors import SchemaError, is_unicode
+from headwater.table.column import Column, describe
+from headwater.table.errors import SchemaError, TableError, is_unicode
 from headwater.table.series import Values
 
 TEXTS = {"true": True, "yes": True, "t": True, "1": True, "false": False, "no": False, "f": False, "0": False}
 """Truth as text has it, in any case of letters."""
 
-FARTHEST = 1 << 63
+INT64_END = 1 << 63
 
 
 @dataclass(frozen=True, repr=False)
 class Boolean(Column):
     """A column of yes and no: booleans, 0 and 1, or such texts as "yes", "F" or "true".
 
+    Parameters
+    ----------
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+
+    Examples
+    --------
     >>> Boolean().encode([True, "no", 1.0]).tolist()
     [0.5, 0.0, 0.5]
     """
@@ -36,12 +45,14 @@ class Boolean(Column):
         """Two."""
         return 2
 
-    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
-        if isinstance(value, str) and not value.strip():
-            return None
+    def read_text(self, text: str) -> int | None:
+        """One of `TEXTS` in any case of letters; blank text is missing."""
+        return self._parse(text) if text.strip() else None
+
+    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         truth = _truth(value)
         if truth is None:
-            raise WrongValueError(
+            raise TableError(
                 f"{describe(value)} that is neither yes nor no",
                 "write true or false, yes or no, t or f, 1 or 0, or declare another kind of column",
             )
@@ -56,9 +67,7 @@ class Boolean(Column):
             bad &= ~values.missing
         if bad.any():
             index = int(np.argmax(bad))
-            raise WrongValueError(
-                "a number that is neither 0 nor 1", "declare Integer or Number for this column", index
-            )
+            raise TableError("a number that is neither 0 nor 1", "declare Integer or Number for this column", row=index)
         numbers: NDArray[np.int64] = (data == 1).astype(np.int64)
         return numbers
 
@@ -77,6 +86,10 @@ class Category(Column):
         The values, all of one type. Neighbours in the list are told apart last, so put alike values side by side.
     other
         One of the values: where all values go that are not listed. Without it such values are refused.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
 
     Examples
     --------
@@ -134,14 +147,17 @@ class Category(Column):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
+    def read_text(self, text: str) -> int | None:
+        """Exactly one of the values; blank text is missing unless it is one of them."""
+        return None if not text.strip() and text not in self._index else self._parse(text)
+
+    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         if isinstance(value, np.generic):
             value = value.item()
+        value = value + 0.0 if isinstance(value, float) else value  # −0.0 is 0.0
         for reading in self._readings(value):
             if reading in self._index:
                 return self._index[reading]
-        if isinstance(value, str) and not value.strip():
-            return None
         if self.other is None:
             raise self._unknown(describe(value), 0)
         return self._index[self.other]
@@ -166,9 +182,9 @@ class Category(Column):
             return [int(text)] if whole_number and str(int(text)) == text else []
         return [whole] if isinstance(whole, int) else []
 
-    def _unknown(self, what: str, index: int) -> WrongValueError:
+    def _unknown(self, what: str, index: int) -> TableError:
         remedy = "add it to the values, or declare as other= the value that takes all that are not listed"
-        return WrongValueError(f"{what} that is none of the listed values", remedy, index)
+        return TableError(f"{what} that is none of the listed values", remedy, row=index)
 
     def _cast(self, values: Values) -> NDArray[Any]:
         data = np.asarray(values.data)
@@ -178,17 +194,16 @@ class Category(Column):
             raise self.wrong(data)
         few = values.distinct()
         try:
-            numbers, _ = self._parse_all(list(few.data))
-        except WrongValueError as wrong:
-            wrong.index = few.row(wrong.index)
-            raise
+            numbers, _ = self.read_values(list(few.data))
+        except TableError as error:
+            raise error.at(row=few.row(error.row or 0)) from None
         return numbers[few.codes]
 
     def _find(self, data: NDArray[Any], values: Values) -> NDArray[Any]:
         """Whole numbers among whole numbers, all at once."""
         listed = np.array(self.values, dtype=np.int64)
         if data.dtype.kind == "u":
-            data = np.minimum(data, np.uint64(FARTHEST - 1)).astype(np.int64)  # no listed value is that large
+            data = np.minimum(data, np.uint64(INT64_END - 1)).astype(np.int64)  # no listed value is that large
         order = np.argsort(listed)
         places = np.minimum(np.searchsorted(listed, data, sorter=order), len(listed) - 1)
         numbers = order[places]
@@ -229,7 +244,7 @@ class Category(Column):
 def _label(value: object) -> str | int | bool:
     if isinstance(value, np.generic):
         value = value.item()
-    if not isinstance(value, str | int) or (isinstance(value, int) and not -FARTHEST <= value < FARTHEST - 1):
+    if not isinstance(value, str | int) or (isinstance(value, int) and not -INT64_END <= value < INT64_END - 1):
         raise SchemaError(
             "the values of a Category must be texts, whole numbers (of 64 bits) or booleans",
             f"write for example {Category.required['values']}",
