@@ -30,7 +30,6 @@ from headwater.service.render import write
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Category, Number
 from headwater.table.schema import Schema
-from headwater.table.schema_files import to_toml
 
 SCHEMA = Schema(x=Number(0, 1), writer=Category(*(f"w{number}" for number in range(16))))
 EPSILON, EVERY = 1.0, 2_000
@@ -58,7 +57,7 @@ def served(folder: Path, port: int, *more: str) -> Iterator[subprocess.Popen[byt
     """A service in a process of its own, answering; killed at the end if it still runs."""
     schema = folder / "trips.toml"
     if not schema.exists():
-        schema.write_text(to_toml(SCHEMA.to_dict()), encoding="utf-8")
+        SCHEMA.save(schema)
     command = [sys.executable, "-m", "headwater.cli", "serve", "--schema", str(schema), "--epsilon", str(EPSILON)]
     command += ["--out", str(folder / "out"), "--every", str(EVERY), "--port", str(port), "--quiet", *more]
     with (folder / "log").open("ab") as log:

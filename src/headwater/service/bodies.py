@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from headwater.service.problems import ProblemError
 from headwater.table.errors import TableError
-from headwater.table.readers import open_source
+from headwater.table.readers.memory import read_bytes
 
 FORMATS = {
     "application/json": "json",
@@ -144,47 +140,12 @@ def tables(body: bytes, form: str, schema: Any, most: int) -> Iterator[Any]:  # 
     """
     if form == "json":
         body, form = lines_of(body), "jsonl"
-    if form == "jsonl" and not body.strip():
-        return
     rows = 0
-    with _file(body) as path:
-        try:
-            with open_source(path, schema, format=form, delimiter="," if form == "csv" else None) as source:
-                for batch in source:
-                    if batch is None:
-                        continue
-                    rows += batch.table.num_rows
-                    if rows > most:
-                        raise ProblemError(413, f"one request may hold at most {most:,} records; send several")
-                    yield batch.table
-        except TableError as error:
-            raise _of_body(error, form) from None
-        except MemoryError:
-            raise ProblemError(413, "the body needs more memory than this service has; send smaller ones") from None
-
-
-def _of_body(error: TableError, form: str) -> TableError:
-    """The place in the body, not in the file that it was read from. A line of JSON lines is a record."""
-    located = error.at()
-    located.file = None
-    if form == "jsonl" and located.row is None and located.line is not None:
-        located.row = located.line - 1
-    return located
-
-
-@contextmanager
-def _file(body: bytes) -> Iterator[Path]:
-    """A file that holds the body in memory only, so that the readers of files can be used; never on a disk."""
-    if not hasattr(os, "memfd_create"):  # only Linux has it
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(body)
-            file.flush()
-            yield Path(file.name)
-        return
-    handle = os.memfd_create("body", os.MFD_CLOEXEC)
     try:
-        with open(handle, "wb", closefd=False) as file:
-            file.write(body)
-        yield Path(f"/proc/self/fd/{handle}")
-    finally:
-        os.close(handle)
+        for table in read_bytes(body, schema, form):
+            rows += table.num_rows
+            if rows > most:
+                raise ProblemError(413, f"one request may hold at most {most:,} records; send several")
+            yield table
+    except MemoryError:
+        raise ProblemError(413, "the body needs more memory than this service has; send smaller ones") from None

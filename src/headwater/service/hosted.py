@@ -9,6 +9,7 @@ from typing import Any
 from headwater.run import FolderSink, Published, Run
 from headwater.service.config import Limits, RunSettings
 from headwater.service.events import Events
+from headwater.service.feeder import Feeder
 from headwater.service.files import FileCache
 from headwater.service.live import LivePage
 from headwater.service.problems import ProblemError
@@ -53,6 +54,7 @@ class HostedRun:
             self._refused_lock = threading.Lock()
             self.publisher = Publisher(self.run, self._published)
             self.writer = Writer(self.run, limits, self._taken)
+            self.feeder = Feeder(name, self.run, self.writer, settings.topic) if settings.topic else None
         except BaseException:
             self.run.close()
             raise
@@ -60,7 +62,7 @@ class HostedRun:
     @property
     def failing(self) -> str:
         """Why the run cannot take records or publish; empty if it can."""
-        return self.writer.failing or self.publisher.failing
+        return self.writer.failing or self.publisher.failing or (self.feeder.failing if self.feeder else "")
 
     def state(self) -> dict[str, Any]:
         """What readers are told when it changes. Public."""
@@ -92,6 +94,8 @@ class HostedRun:
 
     def close(self) -> None:
         """Take what is queued, publish what is due, keep a snapshot, release the state."""
+        if self.feeder:
+            self.feeder.close()
         self.writer.close()
         self.publisher.close()
         self.run.close()
