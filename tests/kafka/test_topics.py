@@ -34,9 +34,7 @@ class Cluster:
 
     def write(self, first: int, count: int, topic: str = "trips") -> list[dict[str, object]]:
         """Write numbered records, in turn to the partitions."""
-        rows: list[dict[str, object]] = [
-            {"x": i / 10_000, "kind": "ab"[i % 2]} for i in range(first, first + count)
-        ]
+        rows: list[dict[str, object]] = [{"x": i / 10_000, "kind": "ab"[i % 2]} for i in range(first, first + count)]
         for number, row in enumerate(rows, first):
             self.producer.produce(topic, value=json.dumps(row).encode(), partition=number % self.partitions)
         assert self.producer.flush(20) == 0
@@ -127,7 +125,13 @@ def test_csv_values_are_lines_in_the_order_of_the_schema(cluster: Cluster, tmp_p
 
 @pytest.mark.parametrize(
     ("form", "bad"),
-    [("json", b'{"x": 7, "kind": "SECRET"}'), ("json", b"SECRET"), ("json", b""), ("csv", b"SECRET,a"), ("csv", b"1,a\n2,b")],
+    [
+        ("json", b'{"x": 7, "kind": "SECRET"}'),
+        ("json", b"SECRET"),
+        ("json", b""),
+        ("csv", b"SECRET,a"),
+        ("csv", b"1,a\n2,b"),
+    ],
 )
 def test_a_bad_message_is_named_by_partition_and_offset_and_its_batch_is_refused(
     cluster: Cluster, tmp_path: Path, form: str, bad: bytes
@@ -147,7 +151,10 @@ def test_a_bad_message_is_named_by_partition_and_offset_and_its_batch_is_refused
 def test_offsets_that_are_gone_are_a_clear_refusal(cluster: Cluster) -> None:
     cluster.write(0, 10)
     position = {"topic": "trips", "offsets": {"0": 4000, "1": 0, "2": 0, "3": 0}}
-    with Topic(cluster.servers, "trips", position, poll_seconds=0.1) as topic, pytest.raises(TopicError, match="expired"):
+    with (
+        Topic(cluster.servers, "trips", position, poll_seconds=0.1) as topic,
+        pytest.raises(TopicError, match="expired"),
+    ):
         for _ in zip(topic, range(200), strict=False):
             pass
 

@@ -48,7 +48,9 @@ def document() -> dict[str, Any]:
             "/runs/{name}/status": {"get": _status()},
             "/healthz": {"get": _plain("The process answers", "ok\n", 200)},
             "/readyz": {"get": _plain("All runs take records and publish", "ready\n", 200, 503)},
-            "/metrics": {"get": _plain("Operational numbers for Prometheus", 'headwater_records{run="trips"} 3\n', 200)},
+            "/metrics": {
+                "get": _plain("Operational numbers for Prometheus", 'headwater_records{run="trips"} 3\n', 200)
+            },
             "/openapi.json": {"get": _get("This document", _json({"type": "object"}))},
         },
         "components": {
@@ -106,7 +108,9 @@ def _whole(least: int) -> dict[str, Any]:
 
 _LAST = _question("last", _whole(1), "Only about the last so many records; of now only", 1000)
 _ROWS = _question("rows", {**_whole(1), "maximum": 1_000_000}, "How many synthetic records", 100)
-_WHERE = _question("where", {"type": "string"}, "A JSON object: a value, or a range, for some columns", '{"origin": "JFK"}')
+_WHERE = _question(
+    "where", {"type": "string"}, "A JSON object: a value, or a range, for some columns", '{"origin": "JFK"}'
+)
 
 
 def _object(required: list[str]) -> dict[str, Any]:
@@ -143,9 +147,7 @@ _SAID = {
 }
 
 
-def _get(
-    summary: str, content: dict[str, Any], *more: int | dict[str, Any], html: bool = False
-) -> dict[str, Any]:
+def _get(summary: str, content: dict[str, Any], *more: int | dict[str, Any], html: bool = False) -> dict[str, Any]:
     if html:
         content = {**content, "text/html": {"schema": {"type": "string"}}}
     statuses = [one for one in more if isinstance(one, int)]
@@ -172,7 +174,9 @@ def _post() -> dict[str, Any]:
         "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
         "example": "delivery-2026-01-31-7",
     }
-    accepted = {"application/json": {"schema": {"$ref": "#/components/schemas/Accepted"}, "example": {"accepted": 2, "t": 12}}}
+    accepted = {
+        "application/json": {"schema": {"$ref": "#/components/schemas/Accepted"}, "example": {"accepted": 2, "t": 12}}
+    }
     return {
         "summary": "Write records; answered when they are on the disk",
         "parameters": [_NAME, key],

@@ -10,18 +10,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEAD_BYTES = 32 << 10
 """How long the head of a request may be."""
 
-HEAD_SECONDS = 20.0
-"""How long the head of a request may take to arrive, once a connection is there."""
-
 
 class BoundedProtocol(HttpToolsProtocol):
     """Closes connections whose heads are too long or too slow; the parser itself has no such bounds."""
 
+    seconds = 30.0  # how long the first head may take to arrive, once a connection is there
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A connection is there: its first head must arrive in time."""
-        self._head_bytes = 0
-        self._in_head = True
-        self._deadline = self.loop.call_later(HEAD_SECONDS, self._give_up)
+        self._in_head, self._head_bytes, self._header_bytes = True, 0, 0
+        self._deadline = self.loop.call_later(self.seconds, self._give_up)
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -39,14 +37,22 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A head begins."""
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._head_bytes, self._header_bytes = True, 0, 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header is there; many of them may have come at once."""
+        self._header_bytes += len(name) + len(value) + 4
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The head is there."""
         self._in_head = False
         self._deadline.cancel()
-        super().on_headers_complete()
+        if self._header_bytes > HEAD_BYTES:
+            self._give_up()
+        else:
+            super().on_headers_complete()
 
     def on_response_complete(self) -> None:
         """The answer is sent: the next head has its own bounds."""

@@ -73,7 +73,7 @@ def serve(config: ServiceConfig, ready: Callable[[str], None] = lambda address: 
         listening.bind((config.host, config.port))
         options = uvicorn.Config(
             create_app(service),
-            http=BoundedProtocol,
+            http=type("Protocol", (BoundedProtocol,), {"seconds": config.limits.body_seconds}),
             loop="uvloop",
             lifespan="on",
             log_config=None,
