@@ -89,12 +89,13 @@ class Writer(threading.Thread):
     def __init__(self, port: int, number: int, seed: int, most: int, stop: threading.Event) -> None:
         super().__init__(daemon=True)
         self._client = Client(f"http://127.0.0.1:{port}/runs/trips", patience=300, timeout=20)
-        self._number, self._random, self._most, self._stopping = number, random.Random(f"{seed} {number}"), most, stop
+        self._number, self._random, self._most, self._stopping = number, random.Random(f"{seed} {number}"), most, stop  # noqa: S311
         self.written: list[dict[str, Any]] = []
         self.posts = 0
         self.error: BaseException | None = None
 
     def run(self) -> None:
+        """Write until it is told to stop."""
         try:
             self._write()
         except BaseException as error:
@@ -122,6 +123,7 @@ class Reader(threading.Thread):
         self.different: list[int] = []
 
     def run(self) -> None:
+        """Read until it is told to stop."""
         with Client(self._base, patience=0.2) as client:
             self._read(client)
 
@@ -134,7 +136,7 @@ class Reader(threading.Thread):
             time.sleep(0.05)
 
     def _get(self, name: str) -> tuple[int, str]:
-        with urllib.request.urlopen(f"{self._base}/releases/{name}/data.parquet", timeout=20) as answer:
+        with urllib.request.urlopen(f"{self._base}/releases/{name}/data.parquet", timeout=20) as answer:  # noqa: S310
             return int(answer.headers["Headwater-T"]), hashlib.sha256(answer.read()).hexdigest()
 
     def _see(self, known: dict[int, str], t: int, digest: str) -> None:
@@ -148,7 +150,7 @@ class Reader(threading.Thread):
 
 def attack(folder: Path, *, kills: int, writers: int, most: int, seed: int, pause: float) -> Outcome:
     """Write, read and kill, then compare what the state holds with what was acknowledged."""
-    outcome, chance = Outcome(), random.Random(seed)
+    outcome, chance = Outcome(), random.Random(seed)  # noqa: S311 - what is written is no secret
     port, stop = free_port(), threading.Event()
     threads = [Writer(port, number, seed, most, stop) for number in range(writers)]
     reader = Reader(port, stop)

@@ -178,9 +178,10 @@ class Topic:
             if message.error():
                 self._refuse(message)
                 continue
-            self._advance(message.partition(), message.offset())
+            partition, offset = int(message.partition() or 0), int(message.offset() or 0)
+            self._advance(partition, offset)
             values.append(message.value() or b"")
-            places.append((message.partition(), message.offset()))
+            places.append((partition, offset))
         if not values:
             return None
         self.trouble = ""

@@ -25,10 +25,10 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def open_service(
-            limits: Limits | None = None, tokens: Path | None = None, hosts: tuple[str, ...] = (), **settings: Any
+            limits: Limits | None = None, tokens: Path | None = None, hosts: tuple[str, ...] = (), **settings: object
         ) -> TestClient:
             chosen = {"schema": SCHEMA, "epsilon": 1.0, "out": tmp_path / "out", "schedule": Schedule(records=100)}
-            run = RunSettings(**{**chosen, **settings})
+            run = RunSettings(**{**chosen, **settings})  # type: ignore[arg-type]
             config = ServiceConfig({"trips": run}, tokens=tokens, hosts=hosts, limits=limits or Limits())
             service = stack.enter_context(Service(config))
             client = TestClient(create_app(service), base_url="http://127.0.0.1:8640", raise_server_exceptions=False)

@@ -116,7 +116,7 @@ def test_without_tokens_only_loopback_is_served(tmp_path: Path) -> None:
 
 def test_a_file_of_tokens_that_others_may_write_is_refused(tmp_path: Path) -> None:
     tokens.create(tmp_path / "tokens", "write")
-    os.chmod(tmp_path / "tokens", 0o666)
+    os.chmod(tmp_path / "tokens", 0o666)  # noqa: S103 - that is what is refused
     with pytest.raises(FileRefusedError, match="may write"):
         Service(ServiceConfig({"trips": RunSettings(SCHEMA, 1.0, tmp_path / "out")}, tokens=tmp_path / "tokens"))
 

@@ -5,16 +5,17 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from headwater.table.columns import Category, Number
 from headwater.table.schema import Schema
-from tests.service import test_process
 from tests.service.test_process import Process
 
 playwright = pytest.importorskip("playwright.sync_api")
+Browser, Page = Any, Any  # of Playwright, which is known only when it is there
 
 EVIL = "<img src=x onerror=alert(1)>"
 SCHEMA = Schema({"x": Number(0, 1), "kind": Category("a", "b"), EVIL: Category(EVIL, "<script>alert(2)</script>")})
@@ -22,7 +23,7 @@ WAIT = 60_000  # milliseconds: other tests may take the processor
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator["playwright.Browser"]:
+def browser() -> Iterator[Browser]:
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
@@ -37,9 +38,7 @@ def browser() -> Iterator["playwright.Browser"]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    before, test_process.SCHEMA = test_process.SCHEMA, SCHEMA
-    found = Process(tmp_path_factory.mktemp("live"))
-    test_process.SCHEMA = before
+    found = Process(tmp_path_factory.mktemp("live"), SCHEMA)
     yield found
     found.process.kill()
     found.process.wait()
@@ -51,24 +50,24 @@ def write(service: Process, count: int, low: float, high: float, kind: str) -> i
         return client.write({"x": values, "kind": [kind] * count, EVIL: [EVIL] * count})
 
 
-def pictures(page: "playwright.Page") -> tuple[str, str]:
+def pictures(page: Page) -> tuple[str, str]:
     """What is drawn: the bars of the first column, and the pixels of the pair."""
     bars = page.locator("#marginals .histogram .bars").first.get_attribute("d")
     pixels = page.evaluate("document.querySelector('#densities canvas').toDataURL()")
     return str(bars), str(pixels)
 
 
-def shows(page: "playwright.Page", name: str, value: str) -> None:
+def shows(page: Page, name: str, value: str) -> None:
     page.wait_for_selector(f"body[data-{name}='{value}']", state="attached", timeout=WAIT)
 
 
-def until(page: "playwright.Page", t: int) -> None:
+def until(page: Page, t: int) -> None:
     shows(page, "t", str(t))
     page.wait_for_selector("#densities canvas", timeout=WAIT)
 
 
 def test_the_page_changes_without_reload_and_recovers_from_a_kill(
-    browser: "playwright.Browser", service: Process, tmp_path: Path
+    browser: Browser, service: Process, tmp_path: Path
 ) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     errors, asked = list[str](), list[str]()
@@ -104,9 +103,7 @@ def test_the_page_changes_without_reload_and_recovers_from_a_kill(
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 400), ("dark", 400)])
-def test_it_fits_any_screen_and_theme(
-    browser: "playwright.Browser", service: Process, scheme: str, width: int
-) -> None:
+def test_it_fits_any_screen_and_theme(browser: Browser, service: Process, scheme: str, width: int) -> None:
     write(service, 1200, 0, 1, "b")
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page.goto(f"http://127.0.0.1:{service.port}/runs/trips")
@@ -118,14 +115,13 @@ def test_it_fits_any_screen_and_theme(
     page.close()
 
 
-def test_nothing_of_elsewhere_is_run_even_if_it_gets_into_the_page(
-    browser: "playwright.Browser", service: Process
-) -> None:
+def test_nothing_of_elsewhere_is_run_even_if_it_gets_into_the_page(browser: Browser, service: Process) -> None:
     page = browser.new_page()
     page.goto(f"http://127.0.0.1:{service.port}/runs/trips")
     shows(page, "link", "live")
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.run=1\">')")
-    page.evaluate("(() => { const s = document.createElement('script'); s.textContent='window.run=2'; document.body.append(s); })()")
+    script = "const s = document.createElement('script'); s.textContent = 'window.run = 2'; document.body.append(s);"
+    page.evaluate(f"(() => {{ {script} }})()")
     page.wait_for_timeout(300)
     assert page.evaluate("window.run ?? 0") == 0
     page.close()

@@ -18,17 +18,19 @@ import pytest
 from benchmarks.serve_kills import answering, free_port
 from headwater.client import Client, ServiceError
 from headwater.run.store import Store
+from headwater.table.schema import Schema
 from tests.service.conftest import SCHEMA, records
 
 
 class Process:
     """A service of one run called trips."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, schema: Schema = SCHEMA) -> None:
         self.folder, self.port = folder, free_port()
-        SCHEMA.save(folder / "trips.toml")
-        text = f'port = {self.port}\n[limits]\nbody_seconds = 1.5\nbody_bytes = 100000\n[runs.trips]\nschema = "trips.toml"'
-        (folder / "service.toml").write_text(f'{text}\nepsilon = 1\nevery = "100"\nout = "out"\n')
+        schema.save(folder / "trips.toml")
+        limits = "[limits]\nbody_seconds = 1.5\nbody_bytes = 100000"
+        run = '[runs.trips]\nschema = "trips.toml"\nepsilon = 1\nevery = "100"\nout = "out"'
+        (folder / "service.toml").write_text(f"port = {self.port}\n{limits}\n{run}\n")
         self.start()
 
     def start(self) -> None:

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -167,7 +168,7 @@ def test_concurrent_writers_get_one_order(opened: Open) -> None:
         thread.join()
     ends.sort()
     assert ends[0][0] == 0
-    assert all(one[1] == other[0] for one, other in zip(ends, ends[1:], strict=False))
+    assert all(one[1] == other[0] for one, other in pairwise(ends))
     assert ends[-1][1] == 5 * (1 + 2 + 3 + 50)
 
 

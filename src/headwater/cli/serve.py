@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
+from headwater.run import Schedule
+from headwater.table.schema import Schema
 
 
 @reports_errors
 def command(
+    *,
     config: Annotated[
         Path | None, typer.Argument(metavar="[SERVICE.TOML]", help="One table for each run; or give --schema.")
     ] = None,
@@ -40,33 +45,44 @@ def command(
 
     Example: headwater serve --schema trips.toml --epsilon 1 --out releases --port 8640
     """
+    start(
+        config=config,
+        single=None if schema is None else (schema, epsilon, out_, every, state, mechanism, name, public),
+        changes={"host": host, "port": port, "tokens": tokens},
+        quiet=quiet,
+    )
+
+
+def start(
+    *,
+    config: Path | None,
+    single: tuple[Path, float | None, Path, str, Path | None, str, str | None, bool] | None,
+    changes: dict[str, Any],
+    quiet: bool,
+    started: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serve until the end, and call back with the address when requests are answered."""
     try:
         from headwater.service import RunSettings, ServiceConfig, logs
         from headwater.service.server import serve
     except ModuleNotFoundError as error:
         raise ImportError(f"{error.name} is not installed: pip install 'headwater[serve]'") from None
-    from dataclasses import replace
-
-    from headwater.run import Schedule
-    from headwater.table.schema import Schema
-
-    if (config is None) == (schema is None):
+    if (config is None) == (single is None):
         raise ValueError("give a service.toml, or --schema and --epsilon for a single run")
+    given = {key: value for key, value in changes.items() if value is not None}
     if config is not None:
-        found = ServiceConfig.load(config)
-        changes = {"host": host, "port": port, "tokens": tokens}
-        found = replace(found, **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]
-    elif schema is not None:
+        found = replace(ServiceConfig.load(config), **given)
+    elif single is not None:
+        schema, epsilon, out_, every, state, mechanism, name, public = single
         if epsilon is None:
             raise ValueError("give --epsilon, the privacy budget of the whole run")
         run = RunSettings(Schema.load(schema), epsilon, out_, mechanism, Schedule.parse(every), state, public=public)
-        where = (host or "127.0.0.1", 8640 if port is None else port, tokens)
-        found = ServiceConfig({name or schema.stem: run}, *where)
+        found = ServiceConfig({name or schema.stem: run}, **given)
     logs.quiet = quiet
 
     def ready(address: str) -> None:
-        say(f"Headwater at {address}")
         for run_name in found.runs:
-            say(f"  {address}runs/{run_name}")
+            say(f"{run_name}: {address}runs/{run_name}")
+        started(address)
 
     serve(found, ready)

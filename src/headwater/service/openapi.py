@@ -27,7 +27,7 @@ _FACTS = {
     "every": {"records": 10000, "seconds": None},
 }
 _RELEASE = {"t": 10000, "time": "2026-01-31T12:00:00+00:00", "rows": 10000, "sha256": "e3e0…", "data": "data.parquet"}
-_SIGNED_IN = [{"token": []}, {"login": []}, {}]
+_SIGNED_IN: list[dict[str, list[str]]] = [{"token": []}, {"login": []}, {}]
 
 
 def document() -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _get(summary: str, content: dict[str, Any], *more: int | dict[str, Any], htm
 def _post() -> dict[str, Any]:
     binary = {"schema": {"type": "string", "format": "binary"}}
     json_schema = {"type": ["array", "object"], "items": {"type": "object"}}
-    content = {kind: binary for kind in FORMATS}
+    content: dict[str, Any] = dict.fromkeys(FORMATS, binary)
     content |= {kind: {"schema": {"type": "string"}, "example": text} for kind, text in _EXAMPLES.items()}
     content["application/json"] = {"schema": json_schema, "example": _RECORDS}
     key = {

@@ -16,8 +16,8 @@ from headwater.table.readers.source import open_source
 def read_bytes(data: bytes, schema: Any, form: str) -> Iterator[Any]:  # noqa: ANN401 - a Schema or a UnitCube
     """The records of some bytes as Arrow tables.
 
-    Errors name lines, rows and columns. A row of an error is that of its table; of JSON lines, where a line is a record,
-    an error of the text has the row of the whole.
+    Errors name lines, rows and columns. A row of an error is that of its table; of JSON lines, where a line is
+    a record, an error of the text has the row of the whole.
 
     Parameters
     ----------
