@@ -188,7 +188,7 @@ def test_partitions_that_appear_later_are_read_from_their_beginning(
                 return getattr(consumer, name)
 
         consumer = topic._consumer
-        topic._consumer = Some()
+        topic._consumer = Some()  # type: ignore[assignment]
         read(topic, run, 10)
         topic._consumer = consumer
         read(topic, run, 20)

@@ -5,17 +5,14 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from headwater.table.columns import Category, Number
 from headwater.table.schema import Schema
 from tests.service.test_process import Process
-
-playwright = pytest.importorskip("playwright.sync_api")
-Browser, Page = Any, Any  # of Playwright, which is known only when it is there
 
 EVIL = "<img src=x onerror=alert(1)>"
 SCHEMA = Schema({"x": Number(0, 1), "kind": Category("a", "b"), EVIL: Category(EVIL, "<script>alert(2)</script>")})
@@ -30,7 +27,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("HEADWATER_BROWSER") == "required":
             pytest.fail("HEADWATER_BROWSER=required, but no Chromium was found")
         pytest.skip("no Chromium was found")
-    with playwright.sync_playwright() as started:
+    with sync_playwright() as started:
         launched = started.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield launched
         launched.close()
@@ -105,7 +102,7 @@ def test_the_page_changes_without_reload_and_recovers_from_a_kill(
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 400), ("dark", 400)])
 def test_it_fits_any_screen_and_theme(browser: Browser, service: Process, scheme: str, width: int) -> None:
     write(service, 1200, 0, 1, "b")
-    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(f"http://127.0.0.1:{service.port}/runs/trips")
     page.wait_for_selector("#densities canvas", timeout=WAIT)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -44,11 +44,8 @@ class FileCache:
             making = self._making.setdefault(name, threading.Lock())
         with making:
             path = self._folder / name
-            with self._lock:
-                if name in self._files:
-                    self._files.move_to_end(name)
-                    self._files[name] = (self._files[name][0], time.monotonic())
-                    return path
+            if self.peek(name) is not None:
+                return path
             hidden = path.with_name(f".{name}")
             try:
                 make(hidden)
@@ -62,6 +59,21 @@ class FileCache:
                 self._trim()
                 self._making.pop(name, None)
             return path
+
+    def peek(self, name: str) -> Path | None:
+        """The file of this name if it is there.
+
+        Parameters
+        ----------
+        name
+            A plain file name.
+        """
+        with self._lock:
+            if name not in self._files:
+                return None
+            self._files.move_to_end(name)
+            self._files[name] = (self._files[name][0], time.monotonic())
+            return self._folder / name
 
     def close(self) -> None:
         """Remove everything."""

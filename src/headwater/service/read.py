@@ -122,8 +122,10 @@ async def data(request: Request) -> Response:
     wanted = Wanted(_number(asked, "last", 1), rows, _where(asked))
     form = request.path_params["form"]
     gzipped = form in COMPRESSED and takes_gzip(request) and "range" not in request.headers
-    async with service.rendering:
-        table = await asyncio.to_thread(found.releases.table, t, wanted, form, gzipped)
+    table = found.releases.ready(t, wanted, form, gzipped)
+    if table is None:
+        async with service.rendering:
+            table = await asyncio.to_thread(found.releases.table, t, wanted, form, gzipped)
     return send_table(request, table, REVALIDATE if t is None else FOREVER, gzipped)
 
 

@@ -25,7 +25,7 @@ from headwater.service.problems import ProblemError
 from headwater.service.render import MEDIA, compress, read_published, write
 from headwater.version import __version__
 
-_REST = 4.0  # a release of this moment is not made again before so many times what making it took
+_REST = 9.0  # a release of this moment is not made again before so many times what making it took
 _BEHIND = 2.0  # seconds to let the publisher catch up with the writers
 _WAITING = 64  # readers that may wait for a new window
 _WINDOWS = 32  # releases of this moment that are kept: one for each window that is asked for
@@ -164,8 +164,8 @@ class Releases:
     def now(self, last: int | None = None) -> Release:
         """The release of this moment, or one that is a little older if it was made just now.
 
-        Making releases takes at most about a fifth of the time, however many readers there are: a release of this
-        moment is made again only after four times as long as making it took.
+        Making releases takes at most about a tenth of the time, however many readers there are: a release of this
+        moment is made again only after nine times as long as making it took.
 
         Parameters
         ----------
@@ -175,8 +175,8 @@ class Releases:
         t = self._t()
         if t == 0:
             raise ProblemError(404, "no record has come yet, so there is no release")
-        found = self._now.get(last)
-        if found is not None and (found.t >= t or time.monotonic() < self._ready_at or self._building.locked()):
+        found = self._recent(last)
+        if found is not None:
             return found
         if self._waiting >= _WAITING:
             raise ProblemError(503, "too many readers ask for new windows at a time", {"Retry-After": "2"})
@@ -190,6 +190,13 @@ class Releases:
                 return self._build(last)
         finally:
             self._waiting -= 1
+
+    def _recent(self, last: int | None) -> Release | None:
+        """The release of this moment if it is known, or an older one if no new one is to be made yet."""
+        found = self._now.get(last)
+        if found is None or found.t >= self._t() or time.monotonic() < self._ready_at or self._building.locked():
+            return found
+        return None
 
     def _build(self, last: int | None) -> Release:
         end = time.monotonic() + _BEHIND
@@ -241,14 +248,40 @@ class Releases:
             return self._of_now(release, wanted, form, gzip)
         return self._published(t, wanted, form, gzip)
 
+    def ready(self, t: int | None, wanted: Wanted, form: str, gzip: bool) -> Table | None:
+        """What `table` gives, if that can be known at once.
+
+        Parameters
+        ----------
+        t
+            As for `table`.
+        wanted
+            As for `table`.
+        form
+            As for `table`.
+        gzip
+            As for `table`.
+        """
+        release = self._recent(wanted.last) if t is None else None
+        if release is None or release.t in self._folders:
+            return None
+        name = self._name_of(release, wanted)
+        path = self._cache.peek(f"{name}.{form}{'.gz' if gzip else ''}")
+        return None if path is None else Table(path, _etag(path.name), release.t, MEDIA[form])
+
+    def _name_of(self, release: Release, wanted: Wanted) -> str:
+        return _name(self._run.run_id, release.t, release.start, wanted.key)
+
     def _of_now(self, release: Release, wanted: Wanted, form: str, gzip: bool) -> Table:
-        name = _name(self._run.run_id, release.t, release.start, wanted.key)
-        if wanted.rows is None and wanted.where is None:
-            path = self._cache.get(f"{name}.{form}", lambda path: write(release.tables("arrow"), path, form))
-        else:
+        def make(path: Path) -> None:
+            if wanted.rows is None and wanted.where is None:
+                write(release.tables("arrow"), path, form)
+                return
             with _refusing():
                 table = release.sample(wanted.rows, where=_tuples(wanted.where), kind="arrow")
-            path = self._cache.get(f"{name}.{form}", lambda path: write(iter([table]), path, form))
+            write(iter([table]), path, form)
+
+        path = self._cache.get(f"{self._name_of(release, wanted)}.{form}", make)
         return self._sent(path, release.t, form, gzip)
 
     def _published(self, t: int, wanted: Wanted, form: str, gzip: bool) -> Table:

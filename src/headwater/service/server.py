@@ -6,6 +6,7 @@ import logging
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from headwater.service.protocol import BoundedProtocol
 from headwater.service.service import Service
 
 _GRACE = 20  # seconds for requests that are being answered when the service is told to stop
+_SWITCH = 0.0005  # seconds after which a thread that computes gives way to one that answers
 _MOST = 4000  # connections that are served at a time
 
 
@@ -64,6 +66,7 @@ def serve(config: ServiceConfig, ready: Callable[[str], None] = lambda address: 
         Called with the address when requests are answered.
     """
     _bound_memory(config.limits.memory_bytes)
+    sys.setswitchinterval(_SWITCH)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [ServerLog()], False

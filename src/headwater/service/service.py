@@ -29,7 +29,7 @@ class Service:
         self.metrics = Metrics()
         self.admission = Admission(config.limits.queued_bytes)
         self.encoding = asyncio.Semaphore(2)  # bodies that are read at a time, by threads
-        self.rendering = asyncio.Semaphore(16)  # tables that are made or found at a time, by threads
+        self.rendering = asyncio.Semaphore(4)  # tables that are made or found at a time, by threads
         self.stopping = False
         self._cache = FileCache(config.limits.cache_bytes)
         self._runs: dict[str, HostedRun] = {}
