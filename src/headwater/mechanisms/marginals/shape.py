@@ -91,17 +91,28 @@ def estimate_shape(sides: Sequence[Side], grid: Integers, coding: Coding) -> Sha
     if not sides or len(edges) == 1:
         return shape
     bins = shape.inside(grid)
-    for _ in range(ROUNDS):
+    pooled = pool_sides(sides)
+    for _ in range(ROUNDS if len(pooled) > 1 else 1):
         total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
-        for side in sides:
-            matrix = shape.split(edges, side.edges, coding.size)
+        for starts, shares, variance in pooled:
+            matrix = shape.split(edges, starts, coding.size)
             narrow = (matrix > 0).sum(0)[np.argmax(matrix, axis=1)] == 1  # parts that the counts tell apart
-            records = side.end - side.start
-            known = np.where(narrow, records**2 / (np.maximum(matrix, TRACE) @ side.variance), TRACE)
-            total += matrix @ side.counts / records * known
+            known = np.where(narrow, 1 / (np.maximum(matrix, TRACE) @ variance), TRACE)
+            total += matrix @ shares * known
             precision += known
         shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins), np.minimum(1 / precision, 1))
     return shape
+
+
+def pool_sides(sides: Sequence[Side]) -> list[tuple[Integers, Floats, Floats]]:
+    """Edges, shares and variances of counts with the same bins, averaged by precision over all spans."""
+    found: dict[bytes, tuple[Integers, Floats, Floats]] = {}
+    for side in sides:
+        records = side.end - side.start
+        known = records**2 / side.variance
+        edges, total, precision = found.get(side.edges.tobytes(), (side.edges, np.zeros(1), np.zeros(1)))
+        found[edges.tobytes()] = edges, total + side.counts / records * known, precision + known
+    return [(edges, total / precision, 1 / precision) for edges, total, precision in found.values()]
 
 
 def _shrunk(shares: Floats, variance: Floats, even: Floats, bins: Integers) -> Floats:
