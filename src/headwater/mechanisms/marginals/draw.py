@@ -14,12 +14,10 @@ from headwater.mechanisms.marginals.tree import Forest, Pair, conditional, joint
 Codes = NDArray[np.int64]
 
 NO_RECORD = "the release holds no record that fulfils these conditions; ask for less"
-KEY_BITS = 44
-"""Of a sorting key for the values drawn so far; what is left of the word is random."""
 RUN = 32
 """Records over which the numbers that values are drawn with are even."""
 ALIKE = 4
-"""Records that are alike in a sorting key, on average, and so in random order."""
+"""Records that are alike in a sorting key, on average, so that a run holds few different ones."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def draw_tree(forest: Forest, laws: Laws, rows: int, rng: np.random.Generator) -
         near = [] if parent is None else _nearest(forest, parent, drawn)
         given = spans if parent is None else spans * law.shape[1] + records[parent]
         sizes = [len(upper), *(laws.given[c].shape[2] for c in near)]
-        order = np.argsort(sort_key([spans, *records[near]], sizes, rng, rows // ALIKE))
+        order = sorting([spans, *records[near]], sizes, min(rows // ALIKE, 1 << 16))
         uniform = even_numbers(rows, rng)
         records[column, order] = invert(law.reshape(-1, law.shape[2]), given[order], uniform)
         drawn.append(column)
@@ -98,21 +96,18 @@ def even_numbers(count: int, rng: np.random.Generator) -> Floats:
     return found
 
 
-def sort_key(
-    columns: Sequence[Codes], sizes: Sequence[int], rng: np.random.Generator, most: int = 1 << KEY_BITS
-) -> NDArray[np.int64]:
-    """A word per record that sorts by the columns, the first one first, and then at random.
+def sorting(columns: Sequence[Codes], sizes: Sequence[int], most: int) -> Codes:
+    """The order of records sorted by columns, the first one first; records that are alike stay as they are.
 
-    Columns are left out as soon as there would be more than ``most`` different keys, but for the first two.
+    Columns are left out as soon as there would be more than ``most`` different keys, but for the first two. Keys of 16
+    bits are sorted in linear time.
     """
-    rows, used = len(columns[0]), 1
-    key = np.zeros(rows, dtype=np.int64)
+    key, used = np.zeros(len(columns[0]), dtype=np.int64), 1
     for number, (column, size) in enumerate(zip(columns, sizes, strict=True)):
         if number > 1 and used * size > most:
             break
         key, used = key * size + column, used * size
-    bits = 62 - used.bit_length()
-    return (key << bits) | (rng.integers(0, 1 << 62, rows) >> (62 - bits))
+    return np.argsort(key.astype(np.uint16) if used <= 1 << 16 else key, kind="stable")
 
 
 def invert(laws: Floats, given: Codes, uniform: Floats) -> Codes:

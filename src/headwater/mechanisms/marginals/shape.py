@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headwater.mechanisms.marginals.draw import even_numbers
 from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
@@ -44,20 +45,17 @@ class Shape:
         return np.bincount(bins, mass * within) / np.bincount(bins, mass)
 
     def place(self, bins: Integers, grid: Integers, within: Floats, rng: np.random.Generator) -> Integers:
-        """For each record the part of its bin that it lies in, by systematic sampling in each bin."""
+        """For each record the part of its bin that it lies in, with little sampling noise."""
         if len(grid) == len(self.edges):
             return bins
         first = np.searchsorted(self.edges, grid)
         upper = np.cumsum(np.maximum(self.shares, TRACE) * within)
         below = np.concatenate([[0.0], upper])
         before, after = below[first], below[np.append(first[1:], len(upper))]
-        order = np.argsort(bins + rng.random(len(bins)), kind="stable")
-        held = np.bincount(bins, minlength=len(grid))
-        sorted_bins = bins[order]
-        rank = np.arange(len(bins)) - (np.cumsum(held) - held)[sorted_bins]
-        uniform = (rank + rng.random(len(grid))[sorted_bins]) / held[sorted_bins]
+        order = np.argsort(bins.astype(np.uint16), kind="stable")
+        at = before[bins[order]] + even_numbers(len(bins), rng) * (after - before)[bins[order]]
         found = np.empty(len(bins), dtype=np.int64)
-        found[order] = np.searchsorted(upper, before[sorted_bins] + uniform * (after - before)[sorted_bins], "right")
+        found[order] = np.searchsorted(upper, at, side="right")
         return np.clip(found, first[bins], np.append(first[1:], len(upper))[bins] - 1)
 
     def split(self, target: Integers, source: Integers, size: int) -> Floats:
