@@ -330,7 +330,7 @@ class Run:
         """Hand a release to the sink, its windows before it, and write down that all of them are there."""
         for last, sink in self.windows.items():
             with self._durable.step():
-                window = self._release(sink, last)
+                window = self._release(sink.location, last)
             sink.publish(window, self.run_id)
         published = self.sink.publish(release, self.run_id)
         if self._durable.store:
