@@ -62,7 +62,7 @@ class TopicBatch:
             lines.insert(0, _header(schema))
         before = 0
         try:
-            for table in read_bytes(b"\n".join(lines), schema, "csv" if form == "csv" else "jsonl"):
+            for table in read_bytes(b"\n".join([*lines, b""]), schema, "csv" if form == "csv" else "jsonl"):
                 yield table
                 before += table.num_rows
         except TableError as error:
