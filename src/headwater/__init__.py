@@ -1,6 +1,7 @@
 """Headwater: synthetic data from a live stream, published again and again under one fixed privacy budget."""
 
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
+from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
@@ -34,6 +35,7 @@ __all__ = [
     "TableError",
     "TimeOfDay",
     "__version__",
+    "evaluate",
     "histogram",
     "outlook",
     "pmm",

@@ -92,9 +92,8 @@ def command(
         "ignore_extra": ignore_extra,
         "stdin_continues": stdin_continues,
         "follow": follow,
+        "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }
-    if not follow:
-        reading["batch_rows"] = 1 << 17  # nobody waits for the next record: fewer, larger commits
     stopped = False
     with _interruptible(), Display() as display:
         try:
