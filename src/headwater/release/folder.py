@@ -23,18 +23,7 @@ from headwater.release.read_table import has_table
 from headwater.release.release import Release
 from headwater.release.write_table import FORMATS, check_format, write_table
 
-__all__ = [
-    "card_of",
-    "facts_of",
-    "folders",
-    "has_table",
-    "name_of",
-    "prune",
-    "publish",
-    "read_card",
-    "refuse_others",
-    "sweep",
-]
+__all__ = ["card_of", "folders", "has_table", "name_of", "prune", "publish", "read_card", "refuse_others", "sweep"]
 
 _HIDDEN = ".release-"
 NOTE = (
@@ -162,14 +151,14 @@ def prune(out: str | os.PathLike[str], keep: int) -> None:
 
 
 def card_of(release: Release, data: Path, run: str = "", rows: int | None = None) -> dict[str, Any]:
-    """What anyone may know of a release and of the file that holds its table, a sample of ``rows`` rows if given."""
+    """What anyone may know of a release and of the file that holds its table, of ``rows`` rows if it is a sample."""
     facts = facts_of(release, run, rows)
     note = facts.pop("note")
     return {**facts, "data": data.name, "sha256": _digest(data), "note": note}
 
 
 def facts_of(release: Release, run: str = "", rows: int | None = None) -> dict[str, Any]:
-    """What anyone may know of a release, wherever its table is."""
+    """What anyone may know of a release, wherever its table is; the table has ``rows`` rows if it is a sample."""
     return {
         "headwater": version.__version__,
         "card": VERSION,
