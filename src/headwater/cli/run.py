@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headwater import kafka as topics
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.limits import limit
@@ -23,10 +24,11 @@ from headwater.table.schema import Schema
 
 @reports_errors
 def command(
+    *,
     inputs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="INPUT", help="Files or folders, oldest records first; - is standard input."),
-    ],
+    ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
     epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
     out_: Annotated[Path, typer.Option("--out", help="The folder that releases go to.")] = Path("releases"),
@@ -76,6 +78,9 @@ def command(
         int | None,
         typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
     ] = None,
+    kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
+    topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
+    topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
     seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.")] = None,
 ) -> None:
     """Read records in order of time and publish synthetic tables, again and again, under one ε.
@@ -84,6 +89,10 @@ def command(
 
     Example: headwater run trips.csv --schema trips.toml --epsilon 1 --out releases --every 10000
     """
+    if (kafka is None) == (not inputs) or (kafka is None) != (topic is None):
+        raise ValueError("give files to read, or --kafka and --topic")
+    if topic_format not in ("json", "csv"):
+        raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
     reading: dict[str, Any] = {
@@ -108,15 +117,19 @@ def command(
             with Run.open(config, sink, **options) as run:
                 display.start(run)
                 try:
-                    with open_source(inputs, config.schema, run.position("input"), **reading) as source:
-                        feed(run, source, progress=display.update)
+                    if kafka is not None and topic is not None:
+                        with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
+                            topics.feed(run, messages, topic_format, progress=display.update)
+                    else:
+                        with open_source(inputs or [], config.schema, run.position("input"), **reading) as source:
+                            feed(run, source, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()
         except KeyboardInterrupt:
             stopped = True
     display.summarize(out_, kept, stopped=stopped)
-    if stopped and not follow:
+    if stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
 
 

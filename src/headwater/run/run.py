@@ -18,6 +18,7 @@ from headwater.run.durable import DurableSynthesizer
 from headwater.run.schedule import Schedule
 from headwater.run.sink import Published, Sink, newest
 from headwater.run.store import StateCopiedError, Store
+from headwater.run.store.entries import Rows
 from headwater.run.store.identity import REMEDY
 from headwater.synthesizer import Synthesizer
 
@@ -202,12 +203,39 @@ class Run:
             Named JSON values that are kept in the same transaction, such as an offset in a file, the offsets of a
             topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one.
         """
-        rows = self.synth.encode(table)  # all of it is checked before any of it is kept
+        return self.take_rows(self.encode(table), position=position)
+
+    def encode(self, table: object) -> Rows:
+        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted.
+
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads.
+        """
+        return self.synth.encode(table)
+
+    def take_rows(self, rows: Rows, *, position: Mapping[str, Any] | None = None, receipts: bytes = b"") -> int:
+        """Take records as `encode` gave them, like `take`.
+
+        Parameters
+        ----------
+        rows
+            Rows of `encode`, of one batch or of several.
+        position
+            As for `take`.
+        receipts
+            Kept in the same transaction, and given back by `receipts`.
+        """
         with self._durable.step():
-            t = self._durable.keep(rows, position or {})
+            t = self._durable.keep(rows, position or {}, receipts)
             self._count()
             self._durable.snapshot_if_large()
             return t
+
+    def receipts(self) -> list[bytes]:
+        """What `take_rows` has kept as receipts, oldest first; very old ones are forgotten."""
+        return self._durable.store.receipts() if self._durable.store else []
 
     def _count(self) -> None:
         """Count what is pending, up to the next release that is due by number of records and not yet published."""
@@ -240,8 +268,7 @@ class Run:
                     if not due:
                         self._durable.snapshot_if_large()
                         return found
-                    release = self._release(self.sink)
-                found.append(self._publish(release))
+                found.append(self._publish(self._release(self.sink.location)))
 
     def _is_time(self, now: float | None) -> bool:
         if now is None or self.schedule.seconds is None:
@@ -258,8 +285,7 @@ class Run:
                 t = self.synth.t
                 if t == 0 or t in self._done:
                     return found[-1] if found and found[-1].t == t else None
-                release = self._release(self.sink)
-            return self._publish(release)
+            return self._publish(self._release(self.sink.location))
 
     def publish_to(self, sink: Sink, *, last: int | None = None, since: int | None = None) -> Published:
         """Publish once, outside the schedule and into any sink: all records so far, or a window.
@@ -276,14 +302,28 @@ class Run:
         with self._publishing:
             self.publish_if_due()
             sink.begin(self.run_id)
-            with self._durable.step():
-                release = self._release(sink, last, since)
-            return sink.publish(release, self.run_id)
+            return sink.publish(self._release(sink.location, last, since), self.run_id)
 
-    def _release(self, sink: Sink, last: int | None = None, since: int | None = None) -> Release:
-        """The release of this moment; what it needs to be measured again is kept."""
+    def release(self, *, last: int | None = None, since: int | None = None) -> Release:
+        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε.
+
+        Parameters
+        ----------
+        last
+            Only about the last so many records.
+        since
+            Only about the records after the first so many.
+        """
+        return self._release(None, last, since)
+
+    def _release(self, location: str | None, last: int | None = None, since: int | None = None) -> Release:
+        """The release of this moment; what it needs to be measured again is kept before it is returned.
+
+        Records may be taken meanwhile. They are not counted beyond a release that is due by number of records.
+        """
         release = self.synth.release(last=last, since=since)
-        self._durable.note_measured(sink.location)
+        with self._durable.step():
+            self._durable.note_measured(location)
         return release
 
     def _publish(self, release: Release) -> Published:
