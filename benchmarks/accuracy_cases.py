@@ -170,7 +170,7 @@ def run(setting: Setting, seed: int) -> Result:
             else:
                 synth.update(stream[synth.t : t])
                 release = synth.release()
-            points, spread = release.points(), release.spread
+            points, spread = release.points(), release.model.state()[0]["spread"]
         found.w1.append(float(f"{_distance(stream[:t], points, setting.side):.5g}"))
         found.spread.append(float(f"{(spread or 0.0) / t:.5g}"))
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.publish.bounds import expected_error
+from headwater.mechanisms.cell_model import expected_w1
 
 if TYPE_CHECKING:
     from benchmarks.accuracy_cases import CASCADE, CHECK, RATE, Setting
@@ -61,7 +61,7 @@ class Foretold:
     @property
     def upper(self) -> float:
         """What W1 was said to stay below in nine cases of ten."""
-        return expected_error(self.spread * self.t, self.t).upper
+        return expected_w1(self.spread).upper
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 import headwater as hw
-from headwater.measure.budget import level_at
-from headwater.measure.literal import LiteralPaper
-from headwater.measure.noise import Noise
-from headwater.partition import Partition
+from headwater.counters.levels import level_at
+from headwater.noise import Noise
+from tests.support.literal_paper import LiteralPaper
 
 if TYPE_CHECKING:
     from benchmarks.streams import Points, uniform
@@ -167,12 +166,12 @@ class Literal:
 
 def literal(points: Points, limit: float, tell: Callable[[float], None]) -> Literal:
     """Run the literal algorithm until ``limit`` seconds are used, and tell how many are."""
-    mechanism = LiteralPaper(Partition(DIMENSION), EPSILON, Noise(seed=0))
+    mechanism = LiteralPaper(hw.unit_cube(DIMENSION), EPSILON, Noise(seed=0))
     work: list[tuple[int, int]] = []
     times: list[float] = []
     while sum(times) < limit and mechanism.t + PIECE <= FIRST:
         piece = points[mechanism.t : mechanism.t + PIECE]
-        times.append(seconds(partial(mechanism.update, piece)))
+        times.append(seconds(partial(mechanism.update, mechanism.encode(piece))))
         work.append((PIECE, cell_steps(mechanism.t - PIECE, mechanism.t)))
         tell(sum(times))
     x, y, known = np.array(work, dtype=np.float64), np.array(times), 2 * len(times) // 3

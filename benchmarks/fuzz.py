@@ -72,7 +72,7 @@ def work(seed: int, todo: Connection, told: Connection, note: Any) -> None:  # n
     """Run inputs until there are no more, and tell what came of them. ``note`` holds the one that is running."""
     import pyarrow
 
-    from headwater.measure.noise import SeededRunWarning
+    from headwater.noise import SeededRunWarning
 
     pyarrow.set_cpu_count(1)
     warnings.simplefilter("error")  # a warning that nobody documented is a finding too

@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 import opendp.prelude as dp
 
-from headwater.measure.noise import Noise
+from headwater.noise import Noise
 
 SCALE = 25.0
 DRAWS = 1_000_000

@@ -25,12 +25,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import headwater as hw
+from headwater.counters.levels import level_start
+from headwater.counters.sparse import segment_threshold
 from headwater.evaluate import W1, w1
-from headwater.measure.budget import cell_budget, level_start
-from headwater.measure.counters.sparse import segment_threshold
-from headwater.publish.bounds import error_bound
+from headwater.mechanisms import registry
+from headwater.mechanisms.accuracy import ErrorBound
+from headwater.mechanisms.paper.plan import cell_budget
+from headwater.mechanisms.protocol import Facts
+from headwater.privacy import Guarantee
 from headwater.table.unit_cube import UnitCube
-from headwater.wall import Facts
 
 if TYPE_CHECKING:
     from benchmarks.streams import STREAMS, Points
@@ -84,7 +87,12 @@ class Curve:
     def rate(self) -> list[float]:
         """What the theorem behind this curve says, without its unknown constant."""
         mechanism = "pmm" if self.name == PMM else "paper"
-        return [error_bound(Facts(t, EPSILON, UnitCube(self.d), mechanism)).rate for t in self.t]
+        return [bound(mechanism, t, self.d).rate for t in self.t]
+
+
+def bound(mechanism: str, t: int, d: int) -> ErrorBound:
+    """What the theorem behind a mechanism says."""
+    return registry.model(mechanism).error_bound(Facts(t, Guarantee(EPSILON), UnitCube(d), mechanism), 0)
 
 
 def distance(a: Points, b: Points, side: int | None) -> W1:
@@ -165,7 +173,7 @@ def draw(curves: list[Curve], path: Path) -> None:
             panel.plot(
                 curve.t, scaled, "k--", lw=1, label=f"the theorem's rate, through the red point at t = {curve.t[at]:,}"
             )
-            formula = error_bound(Facts(curve.t[-1], EPSILON, UnitCube(curve.d), "paper")).formula
+            formula = bound("paper", curve.t[-1], curve.d).formula
             panel.set_title(f"d = {curve.d}, {curve.stream}; rate {formula}", fontsize=10)
         panel.set(xscale="log", yscale="log", xlabel="t", ylabel="W1")
         panel.grid(alpha=0.3)

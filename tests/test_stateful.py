@@ -25,10 +25,10 @@ from hypothesis.stateful import (
 from numpy.typing import NDArray
 
 import headwater as hw
-from headwater.measure.cascade import CascadeMechanism
-from headwater.measure.noise import Noise
-from headwater.measure.paper import PaperMechanism
-from headwater.publish.release import Release
+from headwater.mechanisms.cascade.measure import CascadeMechanism
+from headwater.mechanisms.paper.measure import PaperMechanism
+from headwater.noise import Noise
+from headwater.release.release import Release
 
 SEED = 11
 TABLE = hw.Schema(
@@ -108,7 +108,7 @@ class Life(RuleBasedStateMachine):
     def located_elsewhere(self, n: int, seed: int) -> None:
         batch = self.batch(n, seed)
         elsewhere = self.fresh(self.synth.epsilon)
-        self.synth.take(elsewhere.locate(batch))
+        self.synth.take(elsewhere.encode(batch))
         self.synth._kind = self.synth._kind or self.twin._kind  # cells do not say what kind of table they were
         self.twin.update(batch)
         self.t += n
@@ -116,7 +116,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.mechanism == "cascade")
     @rule(n=sizes, seed=seeds)
     def counted_elsewhere(self, n: int, seed: int) -> None:
-        n = min(n, self.synth.room)
+        n = min(n, self.synth.remaining)
         batch = self.batch(n, seed)
         cells, counts = self.fresh(self.synth.epsilon).histogram(batch)
         self.synth.update_counts(cells, counts)
@@ -135,7 +135,7 @@ class Life(RuleBasedStateMachine):
         with pytest.raises((ValueError, hw.TableError)):
             self.synth.update(batch)
         with pytest.raises((ValueError, hw.TableError)):
-            self.synth.locate(batch)
+            self.synth.encode(batch)
         assert self.synth.to_bytes() == before
 
     @rule(cells=st.sampled_from([[-1], [2**63], [[1]], [0.5], ["x"]]))
@@ -150,7 +150,7 @@ class Life(RuleBasedStateMachine):
     def too_many_counts_refused(self) -> None:
         before = self.synth.to_bytes()
         with pytest.raises(ValueError, match="do not fit"):
-            self.synth.update_counts([0], [self.synth.room + 1])
+            self.synth.update_counts([0], [self.synth.remaining + 1])
         assert self.synth.to_bytes() == before
 
     # ---- releases

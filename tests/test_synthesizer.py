@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.synthesizer import _MECHANISMS
+from headwater.mechanisms import registry
+from tests.support.runs import same
 
-every_mechanism = pytest.mark.parametrize("mechanism", _MECHANISMS)
+every_mechanism = pytest.mark.parametrize("mechanism", registry.online())
 
 
 def make(d: int = 2, epsilon: float = 1.0, mechanism: str = "paper", seed: int | None = 1) -> hw.Synthesizer:
@@ -25,12 +26,6 @@ def make(d: int = 2, epsilon: float = 1.0, mechanism: str = "paper", seed: int |
 
 def crowd(n: int, d: int = 2, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).beta(2, 5, size=(n, d))
-
-
-def same(one: hw.Release, other: hw.Release) -> bool:
-    return (one.facts, one.span, one.spread) == (other.facts, other.span, other.spread) and np.array_equal(
-        one.points(), other.points()
-    )
 
 
 @every_mechanism
@@ -313,7 +308,7 @@ def test_a_billion_points_on_paper(mechanism: str) -> None:
     for _ in range(50):
         synth.update(np.full((100_000, 2), 0.25))
     assert synth.release().points().shape == (5_000_000, 2)
-    _, arrays = synth._measure.state()
+    _, arrays = synth._mechanism.state()
     assert sum(array.nbytes for array in arrays.values()) < 5_010_000
 
 

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.measure.cascade import CascadeMechanism
-from headwater.measure.noise import Noise
+from headwater.mechanisms.cascade.measure import CascadeMechanism
+from headwater.mechanisms.cascade.tree import possible
+from headwater.noise import Noise
 from headwater.partition import Axis, Partition
-from headwater.publish.tree import possible
+from tests.support.runs import cube, feed
 
 SCHEMA = hw.Schema(
     amount=hw.Number(0, 100),
@@ -90,10 +91,10 @@ def test_neighbouring_streams_move_two_leaf_counts_by_one_and_never_an_impossibl
     y = x.copy()
     place = int(rng.integers(0, len(x)))
     y[place] = points_of(partition, 1, rng)[0]
-    mechanisms = [CascadeMechanism(partition, epsilon, Noise(seed=3)) for _ in "xy"]
+    mechanisms = [CascadeMechanism(cube(partition), epsilon, Noise(seed=3)) for _ in "xy"]
     for mechanism, stream in zip(mechanisms, (x, y), strict=True):
-        mechanism.update(stream)
-    for one, other in zip(mechanisms[0].slow, mechanisms[1].slow, strict=True):
+        feed(mechanism, stream)
+    for one, other in zip(mechanisms[0].history.slow, mechanisms[1].history.slow, strict=True):
         for a, b in zip(one.parts, other.parts, strict=True):
             if [s.tobytes() for s in a.tree.splits] != [s.tobytes() for s in b.tree.splits]:
                 return  # from here on the published numbers differ, and so may what is measured
@@ -144,7 +145,7 @@ def test_a_saved_run_on_a_table_goes_on_with_the_same_noise_and_kind(tmp_path: P
 def test_what_was_located_elsewhere_gives_what_the_records_give() -> None:
     here, there = (hw.Synthesizer(SCHEMA, epsilon=1.0, seed=9) for _ in range(2))
     here.update(frame(800))
-    there.take(hw.Synthesizer(SCHEMA, epsilon=1.0).locate(frame(800)))
+    there.update_rows(hw.Synthesizer(SCHEMA, epsilon=1.0).encode(frame(800)))
     assert np.array_equal(here.release().points(), there.release().points())
 
 

@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 import headwater as hw
 from headwater.evaluate import w1
-from headwater.measure import cascade as cascade_module
-from headwater.measure import plan as plan_module
-from headwater.measure.noise import Noise
-from headwater.publish import worth as worth_module
+from headwater.mechanisms.cascade import measure as cascade_module
+from headwater.mechanisms.cascade import plan as plan_module
+from headwater.mechanisms.cascade import split_thresholds as thresholds_module
+from headwater.noise import Noise
+from tests.support.runs import same
 
 N = 20_000
 
@@ -36,16 +37,10 @@ def clustered(n: int = N, d: int = 2, seed: int = 0) -> NDArray[np.float64]:
     return np.clip(centres[rng.integers(5, size=n)] + 0.03 * rng.normal(size=(n, d)), 0, 1)
 
 
-def same(one: hw.Release, other: hw.Release) -> bool:
-    return (one.facts, one.span, one.spread) == (other.facts, other.span, other.spread) and np.array_equal(
-        one.points(), other.points()
-    )
-
-
 def is_edge(start: int, synth: hw.Synthesizer) -> bool:
     """Whether some bucket of the plan starts there."""
     stage = next(stage for stage in synth.plan(start + 1).stages if stage.start <= start < stage.end)
-    return (start - stage.start) % stage.speeds[-1].size == 0
+    return (start - stage.start) % stage.timescales[-1].size == 0
 
 
 class Listening(Noise):
@@ -61,7 +56,7 @@ class Listening(Noise):
 
 
 def listen(synth: hw.Synthesizer) -> Listening:
-    synth._measure.noise = noise = Listening(synth._measure.noise.key)
+    synth._mechanism.noise = noise = Listening(synth._mechanism.noise.key)
     return noise
 
 
@@ -88,7 +83,7 @@ def test_a_window_covers_what_was_asked_from_a_bucket_edge_on(
         assert end == release.t == t
         assert is_edge(start, synth)
         assert release.points().shape == (t - start, d)
-        assert release.leaves.counts.sum() == t - start
+        assert release.model.records == t - start
         if since < t:
             assert same(release, synth.release(last=t - since))
 
@@ -98,17 +93,17 @@ def test_a_recent_window_is_at_most_a_bucket_longer_than_asked(t: int) -> None:
     """Of the fastest kind in what is open, of the first fast kind in the slow bucket before, else of the slow kind."""
     synth = make()
     synth.update(clustered(t))
-    stage, measure = synth.plan(t + 1).stages[-1], synth._measure
+    stage, measure = synth.plan(t + 1).stages[-1], synth._mechanism
     assert isinstance(measure, cascade_module.CascadeMechanism)
     for last in (1, 10, 100, 500, 1000, 2000, t // 2, t - 1):
         start = synth.release(last=last).span[0]
         since = t - last
         if since >= measure.start:
-            longest = stage.speeds[1].size + stage.speeds[-1].size
-        elif since >= measure.slow[-1].start:
-            longest = measure.recent[0].points
+            longest = stage.timescales[1].size + stage.timescales[-1].size
+        elif since >= measure.history.slow[-1].start:
+            longest = measure.history.recent[0].points
         else:
-            longest = stage.speeds[0].size
+            longest = stage.timescales[0].size
         assert since - longest <= start <= since
 
 
@@ -192,7 +187,7 @@ def test_the_papers_mechanism_has_no_windows_and_takes_no_counts() -> None:
         with pytest.raises(ValueError, match="cannot tell windows apart"):
             synth.release(**asked)
     assert same(synth.release(last=100), synth.release())
-    for refused in (lambda: synth.room, lambda: synth.plan(), lambda: synth.update_counts([0], [1])):
+    for refused in (lambda: synth.remaining, lambda: synth.plan(), lambda: synth.update_counts([0], [1])):
         with pytest.raises(ValueError, match="needs mechanism='cascade'"):
             refused()
 
@@ -270,7 +265,7 @@ def test_a_loaded_run_keeps_its_trees_even_if_trees_are_now_chosen_otherwise(
     synth.update(clustered(5000))
     before = synth.release()
     synth.save(tmp_path / "state")
-    monkeypatch.setattr(worth_module, "LEAST", 12.0)
+    monkeypatch.setattr(thresholds_module, "MIN_DEVIATIONS", 12.0)
     loaded = hw.Synthesizer.load(tmp_path / "state")
     assert same(before, loaded.release())
     other = make()

@@ -1,9 +1,9 @@
 """Headwater: synthetic data from a live stream, published again and again under one fixed privacy budget."""
 
+from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.files import FileRefusedError
-from headwater.measure.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.measure.noise import SeededRunWarning
-from headwater.publish.release import Release
+from headwater.noise import SeededRunWarning
+from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer, histogram, pmm
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import SchemaError, TableError

@@ -115,8 +115,14 @@ def need(fits: bool, name: str) -> None:
         raise FileRefusedError(f"{name!r} does not fit the rest; Headwater did not write this file, or it was altered")
 
 
+def whole_number(value: object, name: str) -> int:
+    """A count from a file, refused unless it is a whole number from 0 to 2^60: no run takes more records than that."""
+    need(isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 60, name)
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
 @contextmanager
-def believing(path: str) -> Iterator[None]:
+def assembling(path: str) -> Iterator[None]:
     """Whatever goes wrong while a file is put together is the file's fault: refuse it, and say which one."""
     try:
         yield

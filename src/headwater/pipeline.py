@@ -16,21 +16,19 @@ from typing import Any
 
 import numpy
 
-from headwater.measure.cascade import GROWTH
-from headwater.measure.noise import warn_of_seed
+from headwater.mechanisms.protocol import AnySchema
+from headwater.noise import warn_of_seed
 from headwater.partition import Cells
-from headwater.publish.folder import check_format, publish, read_card, refuse_others, sweep
-from headwater.publish.release import Release
+from headwater.release.folder import check_format, publish, read_card, refuse_others, sweep
+from headwater.release.release import Release
 from headwater.store import Kept, Store, StoreError, is_store
 from headwater.store.errors import damaged
 from headwater.synthesizer import Synthesizer
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch, open_source
 from headwater.version import __version__
-from headwater.wall import AnySchema
 
 _LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
-_BY = f"headwater {__version__} (growth {GROWTH}), numpy {numpy.__version__}"  # what decides which trees grow
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -135,7 +133,7 @@ class Run:
         return run._swept()
 
     def _swept(self) -> Run:
-        refuse_others(self.out, self.synth.run)
+        refuse_others(self.out, self.synth.run_id)
         sweep(self.out)
         return self
 
@@ -150,14 +148,14 @@ class Run:
 
     def _take(self, batch: Batch) -> Iterator[Progress]:
         try:
-            cells = self.synth.locate(batch.table)  # all of it is checked before any of it is counted
+            cells = self.synth.encode(batch.table)  # all of it is checked before any of it is counted
         except TableError as error:
             raise batch.place(error) from None
         done = 0
         while done < len(cells):
             part = cells[done:][: self.every.room(self.synth.t)]
             done += len(part)
-            self.synth.take(part)
+            self.synth.update_rows(part)
             self._keep(part, batch.position_after(done))
             yield Progress(self.synth.t)
             yield from self._publish_if_due()
@@ -166,12 +164,12 @@ class Run:
         self.position = position
         if self.store is None:
             return
-        self.store.append(self.synth.t, cells, {"input": position, "by": _BY})
+        self.store.append(self.synth.t, cells.reshape(-1), {"input": position, "by": measured_by(self.synth)})
         if self.store.journal_bytes > max(self.store.snapshot_bytes, _LEAST_SNAPSHOT):
             self._snapshot(self.store)
 
     def _snapshot(self, store: Store) -> None:
-        store.snapshot(self.synth.t, self.synth.to_bytes(), {"input": self.position, "by": _BY})
+        store.snapshot(self.synth.t, self.synth.to_bytes(), {"input": self.position, "by": measured_by(self.synth)})
 
     def _publish_if_due(self) -> Iterator[Progress]:
         t = self.synth.t
@@ -189,7 +187,7 @@ class Run:
         if t == 0 or t in self._done:
             return
         release = self.synth.release()
-        place = publish(release, self.out, run=self.synth.run, format=self.release_format)
+        place = publish(release, self.out, run=self.synth.run_id, format=self.release_format)
         card = read_card(place)
         if self.store:
             self.store.published(t, card["sha256"])
@@ -275,19 +273,24 @@ def _restored(kept: Kept, store: Store) -> Synthesizer:
     """The synthesizer as it was: its last snapshot, and what came after."""
     if kept.snapshot is None:
         raise StoreError(store.path, "this run has not begun yet", "give the command that was to begin it again")
-    if kept.journal and _by(kept.position) != _BY:
-        # What was published after the snapshot hangs on trees that are not in it, and other code may grow others.
-        problem = f"this run was interrupted under {_by(kept.position)}, and this is {_BY}"
-        raise StoreError(store.path, problem, "give the same command once under the old versions, then upgrade")
     synth = Synthesizer.from_bytes(kept.snapshot)
+    if kept.journal and _by(kept.position) != measured_by(synth):
+        # What was published after the snapshot hangs on trees that are not in it, and other code may choose others.
+        problem = f"this run was interrupted under {_by(kept.position)}, and this is {measured_by(synth)}"
+        raise StoreError(store.path, problem, "give the same command once under the old versions, then upgrade")
     try:
         for cells in kept.journal:
-            synth.take(cells)
+            synth.update_rows(cells.reshape(-1, 1))
     except (TypeError, ValueError) as error:
         raise damaged(store.path, "its journal does not hold records") from error
     if synth.t != kept.t:
         raise damaged(store.path, "its journal does not hold as many records as it says")
     return synth
+
+
+def measured_by(synth: Synthesizer) -> str:
+    """The versions of whatever decides what is measured."""
+    return f"headwater {__version__} ({synth.measurement_version}), numpy {numpy.__version__}"
 
 
 def _by(position: Any) -> str:  # noqa: ANN401 - any JSON value

@@ -1,43 +1,39 @@
-"""The story in one file: records go in, the mechanism measures, a release comes out."""
+"""The story in one file: records go in, the mechanism measures, a model is fitted, a release comes out."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import secrets
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Protocol
+import threading
+from copy import copy
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater import files
-from headwater.measure.budget import check_epsilon
-from headwater.measure.cascade import CascadeMechanism
-from headwater.measure.cascade import histogram as count_cells
-from headwater.measure.noise import Noise, warn_of_seed
-from headwater.measure.paper import PaperMechanism
-from headwater.measure.plan import Plan
-from headwater.measure.pmm import PmmMechanism
-from headwater.measure.restoring import restore
+from headwater.mechanisms import registry
+from headwater.mechanisms.cascade.measure import CascadeMechanism
+from headwater.mechanisms.cascade.measure import histogram as count_cells
+from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows
+from headwater.noise import Noise, warn_of_seed
 from headwater.partition import Cells
-from headwater.publish.consistency import STRATEGIES, Layer
-from headwater.publish.estimate import estimate, leaves, round_in_order
-from headwater.publish.release import Leaves, Release
+from headwater.privacy import Guarantee, Ledger, check_epsilon
+from headwater.release.release import Release
 from headwater.table.frames import KINDS, kind_of
-from headwater.table.located import check_cells, check_counts
+from headwater.table.located import check_counts
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.unit_cube import UnitCube
-from headwater.wall import AnySchema, Facts, Report
 
 _BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
-_MECHANISMS = {"cascade": CascadeMechanism, "paper": PaperMechanism}
 
 
 class Synthesizer:
     """Turns a stream of records into synthetic data that may be published at any moment, under one fixed ε.
+
+    A synthesizer may be shared between threads: updates are taken one after another, in some order, and a release is
+    about the records of some moment between two updates.
 
     Parameters
     ----------
@@ -46,10 +42,13 @@ class Synthesizer:
     epsilon
         The privacy budget of the whole run, however long it lasts and however many releases are taken.
     mechanism
-        ``"cascade"``: buckets of time at a few speeds, trees chosen by earlier releases; the most accurate.
+        ``"auto"``: ``"marginals"`` for tables of four columns and more, ``"cascade"`` for all else.
+        ``"cascade"``: noisy counts over cells of all columns together, in buckets of time; trees of cells are chosen by
+        published numbers.
+        ``"marginals"``: noisy counts of columns and of pairs of columns, in buckets of time.
         ``"paper"``: Algorithms 1 to 4 of He, Vershynin and Zhu.
     consistency
-        Of the paper's mechanism: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
+        Of the paper's mechanism only: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
     seed
         For tests only: makes the run repeatable, and so protects nobody.
 
@@ -74,105 +73,184 @@ class Synthesizer:
         *,
         epsilon: float,
         mechanism: str = "cascade",
-        consistency: str = "halving",
+        consistency: str | None = None,
         seed: int | None = None,
     ) -> None:
         self.schema = _checked(schema)
         self.epsilon = check_epsilon(epsilon)
-        self.mechanism = _choose("mechanism", mechanism, _MECHANISMS)
-        self.consistency = _choose("consistency", consistency, STRATEGIES)
+        if mechanism == registry.AUTO:
+            mechanism = registry.choose(self.schema)
+        kind = registry.mechanism(mechanism)
+        if not kind.online:
+            raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
+        self.mechanism = mechanism
+        self._options = _options(kind, {"consistency": consistency})
         noise, self._public = _randomness(seed)
-        self._measure: CascadeMechanism | PaperMechanism = _MECHANISMS[mechanism](schema.partition, self.epsilon, noise)
+        self._mechanism: Mechanism = kind(schema, self.epsilon, noise, **self._options)
+        self.guarantee: Guarantee = self._mechanism.ledger().guarantee(self.epsilon)
         self._kind: str | None = None
+        self._lock = threading.RLock()
 
     @property
     def t(self) -> int:
         """How many records have arrived. Public."""
-        return self._measure.t
+        return self._mechanism.t
 
     def update(self, table: object) -> None:
-        """Take one record or a batch of them, in order of arrival: any kind of table that the schema reads.
+        """Take one record or a batch of them, in order of arrival.
 
         A batch gives exactly what its records one by one would give. A batch with anything wrong in it is refused
-        whole, and nothing of it is counted.
-        """
-        self._measure.take(self.locate(table))
-        self._kind = _kind(self.schema, table)
+        whole, and nothing of it is counted; nor is anything if this is interrupted.
 
-    def locate(self, table: object) -> Cells:
-        """What `update` keeps of a batch: the cell of every record. Not private.
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads.
+        """
+        rows = self.encode(table)
+        with self._lock:
+            self._update(rows)
+            self._kind = _kind(self.schema, table)
+
+    def encode(self, table: object) -> Rows:
+        """What `update` keeps of a batch: a row of integers for every record. Not private.
 
         Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
-        """
-        return self._measure.locate(self.schema.encode(table))
 
-    def take(self, cells: object) -> None:
-        """Take records as `locate` gave them, here or elsewhere. The same as `update` with the records themselves.
-
-        A cell that holds no value of the schema counts as a record that is nowhere.
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads.
         """
-        self._measure.take(check_cells(cells, self._measure.finest))
+        return self._mechanism.encode(self.schema.encode(table))
+
+    def update_rows(self, rows: object) -> None:
+        """Take records as `encode` gave them, here or elsewhere. The same as `update` with the records themselves.
+
+        A row that stands for no record of the schema counts as a record that is nowhere.
+
+        Parameters
+        ----------
+        rows
+            An array of shape ``(n, width)``.
+        """
+        array = _whole_numbers("rows", rows)
+        with self._lock:
+            self._update(self._mechanism.check(array))
+
+    def _update(self, rows: Rows) -> None:
+        """All or nothing: a copy takes the records, and replaces the mechanism in one step when it has."""
+        after = copy(self._mechanism)
+        after.update(rows)
+        self._mechanism = after
 
     def update_counts(self, cells: object, counts: object) -> None:
         """Take records that were counted elsewhere with `headwater.histogram`; the same as giving the records.
 
-        Cells that are not named are zeros. At most `room` records can be taken at once. Cascade only.
+        Cells that are not named are zeros. At most `remaining` records can be taken at once. Cascade only.
+
+        Parameters
+        ----------
+        cells
+            Which cells hold records.
+        counts
+            How many records each of them holds.
         """
-        cascade = self._cascade("update_counts")
-        cascade.update_counts(*check_counts(cells, counts, cascade.partition, cascade.finest))
+        with self._lock:
+            after = copy(self._cascade("update_counts"))
+            after.update_counts(*check_counts(cells, counts, after.partition, after.finest))
+            self._mechanism = after
 
     def histogram(self, table: object) -> tuple[Cells, NDArray[np.int64]]:
-        """`headwater.histogram` under this run's schema."""
+        """`headwater.histogram` under this run's schema, for `update_counts`. Cascade only.
+
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads.
+        """
+        self._cascade("histogram")
         return histogram(table, self.schema)
 
     @property
-    def room(self) -> int:
-        """How many records `update_counts` can take at this moment. Public."""
-        return self._cascade("room").room
+    def remaining(self) -> int:
+        """How many records `update_counts` can take at this moment: what is left of the fastest bucket. Public."""
+        return self._cascade("remaining").remaining
 
-    def plan(self, until: int | None = None) -> Plan:
-        """The schedule of buckets, budgets and noise, up to some time: print it. Cascade only."""
-        mechanism = self._cascade("plan")
-        return mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
+    def plan(self, until: int | None = None) -> Any:  # noqa: ANN401 - of the mechanism's own type
+        """The schedule of buckets, budgets and noise: print it. Not of the paper's mechanism.
+
+        Parameters
+        ----------
+        until
+            Up to which time; twice the present one unless given.
+        """
+        if not hasattr(self._mechanism, "plan"):
+            raise ValueError(f"mechanism={self.mechanism!r} has no plan to print; 'cascade' and 'marginals' have")
+        return self._mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
+
+    def ledger(self) -> Ledger:
+        """Every draw of noise that a record arriving now can move; it adds up to at most ε."""
+        return self._mechanism.ledger()
 
     @property
-    def run(self) -> str:
+    def run_id(self) -> str:
         """A name of this run, the same for ever and on all its cards. Public, and owes nothing to data or noise."""
         return hashlib.sha256(b"run" + self._public).hexdigest()[:16]
+
+    @property
+    def measurement_version(self) -> str:
+        """Names the rule that decides what is measured. A state goes on only under the rule that it began with."""
+        return f"{self.mechanism} {self._mechanism.version}"
 
     def __repr__(self) -> str:
         return f"Synthesizer({self.schema!r}, epsilon={self.epsilon:g}, mechanism={self.mechanism!r}) at t = {self.t:,}"
 
     @property
-    def level(self) -> str:
-        """How finely the mechanism looks at this time, in words. Public."""
-        if isinstance(self._measure, CascadeMechanism):
-            stage = self._measure.stage
-            sizes = " and ".join(f"{speed.size:,}" for speed in stage.speeds)
-            return f"records {stage.start:,} to {stage.end:,}, in buckets of {sizes}"
-        return f"depth {self._measure.depth} of the partition"
+    def status(self) -> str:
+        """How finely the mechanism measures at this time, in words. Public."""
+        return self._mechanism.status()
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.
 
-        With ``last=n`` it is about the last ``n`` records only, with ``since=t0`` about those after the first ``t0``:
-        made from the same summaries, so no further ε is spent. A window starts where some bucket did, so it may hold up
-        to a bucket more than was asked for; ``release.span`` says what it covers. Cascade only.
+        A window is made from the same noisy counts, so it costs no further ε either. It starts where some bucket did,
+        so it may hold up to a bucket more than was asked for; ``release.span`` says what it covers.
+
+        Parameters
+        ----------
+        last
+            Only the last so many records. Not with the paper's mechanism.
+        since
+            Only the records after the first so many. Not with the paper's mechanism.
         """
-        since = _window(self.t, last, since)
-        if isinstance(self._measure, CascadeMechanism):
-            return replace(_from_summaries(self._measure, since, self.schema, self._public), kind=self._kind)
-        if since:
-            raise ValueError(f"the {self.mechanism} mechanism cannot tell windows apart; mechanism='cascade' can")
-        return replace(_from_reports(self._measure, self.consistency, self.schema, self._public), kind=self._kind)
+        with self._lock:
+            t, kind = self.t, self._kind
+            start = self._mechanism.window(_window(t, last, since))
+            seed = _seed(self._public, t, start)
+            measured = self._mechanism.measured(start, seed)
+        # From here on nothing has seen data, and other threads may go on.
+        model = registry.model(self.mechanism).fit(measured, self.schema, seed)
+        return Release(Facts(t, self.guarantee, self.schema, self.mechanism), start, model, seed, kind)
+
+    def measured(self) -> Measured:
+        """The noisy counts that a release of this moment is made from: as public as the release itself."""
+        with self._lock:
+            return self._mechanism.measured(0, _seed(self._public, self.t, 0))
 
     def _cascade(self, what: str) -> CascadeMechanism:
-        if not isinstance(self._measure, CascadeMechanism):
+        if not isinstance(self._mechanism, CascadeMechanism):
             raise ValueError(f"{what} needs mechanism='cascade'; this run uses {self.mechanism!r}")
-        return self._measure
+        return self._mechanism
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it."""
+        """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        """
         header, arrays = self._state()
         files.write(path, _BANNER, header, arrays, mode=0o600)
 
@@ -181,50 +259,81 @@ class Synthesizer:
         return files.pack(_BANNER, *self._state())
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        header, arrays = self._measure.state()
-        header |= {
-            "schema": self.schema.to_dict(),
-            "epsilon": self.epsilon,
-            "mechanism": self.mechanism,
-            "consistency": self.consistency,
-            "key": self._measure.noise.key.hex(),
-            "public": self._public.hex(),
-            "kind": self._kind,
-        }
+        with self._lock:
+            header, arrays = self._mechanism.state()
+            header |= {
+                "schema": self.schema.to_dict(),
+                "epsilon": self.epsilon,
+                "mechanism": self.mechanism,
+                "consistency": self._options.get("consistency", "halving"),
+                "key": self._mechanism.noise.key.hex(),
+                "public": self._public.hex(),
+                "kind": self._kind,
+            }
         return header, arrays
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Synthesizer:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Go on from where `save` was called, with the very same noise.
 
         Go on **once**: two runs from one file publish the same noise on different data.
+
+        Parameters
+        ----------
+        path
+            A file that `save` wrote.
         """
         header, arrays = files.read(path, _BANNER)
-        with files.believing(str(path)):
+        with files.assembling(str(path)):
             return cls._restored(header, arrays)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Synthesizer:
-        """Go on from where `to_bytes` was called, **once**, like `load`."""
+    def from_bytes(cls, data: bytes) -> Self:
+        """Go on from where `to_bytes` was called, **once**, like `load`.
+
+        Parameters
+        ----------
+        data
+            What `to_bytes` gave.
+        """
         header, arrays = files.unpack(data, _BANNER, "these bytes")
-        with files.believing("these bytes"):
+        with files.assembling("these bytes"):
             return cls._restored(header, arrays)
 
     @classmethod
-    def _restored(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Synthesizer:
+    def _restored(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        kind = registry.mechanism(header["mechanism"])
+        options = {name: header[name] for name in kind.options}
         synth = cls(
-            schema_from_dict(header["schema"]),
-            epsilon=header["epsilon"],
-            mechanism=header["mechanism"],
-            consistency=header["consistency"],
+            schema_from_dict(header["schema"]), epsilon=header["epsilon"], mechanism=header["mechanism"], **options
         )
-        synth._measure.noise = Noise(key=bytes.fromhex(header["key"]))
+        synth._mechanism.noise = Noise(key=bytes.fromhex(header["key"]))
         synth._public = bytes.fromhex(header["public"])
         synth._kind = header["kind"]
         files.need(len(synth._public) == 32, "public")
         files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in KINDS), "kind")
-        restore(synth._measure, header, arrays)
+        try:
+            synth._mechanism.restore(header, arrays)
+        except files.FileRefusedError:
+            raise
+        except Exception as error:  # whatever it is, it comes from the file
+            raise files.FileRefusedError("the state cannot be put together again") from error
         return synth
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError(_ONE_RUN)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise TypeError(_ONE_RUN)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(_ONE_RUN)
+
+
+_ONE_RUN = (
+    "a synthesizer cannot be copied or pickled: two copies would put the same noise on different records, which shows "
+    "what it should hide. Write it with save() and go on once with Synthesizer.load()"
+)
 
 
 def histogram(table: object, schema: AnySchema) -> tuple[Cells, NDArray[np.int64]]:
@@ -232,6 +341,15 @@ def histogram(table: object, schema: AnySchema) -> tuple[Cells, NDArray[np.int64
 
     A pure function: any process with the same schema gets the same, and the owner of the run adds the counts.
 
+    Parameters
+    ----------
+    table
+        Any kind of table that the schema reads.
+    schema
+        What a record is.
+
+    Examples
+    --------
     >>> cells, counts = histogram([[0.1, 0.2], [0.1, 0.2], [0.9, 0.9]], UnitCube(2))
     >>> counts.tolist()
     [2, 1]
@@ -241,61 +359,36 @@ def histogram(table: object, schema: AnySchema) -> tuple[Cells, NDArray[np.int64
 
 
 def pmm(
-    table: object, schema: AnySchema, *, epsilon: float, consistency: str = "halving", seed: int | None = None
+    table: object, schema: AnySchema, *, epsilon: float, consistency: str | None = None, seed: int | None = None
 ) -> Release:
     """One ε-private release of a data set that is already complete.
 
+    Parameters
+    ----------
+    table
+        All records: any kind of table that the schema reads.
+    schema
+        What a record is.
+    epsilon
+        The privacy budget.
+    consistency
+        How noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
+    seed
+        For tests only: makes the release repeatable, and so protects nobody.
+
+    Examples
+    --------
     >>> pmm([[0.1, 0.2], [0.3, 0.9]], UnitCube(2), epsilon=2.0).points().shape
     (2, 2)
     """
     noise, public = _randomness(seed)
-    measured = PmmMechanism(_checked(schema).encode(table), schema.partition, check_epsilon(epsilon), noise)
-    release = _from_reports(measured, _choose("consistency", consistency, STRATEGIES), schema, public)
-    return replace(release, kind=_kind(schema, table))
-
-
-class _Measured(Protocol):
-    """What a release is made from: public facts, and reports on the cells that are asked for."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def t(self) -> int: ...
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def depth(self) -> int: ...
-
-    def report(self, depth: int, cells: Cells) -> Report: ...
-
-
-def _from_reports(measured: _Measured, consistency: str, schema: AnySchema, public: bytes) -> Release:
-    """Walk down the tree: report on a depth's cells, make it consistent, go on below the cells that hold points."""
-    seed = _seed(public, measured.t, 0)
-    rng = np.random.default_rng([seed, 1])  # apart from the generator that places the points
-    layer = Layer.root(measured.t)
-    for depth in range(1, measured.depth + 1):
-        layer = layer.refine(measured.report(depth, layer.children()), STRATEGIES[consistency], rng, schema.partition)
-    facts = Facts(measured.t, measured.epsilon, schema, measured.name)
-    return Release(facts, 0, Leaves(layer.cells, np.full(len(layer.cells), layer.depth), layer.counts), None, seed)
-
-
-def _from_summaries(measured: CascadeMechanism, since: int, schema: AnySchema, public: bytes) -> Release:
-    """Pool what the buckets said, estimate a density from it, round it to whole points."""
-    pooled = measured.pooled(since)
-    density = estimate(pooled.pools, pooled.uncovered, measured.partition, pooled.counted)
-    seed = _seed(public, measured.t, pooled.start)
-    cells, depths, mass = leaves(density, [row for row, counts in enumerate([*pooled.counted, True]) if counts])
-    some = mass > 0  # what rounding leaves over must not go where nothing can be
-    cells, depths, mass = cells[some], depths[some], mass[some]
-    counts = round_in_order(mass, measured.t - pooled.start, np.random.default_rng([seed, 1]).random())
-    # Noise, the size of the leaves, and a third of the cube for every point that was placed by guess.
-    sizes = np.array([schema.partition.diameter(depth) for depth in range(schema.partition.deepest + 1)])
-    within = float(mass @ sizes[depths])
-    spread = density.spread + 1.5 * within + pooled.uncovered / 3 if pooled.pools else math.inf
-    facts = Facts(measured.t, measured.epsilon, schema, measured.name)
-    held = counts > 0
-    return Release(facts, pooled.start, Leaves(cells[held], depths[held], counts[held]), spread, seed)
+    points, kind = _checked(schema).encode(table), registry.mechanism("pmm")
+    mechanism = kind(schema, check_epsilon(epsilon), noise, **_options(kind, {"consistency": consistency}))
+    mechanism.update(mechanism.encode(points))
+    seed = _seed(public, mechanism.t, 0)
+    facts = Facts(mechanism.t, mechanism.ledger().guarantee(float(epsilon)), schema, "pmm")
+    model = registry.model("pmm").fit(mechanism.measured(0, seed), schema, seed)
+    return Release(facts, 0, model, seed, _kind(schema, table))
 
 
 def _seed(public: bytes, t: int, start: int) -> int:
@@ -323,6 +416,26 @@ def _whole(what: str, number: object) -> int:
     return int(number.__index__())
 
 
+def _whole_numbers(what: str, numbers: object) -> NDArray[Any]:
+    if isinstance(numbers, np.ma.MaskedArray):
+        raise TypeError(f"{what} must not be a masked array: leave out what is masked first")
+    return np.asarray(numbers)
+
+
+def _options(kind: type[Mechanism], given: dict[str, str | None]) -> dict[str, str]:
+    """The named choices of a mechanism; one that it does not have is refused, not ignored."""
+    found = {name: values[0] for name, values in kind.options.items()}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name not in found:
+            raise ValueError(f"{name}= means nothing to mechanism={kind.name!r}; leave it out")
+        if value not in kind.options[name]:
+            raise ValueError(f"{name} must be one of {', '.join(kind.options[name])}, not {value!r}")
+        found[name] = value
+    return found
+
+
 def _randomness(seed: int | None) -> tuple[Noise, bytes]:
     """The protecting noise, and a key for public randomness that owes nothing to it."""
     if seed is None:
@@ -330,12 +443,6 @@ def _randomness(seed: int | None) -> tuple[Noise, bytes]:
     noise = Noise(seed)
     warn_of_seed(4)
     return noise, hashlib.sha256(b"headwater public seed %d" % seed).digest()
-
-
-def _choose(what: str, name: object, known: Mapping[str, object]) -> str:
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"{what} must be one of {', '.join(known)}, not {name!r}")
-    return name
 
 
 def _kind(schema: AnySchema, table: object) -> str | None:

@@ -12,17 +12,18 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from headwater import synthesizer as synthesizer_module
-from headwater.measure import cascade as cascade_module
-from headwater.measure import paper as paper_module
-from headwater.measure import plan as plan_module
-from headwater.measure.budget import scale_for
-from headwater.measure.cascade import CascadeMechanism
-from headwater.measure.leaves import count_leaves
-from headwater.measure.noise import Noise
-from headwater.measure.plan import Speed, Stage
-from headwater.publish.estimate import round_in_order
-from headwater.publish.release import Release
-from headwater.publish.tree import Summary, Tree
+from headwater.mechanisms.cascade import measure as cascade_module
+from headwater.mechanisms.cascade import plan as plan_module
+from headwater.mechanisms.cascade.estimate import round_in_order
+from headwater.mechanisms.cascade.leaf_counts import count_leaves
+from headwater.mechanisms.cascade.measure import CascadeMechanism
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
+from headwater.mechanisms.cascade.plan import Stage, Timescale
+from headwater.mechanisms.cascade.tree import Tree
+from headwater.mechanisms.paper import measure as paper_module
+from headwater.noise import Noise
+from headwater.privacy import scale_for
+from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import UnitCube
 
@@ -37,13 +38,13 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> None:
 
 
 def half_the_noise_in_a_plan(patch: pytest.MonkeyPatch) -> None:
-    scale = Speed.scale.func  # type: ignore[attr-defined]
-    patch.setattr(Speed, "scale", property(lambda speed: scale(speed) / 2))
+    scale = Timescale.scale.func  # type: ignore[attr-defined]
+    patch.setattr(Timescale, "scale", property(lambda speed: scale(speed) / 2))
 
 
 def sensitivity_of_one(patch: pytest.MonkeyPatch) -> None:
     """A replaced point moves two counts; this pays for one."""
-    patch.setattr(Speed, "scale", property(lambda speed: scale_for(speed.epsilon / speed.rungs)))
+    patch.setattr(Timescale, "scale", property(lambda speed: scale_for(speed.epsilon / speed.resolutions)))
 
 
 def a_budget_that_does_not_sum(patch: pytest.MonkeyPatch) -> None:
@@ -52,7 +53,7 @@ def a_budget_that_does_not_sum(patch: pytest.MonkeyPatch) -> None:
 
     def generous(t: int, dimension: int, epsilon: float) -> Stage:
         stage = find(t, dimension, epsilon)
-        return replace(stage, speeds=tuple(replace(s, epsilon=1.1 * s.epsilon) for s in stage.speeds))
+        return replace(stage, speeds=tuple(replace(s, epsilon=1.1 * s.epsilon) for s in stage.timescales))
 
     patch.setattr(plan_module, "stage_at", generous)
     patch.setattr(cascade_module, "stage_at", generous)
@@ -69,7 +70,7 @@ def bucket_ends_by_data(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(self: CascadeMechanism, cells: NDArray[np.uint64]) -> None:
         if len(cells) and self.t == self.start and int(cells[0]) >> (self.finest - 1):
-            slow, *fast = self.stage.speeds
+            slow, *fast = self.stage.timescales
             self.stage = replace(self.stage, speeds=(replace(slow, size=slow.size // 2), *fast))
         take(self, cells)
 
@@ -93,9 +94,9 @@ def a_count_without_noise(patch: pytest.MonkeyPatch) -> None:
     """The last leaf of every tree is published as it is."""
     measure = CascadeMechanism._measure
 
-    def leaking(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> Summary:
+    def leaking(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> NoisyCounts:
         summary = measure(self, speed, start, trees)
-        size = self.stage.speeds[speed].size
+        size = self.stage.timescales[speed].size
         cells = self._cells[start - self.start : start - self.start + size]
         counts = summary.counts.copy()
         counts[-1] = count_leaves(cells, self._kept, summary.tree)[-1]
@@ -181,7 +182,7 @@ def trees_from_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Nothing is split if the first point of the bucket is high."""
     grow = CascadeMechanism._grow
 
-    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], fast: list[Summary]) -> list[Trees]:
+    def peeking(self: CascadeMechanism, speeds: Sequence[Timescale], fast: list[NoisyCounts]) -> list[Trees]:
         found = grow(self, speeds, fast)
         high = self.t > self.start and int(self._cells[0]) >> (self._kept - 1)
         bare = Tree((np.zeros(1, dtype=bool),))

@@ -19,7 +19,7 @@ from headwater.audit import (
     sparse_loss,
 )
 from headwater.audit.streams import Pair, crowd, heap, kind_of_pair, replaced
-from headwater.measure.noise import NoiseStream
+from headwater.noise import NoiseStream
 from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import unit_cube
 from tests.audit import faults

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import headwater as hw
 from headwater import pipeline
-from headwater.publish.folder import publish
+from headwater.release.folder import publish
 from headwater.store import Store
 from headwater.table.schema_files import to_toml
 
@@ -178,6 +178,6 @@ def stores() -> list[bytes]:
         synth = synthesizers()[3]
         with Store.create(path, {"schema": synth.schema.to_dict(), "epsilon": 8.0, "mechanism": "cascade"}) as store:
             store.snapshot(synth.t, synth.to_bytes(), {"file": 1})
-            store.append(synth.t + 3, synth.locate(np.full((3, 2), 0.25)), POSITION)
+            store.append(synth.t + 3, synth.encode(np.full((3, 2), 0.25)), POSITION)
             store.published(synth.t, "00" * 32)
         return [path.read_bytes()]

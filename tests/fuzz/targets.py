@@ -17,7 +17,7 @@ import numpy as np
 from headwater.evaluate.report.releases import find
 from headwater.files import FileRefusedError
 from headwater.pipeline import Every
-from headwater.publish.release import Release
+from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer
 from headwater.table.draft import draft_schema
 from headwater.table.errors import SchemaError, TableError
@@ -233,7 +233,7 @@ def make_every(rng: Random) -> str:
 
 def use_every(text: str, folder: Path) -> None:
     every = Every.parse(text)
-    if every.records is not None and every.room(5) is None:
+    if every.records is not None and every.remaining(5) is None:
         raise FoundError("records that leave no room")
     if not (every.records or 0) > 0 and not (every.seconds or 0) > 0:
         raise FoundError("neither records nor seconds")

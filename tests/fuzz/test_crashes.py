@@ -19,7 +19,7 @@ import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.outcome import Exit
 from headwater.pipeline import opened
-from headwater.publish.folder import read_card
+from headwater.release.folder import read_card
 from headwater.store import StateDamagedError, Store, StoreError
 from headwater.table.readers import names_and_types, open_source
 from headwater.table.schema import schema_from_dict
@@ -317,7 +317,7 @@ def _store(folder: Path) -> Path:
     path, synth = folder / "run.state", hw.Synthesizer.from_bytes(seeds.states()[3])
     with Store.create(path, {}) as store:
         store.snapshot(synth.t, synth.to_bytes())
-        store.append(synth.t + 3, synth.locate(np.full((3, 2), 0.25)))
+        store.append(synth.t + 3, synth.encode(np.full((3, 2), 0.25)))
     return path
 
 

@@ -33,7 +33,7 @@ def text(health: Health, seed: int) -> str:
     lines = [
         "# Is the noise what it claims to be?",
         "",
-        f"Made by `make test-statistics` (seed {seed}): {health.draws:,} draws of `headwater.measure.noise`, in",
+        f"Made by `make test-statistics` (seed {seed}): {health.draws:,} draws of `headwater.noise`, in",
         f"{health.seconds:,.0f} seconds. Every p-value of every check is below.",
         "",
         f"**{'Nothing speaks against it.' if health.healthy else 'Something is wrong.'}** There are {len(values):,}",

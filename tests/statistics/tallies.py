@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater.measure.noise import Integers, Noise
+from headwater.noise import Integers, Noise
 from tests.support.noise_checks import Exact, binomial, bins, chi_square, how_many
 
 Counts = NDArray[np.int64]

@@ -19,15 +19,18 @@ import numpy as np
 import pytest
 
 from headwater.audit.exact import log_pmf
-from headwater.measure import cascade as cascade_module
-from headwater.measure.cascade import CascadeMechanism, resolution
-from headwater.measure.leaves import count_leaves
-from headwater.measure.noise import Noise
-from headwater.measure.plan import Speed, Stage, stage_at
+from headwater.mechanisms.cascade import history as history_module
+from headwater.mechanisms.cascade import measure as cascade_module
+from headwater.mechanisms.cascade import split_thresholds as thresholds_module
+from headwater.mechanisms.cascade.leaf_counts import count_leaves
+from headwater.mechanisms.cascade.measure import CascadeMechanism, resolution
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
+from headwater.mechanisms.cascade.plan import Stage, Timescale, stage_at
+from headwater.mechanisms.cascade.tree import Tree, possible
+from headwater.noise import Noise
 from headwater.partition import Axis, Partition
-from headwater.publish import worth as worth_module
-from headwater.publish.tree import Summary, Tree, possible
 from tests.support.forced import Draw, Fault, Forced, Integers, Seen, Trees, shape, watching
+from tests.support.runs import ask, cube, feed
 
 Lot = tuple[int, ...]
 """Points that come together, as the numbers of their places."""
@@ -68,7 +71,7 @@ class Tiny:
 
     def size(self, speed: int, start: int) -> int:
         """Of the bucket that begins there."""
-        return self.stage_at(start, len(self.axes), self.epsilon).speeds[speed].size
+        return self.stage_at(start, len(self.axes), self.epsilon).timescales[speed].size
 
     def is_last(self, speed: int, start: int) -> bool:
         """Whether this bucket is the last to be measured: nothing is chosen by what it says."""
@@ -98,28 +101,28 @@ class Tiny:
         """The real mechanism, under this plan."""
         patch.setattr(cascade_module, "stage_at", self.stage_at)
         if self.stages:
-            patch.setattr(cascade_module, "worth", dear)
-            patch.setattr(cascade_module, "prices", dear_everywhere)
+            patch.setattr(history_module, "uniform_threshold", dear)
+            patch.setattr(history_module, "split_thresholds", dear_everywhere)
         if fault:
             fault(patch)
-        return CascadeMechanism(self.partition, self.epsilon, noise)
+        return CascadeMechanism(cube(self.partition), self.epsilon, noise)
 
 
-def dear(speed: Speed, dimension: int) -> float:
+def dear(speed: Timescale, dimension: int) -> float:
     """Splits are dearer than shipped, so that outputs are few enough to list. Any rule that reads no data will do."""
     times = 10 if dimension == 1 else 12
-    return times * math.sqrt(2 / speed.siblings) * speed.scale
+    return times * math.sqrt(2 / speed.siblings) * speed.noise.scale
 
 
-def dear_everywhere(speed: Speed, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
+def dear_everywhere(speed: Timescale, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
     fine = dear(speed, dimension)
-    steps = [fine * (speed.size / fine) ** (i / speed.rungs) for i in range(speed.rungs)]
+    steps = [fine * (speed.size / fine) ** (i / speed.resolutions) for i in range(speed.resolutions)]
     if dimension == 1:  # else these few points would always have the same trees
         return [([step] * deepest, math.inf) for step in steps]
-    return [(worth_module._by_depth(speed, dimension, deepest, step), math.inf) for step in steps]
+    return [(thresholds_module._by_depth(speed, dimension, deepest, step), math.inf) for step in steps]
 
 
-def said(summary: Summary, most: int | None) -> Output:
+def said(summary: NoisyCounts, most: int | None) -> Output:
     """A summary as part of an output; of the last one, counts below 0 or above ``most`` are not told apart."""
     parts = [(shape(part.tree), part.counts if most is None else part.counts.clip(0, most)) for part in summary.parts]
     return tuple(itertools.chain.from_iterable((tree, counts.tobytes()) for tree, counts in parts))
@@ -225,7 +228,7 @@ def laws(
     noise, streams, found = Forced(None), streams or tiny.streams(), dict[Stream, Law]()
     places, ends = np.array(tiny.places), list[tuple[Output, float]]()
 
-    def told(path: Path, run: Callable[[], Summary]) -> tuple[Summary, float]:
+    def told(path: Path, run: Callable[[], NoisyCounts]) -> tuple[NoisyCounts, float]:
         """What a bucket says on a path, and the log probability that it does."""
         noise.publish = path
         noise.seen.clear()
@@ -241,8 +244,8 @@ def laws(
             for path in paths(choose):
                 twin, noise.publish = fork(mechanism), path
                 ends[:] = [((), 0.0)]
-                twin.update(places[list(lot)])
-                twin.pooled()
+                feed(twin, places[list(lot)])
+                ask(twin)
                 for further, chance in list(ends):
                     walk(twin, (*stream, lot), output + further, log + chance)
 
@@ -250,7 +253,7 @@ def laws(
         mechanism = tiny.start(patch, noise, fault)
         measure = CascadeMechanism._measure
 
-        def measuring(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> Summary:
+        def measuring(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> NoisyCounts:
             outer = noise.publish
             assert isinstance(outer, Path)
             last = tiny.is_last(speed, start)
@@ -284,7 +287,7 @@ def sample(tiny: Tiny, stream: Stream, runs: int, seed: int = 0) -> Counter[Outp
     found, output, places = Counter[Output](), list[object](), np.array(tiny.places)
     measure = CascadeMechanism._measure
 
-    def measuring(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> Summary:
+    def measuring(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> NoisyCounts:
         summary = measure(self, speed, start, trees)
         output.extend(said(summary, tiny.size(speed, start) if tiny.is_last(speed, start) else None))
         return summary
@@ -295,7 +298,7 @@ def sample(tiny: Tiny, stream: Stream, runs: int, seed: int = 0) -> Counter[Outp
             mechanism = tiny.start(patch, Noise(seed=seed + run))
             output.clear()
             for lot in stream:
-                mechanism.update(places[list(lot)])
-                mechanism.pooled()
+                feed(mechanism, places[list(lot)])
+                ask(mechanism)
             found[tuple(output)] += 1
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.measure import cascade as cascade_module
-from headwater.measure.budget import scale_for
-from headwater.measure.cascade import CascadeMechanism
-from headwater.measure.leaves import count_leaves
-from headwater.measure.noise import Noise
-from headwater.measure.plan import Speed
-from headwater.publish.tree import Summary, Tree
+from headwater.mechanisms.cascade import measure as cascade_module
+from headwater.mechanisms.cascade.leaf_counts import count_leaves
+from headwater.mechanisms.cascade.measure import CascadeMechanism
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
+from headwater.mechanisms.cascade.plan import Timescale
+from headwater.mechanisms.cascade.tree import Tree
+from headwater.noise import Noise
+from headwater.privacy import IntegerLaplace, scale_for
 
 Integers = NDArray[np.int64]
 Trees = tuple[Tree, ...]
@@ -100,17 +101,17 @@ def shape(tree: Tree) -> bytes:
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
     """A replaced point moves two counts; this pays for one."""
-    patch.setattr(Speed, "scale", property(lambda speed: scale_for(speed.epsilon / speed.rungs)))
+    half = property(lambda scale: IntegerLaplace(scale_for(scale.epsilon / scale.resolutions)))
+    patch.setattr(Timescale, "noise", half)
 
 
 def tree_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Half of the trees are left unsplit where the first point of the bucket is low."""
-    grow = CascadeMechanism._grow
+    measure = CascadeMechanism._measure
 
-    def peeking(self: CascadeMechanism, speeds: Sequence[Speed], fast: list[Summary]) -> list[Trees]:
-        found = grow(self, speeds, fast)
-        low = self.t > self.start and self._cells[0] < 1 << (self._kept - 1)
+    def peeking(self: CascadeMechanism, number: int, start: int, trees: Trees) -> NoisyCounts:
+        low = self._cells[start - self.start] < 1 << (self._kept - 1)
         bare = Tree((np.zeros(1, dtype=bool),))
-        return [tuple(bare for _ in trees) for trees in found] if low else found
+        return measure(self, number, start, tuple(bare for _ in trees) if low else trees)
 
-    patch.setattr(CascadeMechanism, "_grow", peeking)
+    patch.setattr(CascadeMechanism, "_measure", peeking)

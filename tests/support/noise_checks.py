@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater.measure.noise import Integers, Noise, _Law
+from headwater.noise import Integers, Noise, _Law
 
 ALPHA = 1e-9
 MILLION = 1_000_000

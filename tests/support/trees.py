@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
+from headwater.mechanisms.cascade.pool import Pool
+from headwater.mechanisms.cascade.tree import Tree, children, possible
 from headwater.partition import Axis, Partition
-from headwater.publish.pool import Pool
-from headwater.publish.tree import Summary, Tree, children, possible
 
 Cell = tuple[int, int]  # depth, name
 
@@ -74,7 +75,7 @@ def random_pool(rng: np.random.Generator, kind: str, partition: Partition, deepe
         scale = {"drowned": 1e12, "exact": 0.0}.get(kind, 10.0)
         noise = np.rint(rng.laplace(0, scale, tree.size)) if scale else np.zeros(tree.size)
         counts = rng.multinomial(points, shares / shares.sum()) + np.where(open_, noise, 0.0).astype(np.int64)
-        pool = pool.plus(Pool.of(Summary(0, points, tree, counts, max(2 * scale**2, 1e-12)), partition))
+        pool = pool.plus(Pool.of(NoisyCounts(0, points, tree, counts, max(2 * scale**2, 1e-12)), partition))
     return pool
 
 

@@ -19,9 +19,9 @@ from headwater.audit.page import AuditReport, ExactFinding
 from headwater.audit.runner import Progress, run_experiments
 from headwater.audit.sealing import sparse_loss
 from headwater.audit.suite import SIZES, at_random, cascade, handpicked, long_cascade, paper, pmm, tables
-from headwater.measure.counters import BinaryCounter, HybridCounter
-from headwater.measure.noise import Noise
-from headwater.measure.paper import PaperMechanism
+from headwater.counters import BinaryCounter, HybridCounter
+from headwater.mechanisms.paper.measure import PaperMechanism
+from headwater.noise import Noise
 from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import unit_cube
 
@@ -171,8 +171,8 @@ def _sensitivity(experiment: Experiment) -> float:
 def _ledgers(dimension: int, epsilon: float) -> Fraction:
     """The largest total of cascade's stages to a billion records and of the paper's levels to the deepest."""
     stages = Synthesizer(unit_cube(dimension), epsilon=epsilon).plan(until=10**9).stages
-    levels = PaperMechanism(unit_cube(dimension).partition, epsilon, Noise(seed=0))  # nothing is measured with it
-    books = [stage.ledger() for stage in stages] + [levels.ledger(level) for level in range(40)]
+    levels = PaperMechanism(unit_cube(dimension), epsilon, Noise(seed=0))  # nothing is measured with it
+    books = [stage.ledger() for stage in stages] + [levels.ledger_of(level) for level in range(40)]
     return max(check_ledger(book, epsilon) for book in books)
 
 

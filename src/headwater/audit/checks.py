@@ -20,7 +20,7 @@ import numpy as np
 from headwater.audit.experiments import Experiment
 from headwater.audit.trace import Address, Measurement, watching
 from headwater.audit.views import View
-from headwater.measure.budget import Ledger
+from headwater.privacy import Ledger
 
 _BEYOND = 1 << 20  # more than any count here
 

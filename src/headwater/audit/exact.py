@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.measure.counters import Counter
-from headwater.measure.noise import NoiseStream
+from headwater.counters import Counter
+from headwater.noise import NoiseStream
 
 Make = Callable[["Script"], Counter]
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from headwater.audit.events import Value
 from headwater.audit.streams import TABLE, Pair, Points, Rows, as_table
-from headwater.audit.views import View, look_at_files, look_at_release, look_at_wall
-from headwater.measure.counters import BinaryCounter, Counter, HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.measure.noise import Noise, SeededRunWarning
-from headwater.publish.release import Release
+from headwater.audit.views import View, look_at_files, look_at_measured, look_at_release
+from headwater.counters import BinaryCounter, Counter, HybridCounter, InhomogeneousCounter, SparseCounter
+from headwater.mechanisms.protocol import AnySchema
+from headwater.noise import Noise, SeededRunWarning
+from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer, pmm
 from headwater.table.unit_cube import unit_cube
-from headwater.wall import AnySchema
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ def _published(at: str, release: Release, experiment: Experiment) -> View:
     return seen | look_at_files(at, release) if experiment.files else seen
 
 
-def _walls(at: str, synth: Synthesizer, experiment: Experiment) -> View:
-    return look_at_wall(at, synth, places(experiment))
+def _noisy_counts(at: str, synth: Synthesizer, experiment: Experiment) -> View:
+    return look_at_measured(synth, places(experiment))
 
 
 def _counter(make: Callable[..., Counter]) -> Callable[[Experiment, Rows, int | None], View]:
@@ -183,11 +183,11 @@ def _inhomogeneous(e: Experiment, _: int, seed: int | None) -> Counter:
 
 MECHANISMS: dict[str, Callable[[Experiment, Rows, int | None], View]] = {
     "cascade": _synthesizer("cascade", _releases),
-    "cascade summaries": _synthesizer("cascade", _walls),
+    "cascade summaries": _synthesizer("cascade", _noisy_counts),
     "cascade table": _synthesizer("cascade", _releases),
     "paper": _synthesizer("paper", _releases),
     "paper table": _synthesizer("paper", _releases),
-    "paper reports": _synthesizer("paper", _walls),
+    "paper reports": _synthesizer("paper", _noisy_counts),
     "pmm": _pmm,
     "binary counter": _counter(lambda e, horizon, seed: BinaryCounter(horizon, epsilon=e.epsilon, seed=seed)),
     "hybrid counter": _counter(lambda e, _, seed: HybridCounter(epsilon=e.epsilon, seed=seed)),

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from headwater.audit.exact import Script, linear_loss, log_pmf
-from headwater.measure.budget import Ledger
-from headwater.measure.counters import HybridCounter, SparseCounter
-from headwater.measure.noise import NoiseStream
+from headwater.counters import HybridCounter, SparseCounter
+from headwater.noise import NoiseStream
+from headwater.privacy import Ledger
 
 Cuts = tuple[tuple[int, int], ...]  # the step of every seal, and the count that was sealed
 _FAR = 1 << 12  # a noise value beyond every threshold

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwater.audit.experiments import Experiment
 from headwater.audit.streams import KINDS, TABLE, Pair, crowd, heap, increments, kind_of_pair, random_pair, replaced
-from headwater.measure.budget import level_start
+from headwater.counters.levels import level_start
 from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import unit_cube
 
@@ -21,7 +21,7 @@ SIZES: dict[str, int] = {"quick": 1_000, "standard": 4_000, "full": 20_000}
 def cascade(dimension: int, epsilon: float, *, watched: str = "cascade") -> Iterator[Experiment]:
     """The first point; the last step of a bucket of every speed, and the step after; points on cuts and faces."""
     stages = Synthesizer(unit_cube(dimension), epsilon=epsilon).plan(until=SHORT).stages
-    first, slow = stages[0].end, stages[1].speeds[0].size
+    first, slow = stages[0].end, stages[1].timescales[0].size
     cases = [
         ("corner", "the first point", 0, (1, first), ()),
         ("corner", "last step of the first bucket", first - 1, (first - 1, first, first + slow), (slow,)),
@@ -31,8 +31,8 @@ def cascade(dimension: int, epsilon: float, *, watched: str = "cascade") -> Iter
         ("corner", "last step of the second bucket", first + slow - 1, (first + slow - 1, first + slow), (slow,)),
     ]
     for stage in stages:
-        if len(stage.speeds) > 1 and stage.start < SHORT:
-            fast, wide = stage.speeds[1].size, stage.speeds[0].size
+        if len(stage.timescales) > 1 and stage.start < SHORT:
+            fast, wide = stage.timescales[1].size, stage.timescales[0].size
             where, ends = stage.start + fast - 1, (stage.start + fast, stage.start + wide)
             cases.append(("corner", "last step of a fast bucket", where, ends, (wide,)))
             cases.append(("corner", "last step of a fast and a slow bucket", ends[1] - 1, ends, (fast,)))
@@ -50,7 +50,7 @@ def long_cascade(dimension: int, epsilon: float, until: int) -> Experiment:
     Too slow to sample, not too slow to trace.
     """
     stage = Synthesizer(unit_cube(dimension), epsilon=epsilon).plan(until=until).stages[-1]
-    sizes = [speed.size for speed in stage.speeds]
+    sizes = [speed.size for speed in stage.timescales]
     middle = stage.start + sizes[0] // 2
     times = tuple(sorted({stage.start, middle, *(middle + size for size in sizes[1:]), stage.start + sizes[0]}))
     pair = kind_of_pair("corner", crowd(times[-1], dimension), middle + sizes[-1] - 1)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from headwater.cli.outcome import interactive, out, say
 from headwater.pipeline import Progress, Run
-from headwater.publish.release import Release
+from headwater.release.release import Release
 
 
 class Display:
@@ -60,7 +60,7 @@ class Display:
         table.add_row("records in", f"[bold]{self._t:,}[/]   {self.rate():,.0f} a second")
         if self._run:
             synth = self._run.synth
-            table.add_row("level", synth.level)
+            table.add_row("level", synth.status)
             table.add_row("ε", f"{synth.epsilon:g} in all, for ever: it does not grow with records or releases")
         table.add_row("releases", f"{self._releases}" + (f", the last in {self._where}" if self._releases else ""))
         if self._last:

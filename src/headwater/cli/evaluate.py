@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from headwater.cli.outcome import out, told
-from headwater.publish.folder import folders, read_card
+from headwater.release.folder import folders, read_card
 from headwater.table.readers import read_points
 from headwater.table.schema import Schema
 

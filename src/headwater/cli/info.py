@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 
 from headwater.cli.outcome import err, out, say, told
+from headwater.mechanisms.accuracy import ExpectedError
 from headwater.pipeline import opened
-from headwater.publish.bounds import ExpectedError
-from headwater.publish.folder import folders, read_card
-from headwater.publish.release import Release
+from headwater.release.folder import folders, read_card
+from headwater.release.release import Release
 from headwater.store import is_store
 from headwater.table.schema import Schema, schema_from_dict
 
@@ -43,7 +43,7 @@ def command(
     else:
         with opened(path) as synth:
             rows = {"records": f"{synth.t:,}", "ε": f"{synth.epsilon:g}", "mechanism": synth.mechanism}
-            rows |= {"level": synth.level, "schema": str(synth.schema)}
+            rows |= {"level": synth.status, "schema": str(synth.schema)}
             _print(rows, f"{path} (state: secret)")
             if plan:
                 out.print(str(synth.plan()), markup=False)

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from headwater.files import FileRefusedError
-from headwater.measure.noise import SeededRunWarning
+from headwater.noise import SeededRunWarning
 from headwater.store import StoreError
 from headwater.table.errors import SchemaError, TableError
 

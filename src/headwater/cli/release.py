@@ -9,7 +9,7 @@ import typer
 
 from headwater.cli.outcome import say, told
 from headwater.pipeline import opened
-from headwater.publish.folder import publish, refuse_others
+from headwater.release.folder import publish, refuse_others
 
 
 @told
@@ -28,8 +28,8 @@ def command(
         if synth.t == 0:
             raise ValueError(f"{state}: no record has come yet, so there is nothing to publish")
         release = synth.release(last=last, since=since)
-        refuse_others(out_, synth.run)
-        place = publish(release, out_, run=synth.run, format=format_)
+        refuse_others(out_, synth.run_id)
+        place = publish(release, out_, run=synth.run_id, format=format_)
     if not (place / f"data.{format_}").exists():  # what was published stays as it is
         raise ValueError(
             f"{place}: this release was published before in another format; give another --out for this one"

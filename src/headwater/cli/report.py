@@ -9,7 +9,7 @@ import typer
 from rich.progress import Progress
 
 from headwater.cli.outcome import err, say, told
-from headwater.publish.folder import folders, read_card
+from headwater.release.folder import folders, read_card
 from headwater.table.readers import read_points
 from headwater.table.schema import schema_from_dict
 

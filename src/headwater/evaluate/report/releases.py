@@ -14,7 +14,7 @@ import numpy as np
 
 from headwater.evaluate.measures import Floats, SchemaLike
 from headwater.files import FileRefusedError
-from headwater.publish.folder import folders, read_card
+from headwater.release.folder import folders, read_card
 
 MOST = 60
 """Releases on one page."""

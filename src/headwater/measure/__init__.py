@@ -1,1 +1,0 @@
-"""Left of the wall: everything here has seen people's data."""

@@ -1,0 +1,117 @@
+"""From the noisy counts of many buckets to one density.
+
+Buckets of one timescale are pooled. The mass of each pool in a cell is split by a left fraction that is estimated from
+the pool's own counts and shrunk towards the fraction of the slower pool before it (`cascade.shrinkage`).
+
+Formal guarantees
+-----------------
+Post-processing: it costs no privacy, whatever it does. Children sum to their parents, no mass is negative, and every
+pool keeps as much mass as it has points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.mechanisms.cascade.pool import Pool
+from headwater.mechanisms.cascade.shrinkage import (
+    Fractions,
+    latest_fractions,
+    masses_and_fractions,
+    overwritten,
+    shrink,
+)
+from headwater.mechanisms.cascade.tree import LEAF, Floats, Integers, Tree, uniform_fractions, union
+from headwater.partition import DEEPEST, Cells, Partition
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """Estimated mass: for each node of a tree, every pool's mass in it.
+
+    Parameters
+    ----------
+    tree
+        The union of all pools' trees.
+    mass
+        One row for each pool, and a last one for the points that no bucket covers.
+    spread
+        The sum over all splits of the deviation of the split mass times the diameter of the cell: a bound on the error
+        of W1 that noise causes, times the number of points.
+    """
+
+    tree: Tree
+    mass: Floats
+    spread: float
+
+
+def estimate(
+    pools: Sequence[Pool], uncovered: int, partition: Partition, counted: Sequence[bool] | None = None
+) -> Density:
+    """The density of the points in these pools, and of those that none of them covers.
+
+    Parameters
+    ----------
+    pools
+        Slowest first: each is the prior of the next.
+    uncovered
+        How many points are in no bucket yet; they follow the last fractions.
+    partition
+        How the cube is cut.
+    counted
+        Which pools hold mass. The others serve as priors only, and their errors do not matter.
+    """
+    tree = LEAF
+    for pool in pools:
+        tree, _, _ = union(tree, pool.tree)
+    left, estimates, mass = uniform_fractions(tree, partition), list[Fractions](), list[Floats]()
+    variance, nodes = np.zeros(len(left)), tree.split_nodes()
+    for pool, counts in zip(pools, counted or [True] * len(pools), strict=True):
+        shrunk = shrink(pool, latest_fractions(pool.tree, estimates, partition), partition)
+        estimates.append(shrunk)
+        index = tree.index_in(pool.tree)
+        left = overwritten(left, shrunk, index)
+        mass.append(masses_and_fractions(tree, pool.points, lambda here, _: left[here])[0])  # noqa: B023 - at once
+        if counts and len(shrunk.variance):
+            known = index >= 0
+            variance += known * shrunk.variance.take(index) * np.square(mass[-1][nodes])
+    mass.append(masses_and_fractions(tree, uncovered, lambda here, _: left[here])[0])
+    spread = 0.0
+    for depth, (here, _) in enumerate(tree.layers()):
+        spread += partition.diameter(depth) * float(np.sqrt(variance[here]).sum())
+    return Density(tree, np.array(mass), spread)
+
+
+def leaf_masses(density: Density, rows: slice | list[int]) -> tuple[Cells, Integers, Floats]:
+    """The leaves of a density from left to right: cells, depths, masses summed over some rows."""
+    tree = density.tree
+    leaf = ~np.concatenate(tree.splits)
+    cells = np.concatenate([nodes for nodes, _ in tree.nodes()])[leaf]
+    depths, mass = tree.levels(), density.mass[rows][:, leaf].sum(axis=0)
+    order = np.argsort(cells << (DEEPEST - depths).astype(np.uint64))
+    return cells[order], depths[order], mass[order]
+
+
+def round_in_order(mass: Floats, total: int, offset: float) -> NDArray[np.int64]:
+    """Whole counts that sum to ``total``; every run of neighbours, so every cell, is off by less than one.
+
+    Parameters
+    ----------
+    mass
+        Not negative; sums to ``total`` up to rounding.
+    total
+        What the counts sum to.
+    offset
+        In [0, 1), random, so that no cell is favoured.
+    """
+    if not len(mass) or total == 0:
+        return np.zeros(len(mass), dtype=np.int64)
+    running = np.cumsum(mass)
+    edges = np.floor(running * (total / running[-1]) + offset).astype(np.int64)
+    edges[-1] = total
+    counts: NDArray[np.int64] = np.diff(np.clip(edges, 0, total), prepend=0)
+    return counts

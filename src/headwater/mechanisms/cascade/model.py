@@ -1,0 +1,52 @@
+"""What a release of cascade holds, how it is estimated, and what is proved of it."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Self
+
+import numpy as np
+
+from headwater.mechanisms.accuracy import ErrorBound
+from headwater.mechanisms.cascade.estimate import estimate, leaf_masses, round_in_order
+from headwater.mechanisms.cascade.history import Measured
+from headwater.mechanisms.cell_model import CellModel
+from headwater.mechanisms.protocol import AnySchema
+
+
+class CascadeModel(CellModel):
+    """Whole counts of the leaves of one tree, estimated from all buckets."""
+
+    even: ClassVar[bool] = True
+
+    @classmethod
+    def fit(cls, measured: Measured, schema: AnySchema, seed: int) -> Self:
+        """Pool the buckets of each timescale, estimate a density, round it to whole points."""
+        partition = schema.partition
+        pools, counted = measured.pools()
+        density = estimate(pools, measured.uncovered, partition, counted)
+        cells, depths, mass = leaf_masses(density, [row for row, counts in enumerate([*counted, True]) if counts])
+        some = mass > 0  # what rounding leaves over must not go where nothing can be
+        cells, depths, mass = cells[some], depths[some], mass[some]
+        counts = round_in_order(mass, measured.t - measured.start, np.random.default_rng([seed, 1]).random())
+        # Noise, the size of the leaves, and a third of the cube for every point that no bucket covers.
+        sizes = np.array([partition.diameter(depth) for depth in range(partition.deepest + 1)])
+        within = float(mass @ sizes[depths])
+        spread = density.spread + 1.5 * within + measured.uncovered / 3 if pools else math.inf
+        held = counts > 0
+        return cls(partition, cells[held], depths[held], counts[held], spread)
+
+    @staticmethod
+    def rate(epsilon: float, t: int, dimension: int) -> ErrorBound:
+        """Proved in `proofs/cascade.md`."""
+        d = dimension
+        rate, formula, source = (epsilon * t) ** (-1 / d), "(εt)^(-1/d)", "proofs/cascade.md, down to its resolution"
+        if d == 2:
+            rate, formula = rate * math.sqrt(max(math.log(epsilon * t), 1.0)), "√log(εt)·(εt)^(-1/2)"
+        if d == 1:
+            rate, formula = 1 / (math.sqrt(t) * epsilon), "t^(-1/2)/ε"
+            source = "proofs/cascade.md, for sums without shrinkage"
+        return ErrorBound(rate, formula, None, 2 / epsilon, source)
+
+
+MODEL = CascadeModel

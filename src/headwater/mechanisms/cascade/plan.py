@@ -1,0 +1,154 @@
+"""The plan of cascade: which buckets of time there are, and what each may spend. Public, and a pure function.
+
+Time is cut into stages ``[2^q, 2^{q+1})``, a stage into four *slow* buckets, each of those into *fast* ones, and so on.
+Every point lies in exactly one bucket of each timescale. Nothing here depends on the data: only on ``t``, ``d`` and ε.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from headwater.privacy import IntegerLaplace, Ledger, Spend, scale_for
+
+SLOW = 4  # slow buckets a stage
+FASTER = 16  # at most so many buckets of one timescale in a bucket of the next slower one
+SHARE = 0.15  # budget of the first fast timescale for 1 of the slow one; each further one gets half as much
+PER_TREE = 6.0  # on a line: one more tree for every so many doublings of ε · size · √siblings
+FIRST = 64.0  # the first bucket closes before ε times its size exceeds this
+FINE = 4.0  # the fastest buckets hold about this many times t^max(1/2, 1−1/d) points
+
+
+@dataclass(frozen=True)
+class Timescale:
+    """All buckets of one size in one stage.
+
+    Parameters
+    ----------
+    size
+        How many points a bucket holds.
+    epsilon
+        The budget of a bucket.
+    siblings
+        How many buckets are added up when they are estimated from: those in one bucket of the next slower timescale.
+    resolutions
+        How many trees are measured in a bucket, from fine to coarse, with equal shares of its budget.
+    """
+
+    size: int
+    epsilon: float
+    siblings: int
+    resolutions: int = 1
+
+    @cached_property
+    def noise(self) -> IntegerLaplace:
+        """The law of the noise in a leaf count: replacing a point moves two counts of each resolution by one."""
+        return IntegerLaplace(scale_for(Fraction(self.epsilon) / (2 * self.resolutions)))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of time with one set of timescales, the slow one first.
+
+    Parameters
+    ----------
+    start, end
+        The points ``start … end − 1``.
+    timescales
+        The sizes of buckets in it. Each is a multiple of the next.
+    """
+
+    start: int
+    end: int
+    timescales: tuple[Timescale, ...]
+
+    def ledger(self) -> Ledger:
+        """What replacing one point of this stage can move: two counts of each tree in one bucket of each timescale."""
+        return Ledger(
+            Spend(f"leaf count, buckets of {scale.size:,}", scale.noise.scale, touches=2 * scale.resolutions)
+            for scale in self.timescales
+        )
+
+
+def stage_at(t: int, dimension: int, epsilon: float) -> Stage:
+    """The stage that point number ``t`` (from 0) belongs to.
+
+    >>> stage = stage_at(100_000, 2, 1.0)
+    >>> stage.start, stage.end, [scale.size for scale in stage.timescales]
+    (65536, 131072, [16384, 1024])
+    """
+    first = max(3, math.floor(math.log2(FIRST) - math.log2(epsilon)))
+    if t < 1 << first:
+        return Stage(0, 1 << first, (_timescale(1 << first, epsilon, 4, dimension),))
+    q = t.bit_length() - 1
+    slow = (1 << q) // SLOW
+    halvings = _halvings(q, slow, dimension, epsilon)
+    layers = -(-halvings // (FASTER.bit_length() - 1))
+    factors = [1 << (halvings // layers + (i < halvings % layers)) for i in range(layers)]
+    faster = SHARE if dimension > 1 else 0.4  # on a line the noise of many fast buckets weighs more
+    weights = [1.0] + [faster / 2**i for i in range(layers)]
+    share = epsilon * (1 - 2.0**-40) / sum(weights)  # rounding must never overdraw
+    # The slow buckets of this stage and of the one before are pooled, so they count as siblings.
+    scales = [_timescale(slow, share, 2 * SLOW, dimension)]
+    for factor, weight in zip(factors, weights[1:], strict=True):
+        scales.append(_timescale(scales[-1].size // factor, share * weight, factor, dimension))
+    return Stage(1 << q, 2 << q, tuple(scales))
+
+
+def _timescale(size: int, epsilon: float, siblings: int, dimension: int) -> Timescale:
+    """On a line leaf noise adds up: ``L`` leaves are off by ``√L``, but with coarser trees by a power of ``log L``."""
+    trees = 1 if dimension > 1 else max(1, round(math.log2(max(epsilon * size * math.sqrt(siblings), 1)) / PER_TREE))
+    return Timescale(size, epsilon, siblings, trees)
+
+
+def _halvings(q: int, slow: int, dimension: int, epsilon: float) -> int:
+    """How often a slow bucket is halved to get the fastest ones.
+
+    The last points, which no bucket covers yet, follow the estimate of the others; so few of them should be uncovered
+    that this costs no more than the noise does. In high dimension that needs no fast buckets, but a moving stream does.
+    """
+    wanted = FINE * 2.0 ** (q * max(0.5, 1 - 1 / dimension)) * epsilon ** (-1 / dimension)
+    halvings = max(0, math.ceil(math.log2(slow / wanted)))
+    if slow * epsilon >= 512:
+        halvings = max(halvings, 3)
+    return min(halvings, q - 2)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every stage up to some time, to be read or printed."""
+
+    dimension: int
+    epsilon: float
+    stages: tuple[Stage, ...]
+
+    def __str__(self) -> str:
+        lines = [f"cascade, d = {self.dimension}, ε = {self.epsilon:g}: replacing one record costs at most ε, for ever"]
+        lines.append(f"{'points':>27}  {'timescale':<9} {'bucket':>10} {'budget':>8} {'trees':>6} {'noise scale':>12}")
+        for stage in self.stages:
+            for i, scale in enumerate(stage.timescales):
+                span = f"{stage.start:,} to {stage.end:,}" if i == 0 else ""
+                name = "slow" if i == 0 else "fast" if i == 1 else f"fast {i}"
+                numbers = f"{scale.size:>10,} {scale.epsilon:>8.4g} {scale.resolutions:>6} {scale.noise.scale:>12.4g}"
+                lines.append(f"{span:>27}  {name:<9} {numbers}")
+        return "\n".join(lines)
+
+
+def plan(dimension: int, epsilon: float, until: int) -> Plan:
+    """The stages of cascade up to time ``until``.
+
+    >>> print(plan(2, 1.0, until=200))
+    cascade, d = 2, ε = 1: replacing one record costs at most ε, for ever
+                         points  timescale     bucket   budget  trees  noise scale
+                        0 to 64  slow              64        1      1            2
+                      64 to 128  slow              16        1      1            2
+                     128 to 256  slow              32        1      1            2
+    """
+    stages: list[Stage] = []
+    t = 0
+    while t < until or not stages:
+        stages.append(stage_at(t, dimension, epsilon))
+        t = stages[-1].end
+    return Plan(dimension, epsilon, tuple(stages))

@@ -1,0 +1,64 @@
+"""Sums of noisy counts over buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+
+import numpy as np
+
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts, half_counts, merged
+from headwater.mechanisms.cascade.tree import LEAF, Floats, Tree, union
+from headwater.partition import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Sums of the noisy counts of some buckets, over the split cells of the union of their trees.
+
+    Parameters
+    ----------
+    points
+        How many points the buckets hold.
+    tree
+        The union of their trees.
+    values
+        The five rows of `half_counts`.
+    """
+
+    points: int = 0
+    tree: Tree = LEAF
+    values: Sequence[Floats] = ()
+
+    @staticmethod
+    @lru_cache(maxsize=4)  # as for `merged`
+    def of(bucket: NoisyCounts, partition: Partition) -> Pool:
+        """A pool of one bucket."""
+        return Pool(bucket.points, bucket.tree, half_counts(bucket, partition))
+
+    def plus(self, other: Pool) -> Pool:
+        """Both together."""
+        if LEAF.size in (self.tree.size, other.tree.size):
+            deeper = max(self, other, key=lambda pool: pool.tree.size)
+            return Pool(self.points + other.points, deeper.tree, deeper.values)
+        tree, mine, yours = union(self.tree, other.tree)
+        values = [np.zeros(tree.size - 1) for _ in self.values]
+        for row, ours, theirs in zip(values, self.values, other.values, strict=True):
+            row[mine] = ours
+            row[yours] += theirs
+        return Pool(self.points + other.points, tree, values)
+
+
+def pool(buckets: Iterable[NoisyCounts], partition: Partition) -> Pool:
+    """The sum of these buckets."""
+    total = Pool()
+    for bucket in buckets:
+        total = total.plus(Pool.of(bucket, partition))
+    return total
+
+
+def pools_by_timescale(buckets: list[NoisyCounts], partition: Partition) -> list[Pool]:
+    """One pool for each timescale; buckets of one timescale have one size."""
+    return [pool(merged(list(run)), partition) for _, run in groupby(buckets, lambda bucket: bucket.points)]

@@ -1,0 +1,73 @@
+"""The predicted count above which a cell is split in the tree of a bucket. Public: functions of the plan alone.
+
+Splitting a cell lowers W1 by at most its count times its diameter, and adds one noise term to each of its ancestors.
+"""
+
+from __future__ import annotations
+
+import math
+
+from headwater.mechanisms.cascade.plan import Timescale
+
+MIN_DEVIATIONS = 3.0  # no cell is split whose predicted count is below so many deviations of the pooled noise
+GRID_DEVIATIONS = 64.0  # any cell is, in which a uniform spread would put so many deviations of a bucket's noise
+DEPTH_EXPONENT = 0.3  # for d ≥ 3, thresholds rise with this power of one over the diameter of the cell
+
+
+def uniform_threshold(bucket: Timescale, dimension: int) -> float:
+    """The predicted count above which cells are split where points are spread uniformly.
+
+    One deviation of the pooled noise for each halving of an axis, since every depth adds its own error.
+    """
+    return max(_halvings(bucket) / max(dimension, 1.5) * _pooled_deviation(bucket), _minimum(bucket))
+
+
+def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
+    """For the tree of each resolution: a threshold for each depth, and the uniform count that is enough anywhere.
+
+    Resolutions are spaced geometrically between the whole bucket and its finest tree. All thresholds rise from one
+    resolution to the next, so every tree is a subtree of the one before.
+
+    Parameters
+    ----------
+    bucket
+        The timescale whose buckets are to be measured.
+    dimension
+        Of the cube.
+    deepest
+        Cells of this depth and deeper are never split.
+    """
+    fine, grid = uniform_threshold(bucket, dimension), _grid_count(bucket, dimension)
+    steps = [fine * (bucket.size / fine) ** (i / bucket.resolutions) for i in range(bucket.resolutions)]
+    bases = [grid, *(max(grid, step) for step in steps[1:])]  # that of the finest must not grow with its threshold
+    return [(_by_depth(bucket, dimension, deepest, step), base) for step, base in zip(steps, bases, strict=True)]
+
+
+def _by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) -> list[float]:
+    """The threshold holds at the depth where a uniform spread stops splitting; deeper cells are smaller and need more.
+
+    In the plane, in proportion to one over the diameter. In more dimensions the noise in larger cells matters less,
+    and so does the depth; but never not at all, or every further depth would have as many leaves as the one before.
+    """
+    uniform = math.log2(max(bucket.size / threshold, 1.0))
+    slope = (1.0 if dimension <= 2 else DEPTH_EXPONENT) / dimension
+    return [max(threshold * 2 ** (slope * (depth - uniform)), _minimum(bucket)) for depth in range(deepest)]
+
+
+def _grid_count(bucket: Timescale, dimension: int) -> float:
+    """In the plane each depth of a grid adds the same error: the more of them there are, the coarser it must be."""
+    more = max(_halvings(bucket) / 16, 1.0) if dimension == 2 else 1.0
+    return GRID_DEVIATIONS * bucket.noise.deviation * more
+
+
+def _minimum(bucket: Timescale) -> float:
+    return max(MIN_DEVIATIONS * _pooled_deviation(bucket), 0.25)  # at any ε, not many more leaves than points
+
+
+def _halvings(bucket: Timescale) -> float:
+    return math.log2(max(2.0, bucket.epsilon * bucket.size * bucket.siblings))
+
+
+def _pooled_deviation(bucket: Timescale) -> float:
+    """The deviation of the noise in the mean of sibling buckets."""
+    return bucket.noise.deviation / math.sqrt(bucket.siblings)

@@ -1,0 +1,39 @@
+"""What mechanisms that cut the cube keep of a record: the number of the small cell that it lies in."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.mechanisms.protocol import Rows
+from headwater.partition import Partition, Points
+
+
+class CellRows:
+    """Rows of one integer: the cell of depth `finest`."""
+
+    partition: Partition
+    finest: int
+    width = 1
+
+    def __copy__(self) -> Self:
+        """A copy that shares everything: an update binds names anew and changes nothing that they stood for."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def encode(self, points: Points) -> Rows:
+        """The cell of every point."""
+        return self.partition.cells(points, self.finest)[:, None]
+
+    def check(self, rows: NDArray[Any]) -> Rows:
+        """Cells that were found elsewhere, or an error that says what is wrong with them."""
+        if rows.ndim != 2 or rows.shape[1] != 1:
+            raise ValueError(f"rows must have shape (n, 1), as encode() gives them, not {rows.shape}")
+        if rows.dtype.kind not in "iu" and rows.size:
+            raise TypeError(f"rows must be whole numbers, not {rows.dtype}")
+        if rows.size and (rows.min() < 0 or int(rows.max()) >= 1 << self.finest):
+            raise ValueError(f"rows must lie between 0 and 2^{self.finest} − 1, as encode() gives them")
+        return rows.astype(np.uint64, copy=False)

@@ -1,0 +1,312 @@
+"""Algorithm 1, fast: the paper's mechanism at a cost that does not grow with the number of cells.
+
+Three observations turn the literal algorithm into this one without changing its law.
+
+1. *Noise has an address.* The noise of cell θ, level ``r`` and segment ``i`` is a function of the key and of
+   ``(θ, r, i)``, so it need not be drawn until somebody looks at θ, and looking twice gives the same number.
+2. *Levels that ended need only their totals.* What Algorithm 2 said during a level is forgotten when it ends.
+3. *Between two arrivals nothing changes*, so the moment at which a segment is sealed can be drawn as one number
+   (`headwater.mechanisms.paper.seal_times`), and for almost every cell that number says at once that it was not.
+
+So an update writes down which cell the point is in, and all the work is done for the cells that a release asks for.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headwater.counters import HybridCounter, SparseCounter
+from headwater.counters.levels import level_at, level_start
+from headwater.counters.sparse import THRESHOLD, SubCounter, segment_threshold
+from headwater.files import need, whole_number
+from headwater.mechanisms.cell_rows import CellRows
+from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCounts, measure
+from headwater.mechanisms.paper.plan import cell_budget
+from headwater.mechanisms.paper.seal_times import Segment, as_float, chance_above
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.noise import Noise
+from headwater.partition import Cells
+from headwater.privacy import Ledger, Spend, scale_for
+
+Integers = NDArray[np.int64]
+
+_LEVEL_TOTAL, _THRESHOLD, _WAIT, _SUB = range(4)  # what a draw is for
+
+
+def _address(purpose: int, level: int, index: ArrayLike = 0) -> NDArray[np.uint64]:
+    """The lower half of a draw's address; the upper half names the cell."""
+    return np.uint64(purpose << 45 | level << 38) | np.asarray(index, np.uint64)
+
+
+class PaperMechanism(CellRows):
+    """The paper's mechanism (Algorithms 1 to 3).
+
+    Parameters
+    ----------
+    schema
+        What a record is.
+    epsilon
+        The budget of the whole run.
+    noise
+        Where the noise comes from.
+    consistency
+        How noisy counts are made to add up: a name of `headwater.mechanisms.paper.consistency.STRATEGIES`.
+    constant
+        Of the threshold in Algorithm 2.
+    sub
+        The counter that Algorithm 2 uses for sealed segments.
+
+    Formal guarantees
+    -----------------
+    For any stream in ``[0,1]^d``, chosen adaptively or not, all noisy counts at all times together are ε-differentially
+    private for replacing one point: `ledger` lists what that point can move and adds up to at most ε
+    (`proofs/paper.md`). They have the same joint law as those of the literal algorithm, which the tests run beside it.
+    """
+
+    name: ClassVar[str] = "paper"
+    online: ClassVar[bool] = True
+    windows: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+    options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
+
+    def __init__(
+        self,
+        schema: AnySchema,
+        epsilon: float,
+        noise: Noise,
+        *,
+        consistency: str = "halving",
+        constant: float = THRESHOLD,
+        sub: SubCounter = HybridCounter,
+    ) -> None:
+        self.partition, self.epsilon, self.noise = schema.partition, epsilon, noise
+        self.consistency, self.constant, self.sub = consistency, constant, sub
+        self.finest, self.t = self.partition.deepest, 0
+        self._past: list[_Level] = []
+        self._open_level()
+
+    @property
+    def depth(self) -> int:
+        """How deep the partition is at this time: the largest ``r`` with ``t_r ≤ t``."""
+        return min(max(level_at(self.t, self.epsilon), 0), self.partition.deepest)
+
+    def _open_level(self) -> None:
+        """Start the level of the next point. It lasts until just before ``_end``."""
+        level = level_at(self.t + 1, self.epsilon)
+        self._now = _Level(level, self._resolution(level))
+        self._end = level_start(level + 1, self.epsilon)
+
+    def _resolution(self, level: int) -> int:
+        """The depth to which a point of this level must be known: for ``d = 1`` every deeper cell will count it."""
+        if level < 0:
+            return 0
+        deepest = self.partition.deepest
+        return min(level, deepest) if self.partition.dimension >= 2 else deepest
+
+    def _budget(self, depth: int, level: int) -> float:
+        return cell_budget(depth, level, self.partition.dimension, self.epsilon)
+
+    def update(self, rows: Rows) -> None:
+        """Take points in order of arrival."""
+        cells = rows[:, 0]
+        self._now = copy(self._now)  # what a copy of this mechanism shares stays as it is
+        while len(cells):
+            if self.t + 1 == self._end:
+                self._past = [*self._past, self._now.closed()]
+                self._open_level()
+            take = min(self._end - 1 - self.t, len(cells))
+            if self._now.depth:  # no cell ever counts a point of a level without one
+                self._now.append(cells[:take] >> np.uint64(self.finest - self._now.depth))
+            self.t += take
+            cells = cells[take:]
+
+    def window(self, since: int) -> int:
+        """Always all records: the counters do not tell recent ones apart."""
+        if since:
+            raise ValueError(f"the {self.name} mechanism cannot tell windows apart; mechanism='cascade' can")
+        return 0
+
+    def measured(self, start: int, seed: int) -> Measured:
+        """Whole counts of the cells of this time's depth, from noisy counts of the cells on the way down."""
+        return measure(self.noisy_counts, self.t, self.depth, self.partition, self.consistency, seed)
+
+    def status(self) -> str:
+        """How deep the partition is at this time, in words."""
+        return f"depth {self.depth} of the partition"
+
+    def noisy_counts(self, depth: int, cells: Cells) -> NoisyCounts:
+        """The noisy counts ``N_θ`` of these cells of one depth, at this time. Asking changes nothing."""
+        names = np.uint64(1 << depth) | cells
+        counts = self._sealed(depth, cells, names)
+        first = depth if self.partition.dimension >= 2 else 0
+        for past in self._past:
+            if past.level >= first:
+                scale = scale_for(self._budget(depth, past.level) / 2)
+                counts += past.count(depth, cells)
+                counts += self.noise.laplace_at(scale, names, _address(_LEVEL_TOTAL, past.level))
+        return NoisyCounts(depth, cells, counts)
+
+    def _sealed(self, depth: int, cells: Cells, names: Cells) -> Integers:
+        """What Algorithm 2 says in each cell about the level that is not over."""
+        counts = np.zeros(len(cells), dtype=np.int64)
+        level, steps = self._now.level, self._now.steps
+        if not steps:
+            return counts
+        epsilon = self._budget(depth, level) / 2
+        scale = scale_for(epsilon / 2)
+        horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
+        base = segment_threshold(horizon, epsilon, self.constant)
+        # A cell's chance of a first seal so far is at most `steps` times its chance with all its points there.
+        margins = base + self.noise.laplace_at(scale, names, _address(_THRESHOLD, level))
+        chance = chance_above(margins - self._now.count(depth, cells), scale)
+        v = as_float(self.noise.uniform_at(names, _address(_WAIT, level)))
+        for index in np.flatnonzero(v <= 1.001 * steps * chance):
+            arrivals = self._now.arrivals(depth, int(cells[index]))
+            counts[index] = self._walk(int(names[index]), arrivals, epsilon, scale, base)
+        return counts
+
+    def _walk(self, name: int, arrivals: Integers, epsilon: float, scale: float, base: int) -> int:
+        """Seal one cell's segments one after the other; the private count of what they held."""
+        level, begin = self._now.level, 0
+        sub = self.sub(epsilon=epsilon / 2, noise=self.noise.stream(name, int(_address(_SUB, level)), ahead=8))
+        for first in count(0, 8):
+            addresses = [_address(purpose, level, np.arange(first, first + 8)) for purpose in (_THRESHOLD, _WAIT)]
+            margins = base + self.noise.laplace_at(scale, name, addresses[0])
+            waits = self.noise.uniform_at(name, addresses[1])
+            for margin, words, address in zip(margins.tolist(), waits, addresses[1].tolist(), strict=True):
+                segment = Segment(margin, scale, begin, self._now.steps, arrivals[arrivals > begin])
+                sealed = segment.sealed_at(words, partial(self.noise.further_word, name, address, 1 << 32))
+                if sealed is None:
+                    return sub.count
+                begin, held = sealed
+                sub.add(held)
+        raise AssertionError("counting never ends")
+
+    def ledger(self) -> Ledger:
+        """Every draw that a point arriving now can move, now or later."""
+        return self.ledger_of(max(level_at(self.t + 1, self.epsilon), 0))
+
+    def ledger_of(self, level: int) -> Ledger:
+        """Every draw that one point arriving during this level can move, now or later, on its two paths."""
+        deepest = self.partition.deepest
+        horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
+        spends: list[Spend] = []
+        for depth in range(1, (min(level, deepest) if self.partition.dimension >= 2 else deepest) + 1):
+            budget = self._budget(depth, level)
+            spends.append(Spend(f"level total, depth {depth}", scale_for(budget / 2), touches=2))
+            if depth <= level:  # a cell that is born later never runs Algorithm 2 on this level
+                sparse = SparseCounter(
+                    horizon,
+                    epsilon=budget / 2,
+                    constant=self.constant,
+                    sub=self.sub,
+                    noise=Noise(seed=0).stream(ahead=1),  # nothing is measured with it
+                )
+                for spend in sparse.budget():
+                    what = f"{spend.what}, depth {depth}"
+                    spends.append(replace(spend, what=what, touches=2 * spend.touches))
+        return Ledger(spends)
+
+    def state(self) -> State:
+        """Everything that is needed to go on, but for the key: as secret as the data."""
+        levels = [*self._past, self._now]
+        arrays = {f"{name}{i}": array for i, lev in enumerate(levels) for name, array in lev.arrays().items()}
+        header = {"t": self.t, "version": self.version, "levels": [[lev.level, lev.depth] for lev in levels]}
+        return header, arrays
+
+    def restore(self, header: Header, arrays: Arrays) -> None:
+        """Go on from a `state`, if it is one."""
+        need(header.get("version", self.version) == self.version, "version")
+        self._check(header, arrays)
+        self.t = header["t"]
+        *past, now = [
+            _Level(level, depth, arrays[f"cells{i}"], arrays.get(f"ends{i}"))
+            for i, (level, depth) in enumerate(header["levels"])
+        ]
+        self._past, self._now = past, now
+        self._end = level_start(now.level + 1, self.epsilon)
+
+    def _check(self, header: Header, arrays: Arrays) -> None:
+        """Refuse a state that no run can have left: a checksum finds damage, not what was made up."""
+        t, expected, time = whole_number(header["t"], "t"), list[list[int]](), 1
+        while not expected or time <= t:
+            level = level_at(time, self.epsilon)
+            depth, end = self._resolution(level), level_start(level + 1, self.epsilon)
+            expected.append([level, depth, max(min(end, t + 1) - time, 0) if depth else 0])
+            time = end
+        need(header["levels"] == [one[:2] for one in expected], "levels")
+        for i, (_, depth, points) in enumerate(expected):
+            cells = arrays[f"cells{i}"]
+            need(cells.ndim == 1 and cells.dtype == np.uint64, f"cells{i}")
+            need(not cells.size or int(cells.max()) < 1 << depth, f"cells{i}")
+            if i == len(expected) - 1:
+                need(len(cells) == points and f"ends{i}" not in arrays, f"cells{i}")
+                continue
+            ends = arrays[f"ends{i}"]
+            need(ends.dtype == np.int64 and ends.shape == (len(cells) + 1,), f"ends{i}")
+            need(ends[0] == 0 and ends[-1] == points and bool((ends[1:] > ends[:-1]).all()), f"ends{i}")
+            need(bool((cells[1:] > cells[:-1]).all()), f"cells{i}")
+
+
+class _Level:
+    """The points of one level, as cells of one depth: in order of arrival while it lasts, sorted when it is over."""
+
+    def __init__(
+        self, level: int, depth: int, cells: NDArray[np.uint64] | None = None, ends: Integers | None = None
+    ) -> None:
+        self.level, self.depth = level, depth
+        self._cells = np.empty(0, dtype=np.uint64) if cells is None else cells
+        self.steps = len(self._cells)
+        self._ends = ends  # of a closed level: how many points lie in the distinct cells before each
+        self._sorted: tuple[Cells, Integers] | None = None
+
+    def append(self, cells: Cells) -> None:
+        """Take points. What was there before stays, so that a copy made earlier is not changed."""
+        if self.steps + len(cells) > len(self._cells):
+            self._cells = np.resize(self._cells, max(2 * self.steps, self.steps + len(cells), 64))
+        self._cells[self.steps : self.steps + len(cells)] = cells
+        self.steps += len(cells)
+        self._sorted = None
+
+    def closed(self) -> _Level:
+        """The same points without their order: distinct cells and how many points they hold."""
+        cells, counts = np.unique(self._cells[: self.steps], return_counts=True)
+        return _Level(self.level, self.depth, cells, np.concatenate([[0], np.cumsum(counts)]))
+
+    def count(self, depth: int, cells: Cells) -> Integers:
+        """How many points of this level lie in each of these cells."""
+        lower, upper = self._span(depth, cells)
+        if self._ends is None:
+            return upper - lower
+        result: Integers = self._ends[upper] - self._ends[lower]
+        return result
+
+    def arrivals(self, depth: int, cell: int) -> Integers:
+        """The steps of this level, from 1, at which points arrived in a cell. The level must be open."""
+        (lower,), (upper,) = self._span(depth, np.array([cell], dtype=np.uint64))
+        assert self._sorted is not None  # noqa: S101 - _span has just sorted
+        return np.sort(self._sorted[1][lower:upper]) + 1
+
+    def _span(self, depth: int, cells: Cells) -> tuple[Integers, Integers]:
+        """Where the cells that make up each of these begin and end, among the sorted ones."""
+        if self._ends is None and self._sorted is None:
+            order = np.argsort(self._cells[: self.steps], kind="stable")
+            self._sorted = self._cells[order], order
+        cells_here = self._cells if self._sorted is None else self._sorted[0]
+        shift = np.uint64(self.depth - depth)
+        lower, upper = (np.searchsorted(cells_here, edge << shift) for edge in (cells, cells + np.uint64(1)))
+        return lower, upper
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        cells = self._cells[: self.steps] if self._ends is None else self._cells
+        return {"cells": cells} if self._ends is None else {"cells": cells, "ends": self._ends}
+
+
+MECHANISM = PaperMechanism

@@ -1,0 +1,99 @@
+"""The Private Measure Mechanism: one release of a data set that is already complete (He, Vershynin, Zhu 2023).
+
+The offline yardstick: what could be published at time ``t`` if it were the only release ever made.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from headwater.files import FileRefusedError
+from headwater.mechanisms.cell_rows import CellRows
+from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCounts, measure
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.noise import Noise
+from headwater.partition import Cells
+from headwater.privacy import Ledger, Spend, scale_for
+
+
+class PmmMechanism(CellRows):
+    """Noisy counts of all cells to depth ``⌊log2(εn)⌋``, once.
+
+    Parameters
+    ----------
+    schema
+        What a record is.
+    epsilon
+        The budget of the one release.
+    noise
+        Where the noise comes from.
+    consistency
+        How noisy counts are made to add up: a name of `headwater.mechanisms.paper.consistency.STRATEGIES`.
+
+    Formal guarantees
+    -----------------
+    ε-differentially private for replacing one of the ``n`` points: at each depth ``j`` two cells' counts move by
+    one, each under integer Laplace noise of scale ``1/ε_j``, and ``2·Σ ε_j ≤ ε`` with ``ε_j ∝ 2^{j(1−1/d)/2}``.
+    """
+
+    name: ClassVar[str] = "pmm"
+    online: ClassVar[bool] = False
+    windows: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+    options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
+
+    def __init__(self, schema: AnySchema, epsilon: float, noise: Noise, *, consistency: str = "halving") -> None:
+        self.partition, self.epsilon, self.noise, self.t = schema.partition, epsilon, noise, 0
+        self.consistency, self.finest, self.depth = consistency, self.partition.deepest, 0
+
+    def update(self, rows: Rows) -> None:
+        """Take all points. There is no second time: the noise of a second release would be that of the first."""
+        if self.t:
+            raise ValueError("pmm takes a data set once; mechanism='cascade' takes records one after another")
+        self.t = len(rows)
+        self.depth = min(max(math.floor(Fraction(self.epsilon) * self.t).bit_length() - 1, 0), self.partition.deepest)
+        self._cells = np.sort(rows[:, 0] >> np.uint64(self.finest - self.depth))
+        weights = [2 ** (j * (1 - 1 / self.partition.dimension) / 2) for j in range(1, self.depth + 1)]
+        share = self.epsilon / 2 * (1 - 2.0**-40) / sum(weights or [1.0])  # rounding must never overdraw
+        self._scales = [scale_for(share * weight) for weight in weights]
+
+    def window(self, since: int) -> int:
+        """Always all records."""
+        if since:
+            raise ValueError("the pmm mechanism cannot tell windows apart; mechanism='cascade' can")
+        return 0
+
+    def measured(self, start: int, seed: int) -> Measured:
+        """Whole counts of the deepest cells, from noisy counts of the cells on the way down."""
+        return measure(self.noisy_counts, self.t, self.depth, self.partition, self.consistency, seed)
+
+    def noisy_counts(self, depth: int, cells: Cells) -> NoisyCounts:
+        """The noisy counts of these cells."""
+        shift = np.uint64(self.depth - depth)
+        lower, upper = (np.searchsorted(self._cells, edge << shift) for edge in (cells, cells + np.uint64(1)))
+        noise = self.noise.laplace_at(self._scales[depth - 1], np.uint64(1 << depth) | cells, 0)
+        return NoisyCounts(depth, cells, upper - lower + noise)
+
+    def ledger(self) -> Ledger:
+        """Two cells of each depth."""
+        scales = self._scales if self.t else []
+        return Ledger(Spend(f"count, depth {j}", scale, touches=2) for j, scale in enumerate(scales, start=1))
+
+    def status(self) -> str:
+        """How deep the partition is."""
+        return f"depth {self.depth} of the partition"
+
+    def state(self) -> State:
+        """Nothing goes on after one release."""
+        raise NotImplementedError("pmm makes one release; there is nothing to go on with")
+
+    def restore(self, header: Header, arrays: Arrays) -> None:
+        """Nothing goes on after one release."""
+        raise FileRefusedError("pmm makes one release; there is nothing to go on with")
+
+
+MECHANISM = PmmMechanism

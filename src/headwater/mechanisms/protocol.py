@@ -1,0 +1,163 @@
+"""What a mechanism is: the part that measures, what it hands over, and the model that a release holds.
+
+`Mechanism` has seen records. What it hands over, `Measured`, is frozen and holds noisy counts and public facts only;
+it crosses the trust boundary once. A `Model` is fitted to it and never sees anything else. `headwater.checks` has the
+tests that every mechanism passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.mechanisms.accuracy import ErrorBound, ExpectedError
+from headwater.partition import Points
+from headwater.privacy import Guarantee, Ledger
+from headwater.table.schema import Schema
+from headwater.table.unit_cube import UnitCube
+
+if TYPE_CHECKING:
+    from headwater.noise import Noise
+
+AnySchema = Schema | UnitCube
+Rows = NDArray[np.unsignedinteger[Any]]
+"""What is kept of records: an array of shape ``(records, width)``."""
+Header = dict[str, Any]
+Arrays = dict[str, NDArray[Any]]
+State = tuple[Header, Arrays]
+"""Plain JSON values, and arrays: what files hold."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What everybody may know of a run: neither the noise nor the data is in it.
+
+    Parameters
+    ----------
+    t
+        How many records have arrived.
+    guarantee
+        What is promised about all that the run publishes.
+    schema
+        What a record is.
+    mechanism
+        The name of the mechanism.
+    """
+
+    t: int
+    guarantee: Guarantee
+    schema: AnySchema
+    mechanism: str
+
+    @property
+    def epsilon(self) -> float:
+        """The privacy budget of the whole run."""
+        return self.guarantee.epsilon
+
+    @property
+    def dimension(self) -> int:
+        """How many columns a record has."""
+        return self.schema.dimension
+
+
+class Measured(Protocol):
+    """What crosses the trust boundary: frozen; every field may be published as it stands."""
+
+    def near(self, points: Points) -> dict[str, float]:
+        """The noisy numbers that records at these points count in, by name: what an attacker would look at first."""
+
+
+class Mechanism(Protocol):
+    """Takes records in order of arrival, and measures them under one budget, for ever.
+
+    Formal guarantees
+    -----------------
+    Everything that `measured` ever returns, for all times and windows together, is ε-differentially private for
+    replacing one record; `ledger` lists the draws. Every draw has an address (`headwater.noise`), so asking twice,
+    asking never, a batch or its records one by one, and going on from a saved state all give the same numbers.
+    """
+
+    name: ClassVar[str]
+    online: ClassVar[bool]
+    """Whether records can be taken one after another; if not, only all at once."""
+    windows: ClassVar[bool]
+    """Whether it can tell the last records from all of them."""
+    version: ClassVar[int]
+    """Of the rule that decides what is measured: a rule that measures something else needs another number."""
+    options: ClassVar[dict[str, tuple[str, ...]]]
+    """Named choices that the constructor takes, with their possible values; the first is the default."""
+    width: int
+    """How many integers are kept of a record."""
+    t: int
+    """How many records have arrived."""
+    noise: Noise
+
+    def __init__(self, schema: AnySchema, epsilon: float, noise: Noise, **options: str) -> None: ...
+
+    def __copy__(self) -> Self:
+        """A copy that can be updated while this one stays as it is. What neither ever changes may be shared."""
+
+    def encode(self, points: Points) -> Rows:
+        """What is kept of records, given as points of the schema's cube. Pure: reads nothing of the run."""
+
+    def check(self, rows: NDArray[Any]) -> Rows:
+        """Rows that were encoded elsewhere, or a `ValueError` that says what is wrong with them."""
+
+    def update(self, rows: Rows) -> None:
+        """Take records in order of arrival."""
+
+    def window(self, since: int) -> int:
+        """Where the shortest window starts that `measured` has and that holds all records after the first ``since``."""
+
+    def measured(self, start: int, seed: int) -> Measured:
+        """All that is published about the records after the first ``start``, which `window` gave.
+
+        ``seed`` is public randomness.
+        """
+
+    def ledger(self) -> Ledger:
+        """Every draw that a record arriving now can move, now or later."""
+
+    def status(self) -> str:
+        """How finely it measures at this time, in words. Public."""
+
+    def state(self) -> State:
+        """Everything that is needed to go on, but for the key of the noise: as secret as the data."""
+
+    def restore(self, header: Header, arrays: Arrays) -> None:
+        """Go on from a `state`, or refuse it (`headwater.files.FileRefusedError`) if no run can have left it."""
+
+
+class Model(Protocol):
+    """What a release holds: a distribution of records, fitted to noisy counts. Immutable, and may be published."""
+
+    @classmethod
+    def fit(cls, measured: Any, schema: AnySchema, seed: int) -> Self:  # noqa: ANN401 - of the mechanism's own type
+        """The model of what was measured. ``seed`` is public randomness."""
+
+    @property
+    def records(self) -> int:
+        """How many records it is about."""
+
+    def points(self, seed: int) -> Points:
+        """As many synthetic records as it is about, as points of the schema's cube; the same for the same seed."""
+
+    def expected_error(self) -> ExpectedError:
+        """How far the release is likely to be from the data, from public numbers only."""
+
+    @staticmethod
+    def error_bound(facts: Facts, start: int) -> ErrorBound:
+        """What is proved of the error of a release of these facts."""
+
+    def near(self, points: Points) -> dict[str, float]:
+        """Numbers of the model that records at these points count in, by name: for auditors."""
+
+    def state(self) -> State:
+        """The model as plain values and arrays."""
+
+    @classmethod
+    def restore(cls, header: Header, arrays: Arrays, schema: AnySchema, records: int) -> Self:
+        """The model that a `state` describes, or `headwater.files.FileRefusedError`."""

@@ -1,0 +1,1 @@
+"""What may be published: releases, and folders of them."""

@@ -1,0 +1,196 @@
+"""The immutable result: what may be published."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater import files
+from headwater.mechanisms import registry
+from headwater.mechanisms.accuracy import ErrorBound, ExpectedError
+from headwater.mechanisms.protocol import AnySchema, Facts, Model
+from headwater.partition import Points
+from headwater.privacy import Guarantee
+from headwater.table.frames import KINDS
+from headwater.table.schema import schema_from_dict
+from headwater.table.unit_cube import UnitCube
+
+_BANNER = "headwater release 2: may be published"
+_SEED = (1 << 128) - 1  # the largest there is
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """A synthetic data set of ``t`` points. Private from here on: share it, keep it, ask it as often as you like.
+
+    Formal guarantees
+    -----------------
+    A release is computed from noisy counts and public randomness. All releases of one run together, of which there
+    may be infinitely many, are ε-differentially private for replacing one record of the stream.
+
+    Attributes
+    ----------
+    facts
+        ``t``, the guarantee, the schema and the mechanism.
+    start
+        The release is about the records after the first ``start`` ones: 0 unless a window was asked for.
+    model
+        The distribution of records that was fitted to the noisy counts.
+    seed
+        Of the records that are drawn from the model. Public.
+    kind
+        Of tables that came in last, such as ``"pandas"``: what `sample` gives back.
+    """
+
+    facts: Facts
+    start: int
+    model: Model
+    seed: int
+    kind: str | None = None
+
+    @property
+    def t(self) -> int:
+        """How many records had arrived."""
+        return self.facts.t
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Which records this is about: from the first number, which is excluded, to the second, which is included."""
+        return self.start, self.t
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised about all releases of the run, taken together."""
+        return self.facts.guarantee
+
+    @property
+    def epsilon(self) -> float:
+        """The privacy budget of the whole run, this release included."""
+        return self.facts.epsilon
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism that measured."""
+        return self.facts.mechanism
+
+    @property
+    def schema(self) -> AnySchema:
+        """What a record is."""
+        return self.facts.schema
+
+    @cached_property
+    def error_bound(self) -> ErrorBound:
+        """What the theorem behind the mechanism says of this release's expected W1."""
+        return self.model.error_bound(self.facts, self.start)
+
+    def expected_error(self) -> ExpectedError:
+        """How far this release is likely to be from the data, in W1, from public numbers only."""
+        return self.model.expected_error()
+
+    def points(self) -> Points:
+        """The synthetic data set, a new array of shape ``(t, d)``; the same numbers every time.
+
+        Points come cell by cell. A window holds as many points as records arrived in it.
+        """
+        return self.model.points(self.seed)
+
+    def sample(self, kind: str | None = None) -> Any:  # noqa: ANN401 - which kind is known only when it runs
+        """The synthetic data set as a table; the same every time.
+
+        Records come in a random order that means nothing.
+
+        Parameters
+        ----------
+        kind
+            ``"pandas"``, ``"polars"``, ``"arrow"``, ``"columns"``, ``"records"`` or ``"numpy"``; the kind that came in
+            unless given.
+        """
+        if kind is not None and not isinstance(kind, str):
+            raise TypeError(f"kind must be the name of a kind of table, such as 'pandas', not {type(kind).__name__}")
+        points, order = self._shuffled()
+        return self.schema.decode(points.take(order, axis=0), kind or self.kind)
+
+    def tables(self, kind: str | None = None, rows: int = 1 << 17) -> Iterator[Any]:
+        """The rows of `sample`, in the same order, so many at a time: for writing without holding all of them.
+
+        Parameters
+        ----------
+        kind
+            As for `sample`.
+        rows
+            How many rows at a time.
+        """
+        points, order = self._shuffled()
+        for start in range(0, max(len(order), 1), rows):
+            yield self.schema.decode(points.take(order[start : start + rows], axis=0), kind or self.kind)
+
+    def _shuffled(self) -> tuple[Points, NDArray[np.int64]]:
+        """The points, and the order in which a table shows them: cell by cell it would look odd."""
+        points = self.points()
+        return points, np.random.default_rng([self.seed, 2]).permutation(len(points))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to a file that anyone may see.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        """
+        facts = self.facts
+        model, arrays = self.model.state()
+        header = {
+            "t": facts.t,
+            **facts.guarantee.to_dict(),
+            "schema": facts.schema.to_dict(),
+            "mechanism": facts.mechanism,
+            "start": self.start,
+            "seed": self.seed,
+            "kind": self.kind,
+            **model,
+        }
+        files.write(path, _BANNER, header, arrays, mode=0o644)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Release:
+        """Read a release that `save` wrote.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
+        header, arrays = files.read(path, _BANNER)
+        with files.assembling(str(path)):
+            facts = _facts(header)
+            start, seed, kind = (header[name] for name in ("start", "seed", "kind"))
+            files.need(files.whole_number(start, "start") <= facts.t, "start")
+            files.need(type(seed) is int and 0 <= seed <= _SEED, "seed")
+            files.need(kind is None or (not isinstance(facts.schema, UnitCube) and kind in KINDS), "kind")
+            model = registry.model(facts.mechanism).restore(header, arrays, facts.schema, facts.t - start)
+            return Release(facts, start, model, seed, kind)
+
+    def __str__(self) -> str:
+        cube = isinstance(self.schema, UnitCube)
+        what = f"points in [0,1]^{self.schema.dimension}" if cube else f"records of {self.schema.dimension} columns"
+        window = f", records {self.start + 1:,} to {self.t:,}" if self.start else ""
+        return f"release of {self.t - self.start:,} {what} (ε = {self.epsilon:g}, {self.mechanism}{window})"
+
+    __repr__ = __str__
+
+
+def _facts(header: dict[str, Any]) -> Facts:
+    """Refuse a file whose numbers no release has: a checksum finds damage, not what was made up."""
+    epsilon, mechanism = header["epsilon"], header["mechanism"]
+    files.need(type(epsilon) is float and 0 < epsilon < math.inf, "epsilon")
+    files.need(mechanism in registry.names(), "mechanism")
+    guarantee = Guarantee(epsilon)
+    files.need({**guarantee.to_dict(), **header}.items() >= guarantee.to_dict().items(), "guarantee")
+    return Facts(files.whole_number(header["t"], "t"), guarantee, schema_from_dict(header["schema"]), mechanism)

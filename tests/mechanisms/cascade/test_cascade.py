@@ -1,0 +1,297 @@
+"""Cascade: what is counted, with what noise, and that nothing else depends on the data.
+
+Many tests choose beforehand what is published and let the mechanism count as it does (`Forced`). Two streams then see
+the very same published numbers, so whatever still differs between them was decided by raw data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
+
+from headwater.mechanisms.cascade import measure as cascade_module
+from headwater.mechanisms.cascade.measure import CascadeMechanism, resolution
+from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
+from headwater.mechanisms.cascade.plan import stage_at
+from headwater.mechanisms.cascade.tree import Tree
+from headwater.noise import Noise
+from headwater.partition import Partition
+from tests.support.forced import (
+    Draw,
+    Fault,
+    Forced,
+    Integers,
+    Publisher,
+    Seen,
+    Trees,
+    half_the_noise,
+    shape,
+    tree_of_raw_counts,
+    watching,
+)
+from tests.support.runs import ask, cube, feed
+from tests.support.trees import crowd, leaves_one_by_one
+
+
+class Listening(Noise):
+    """Writes down every draw."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.heard: list[Draw] = []
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        self.heard.append(Draw.of(scale, hi, lo))
+        return super().laplace_at(scale, hi, lo)
+
+
+# --- the ledger is what is drawn -------------------------------------------------------------------------
+
+
+def draws(d: int, epsilon: float, n: int) -> list[Draw]:
+    """All draws of a run in which somebody asks all the time."""
+    noise = Listening(3)
+    mechanism = CascadeMechanism(cube(Partition(d)), epsilon, noise)
+    for part in np.array_split(crowd(n, d), 30):
+        feed(mechanism, part)
+        ask(mechanism)
+        ask(mechanism, mechanism.t // 2)
+    return noise.heard
+
+
+def check_draws(heard: Sequence[Draw], d: int, epsilon: float) -> None:
+    """Every draw is one that the ledger of its stage lists, of a bucket of the plan; no address is drawn twice."""
+    for draw in heard:
+        stage = stage_at(draw.start, d, epsilon)
+        speed = stage.timescales[draw.speed]
+        assert (draw.start - stage.start) % speed.size == 0
+        assert draw.rung < speed.resolutions
+        assert draw.scale == stage.ledger()[draw.speed].scale
+        assert draw.scale * speed.epsilon >= 2 * speed.resolutions * (1 - 1e-12)
+        assert draw.leaves == tuple(range(len(draw.leaves)))
+    addresses = [(draw.start, draw.speed, draw.rung) for draw in heard]
+    assert len(set(addresses)) == len(addresses)
+
+
+RUNS = [(1, 1.0, 3000), (1, 30.0, 1500), (2, 1.0, 5000), (2, 20.0, 5000), (3, 200.0, 800), (9, 5.0, 500)]
+
+
+@pytest.mark.parametrize(("d", "epsilon", "n"), RUNS)
+def test_every_draw_is_in_the_ledger_and_no_address_is_drawn_twice(d: int, epsilon: float, n: int) -> None:
+    heard = draws(d, epsilon, n)
+    check_draws(heard, d, epsilon)
+    assert len(heard) > 4
+
+
+def shared_address(patch: pytest.MonkeyPatch) -> None:
+    """Fast buckets use the noise of the slow bucket that holds them."""
+    measure = CascadeMechanism._measure
+
+    def sharing(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> NoisyCounts:
+        noise = self.noise
+        self.noise = _Moved(noise, self.start)
+        summary = measure(self, speed, start, trees)
+        self.noise = noise
+        return summary
+
+    patch.setattr(CascadeMechanism, "_measure", sharing)
+
+
+class _Moved(Noise):
+    def __init__(self, noise: Noise, hi: int) -> None:
+        super().__init__(key=noise.key)
+        self._noise, self._hi = noise, hi
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        return self._noise.laplace_at(scale, self._hi, lo)
+
+
+def measured_again(patch: pytest.MonkeyPatch) -> None:
+    """Fast buckets are measured at every question."""
+    closed = CascadeMechanism._closed_fast
+
+    def forgetful(self: CascadeMechanism, until: int | None = None) -> list[NoisyCounts]:
+        self._fast.clear()
+        return closed(self, until)
+
+    patch.setattr(CascadeMechanism, "_closed_fast", forgetful)
+
+
+@pytest.mark.parametrize("fault", [shared_address, half_the_noise, measured_again])
+def test_planted_faults_of_the_draws_are_seen(fault: Fault) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        fault(patch)
+        heard = draws(2, 20.0, 1500)
+    with pytest.raises(AssertionError):
+        check_draws(heard, 2, 20.0)
+
+
+def test_unseen_cells_are_zeros_with_noise() -> None:
+    """All points in one place: the other leaves are counted like it, and hardly any of their counts is zero.
+
+    A count is zero with probability 0.034 at scale 15.3; that a third of 200 are has probability below 10^−30.
+    """
+    mechanism = CascadeMechanism(cube(Partition(2)), 1.0, Noise(seed=8))
+    feed(mechanism, np.full((6144, 2), 0.3))
+    for summary in (*mechanism.history.slow[-2:], *mechanism.history.recent):
+        assert len(summary.counts) == summary.tree.size
+    empty = np.concatenate([np.sort(summary.counts)[:-1] for summary in mechanism.history.recent])
+    assert len(empty) >= 50
+    assert (empty == 0).mean() < 1 / 3
+
+
+# --- neighbouring streams --------------------------------------------------------------------------------
+
+
+def chosen(seed: int) -> Publisher:
+    """Published counts that look like a skewed stream, chosen by address."""
+
+    def publish(draw: Draw, tree: Tree) -> Integers:
+        rng = np.random.default_rng([seed, draw.start, draw.speed, draw.rung])
+        return rng.geometric(0.01, tree.size) * rng.integers(-1, 8, tree.size)
+
+    return publish
+
+
+def run(
+    x: NDArray[np.float64], epsilon: float, publish: Publisher | None, asks: int, fault: Fault | None = None
+) -> list[Seen]:
+    """Everything that is measured when releases are asked for at ``asks`` evenly spaced times."""
+    noise = Forced(publish)
+    with watching(noise) as patch:
+        if fault:
+            fault(patch)
+        mechanism = CascadeMechanism(cube(Partition(x.shape[1])), epsilon, noise)
+        for part in np.array_split(x, asks):
+            feed(mechanism, part)
+            ask(mechanism)
+    return noise.seen
+
+
+def check_neighbours(one: list[Seen], other: list[Seen], position: int, d: int, epsilon: float) -> int:
+    """Same trees; counts differ by one, in two leaves, in buckets that hold the position. Returns how many differ."""
+    stage = stage_at(position, d, epsilon)
+    moved: list[int] = []
+    assert [seen.place for seen in one] == [seen.place for seen in other]
+    for a, b in zip(one, other, strict=True):
+        assert shape(a.tree) == shape(b.tree)
+        difference = a.true - b.true
+        assert abs(difference).max() <= 1
+        assert abs(difference).sum() in (0, 2)
+        assert difference.sum() == 0
+        if difference.any():
+            size = stage.timescales[a.draw.speed].size
+            assert stage.start <= a.draw.start <= position < a.draw.start + size
+            moved.append(a.draw.speed)
+    assert all(moved.count(speed) <= stage.timescales[speed].resolutions for speed in moved)
+    return len(moved)
+
+
+@given(
+    d=st.integers(1, 4),
+    epsilon=st.sampled_from([0.5, 2.0, 20.0, 500.0]),
+    n=st.integers(1, 1100),
+    position=st.integers(0, 1099),
+    asks=st.integers(1, 12),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=50, deadline=None)
+def test_replacing_a_point_moves_two_counts_of_one_bucket_of_each_speed(
+    d: int, epsilon: float, n: int, position: int, asks: int, seed: int
+) -> None:
+    """And no tree: both streams publish the same numbers, so all trees are equal, wherever the raw data differ."""
+    position %= n
+    x = crowd(n, d, seed)
+    y = x.copy()
+    y[position] = np.random.default_rng(seed + 1).choice([0.0, 0.25, 0.7, 1.0], d)
+    one, other = (run(points, epsilon, chosen(seed), asks) for points in (x, y))
+    check_neighbours(one, other, position, d, epsilon)
+
+
+@pytest.mark.parametrize(("d", "epsilon", "speeds"), [(2, 20.0, 3), (1, 20.0, 3), (3, 3000.0, 2)])
+def test_a_replaced_point_is_found_at_every_speed(d: int, epsilon: float, speeds: int) -> None:
+    """From one corner of the cube to the other, late in a stream that is asked all the time: every tree sees it."""
+    x = crowd(6000, d)
+    x[5000] = 0.0
+    y = x.copy()
+    y[5000] = 1.0
+    one, other = (run(points, epsilon, chosen(1), 6000 // 16) for points in (x, y))
+    stage = stage_at(5000, d, epsilon)
+    assert len(stage.timescales) == speeds
+    assert check_neighbours(one, other, 5000, d, epsilon) >= speeds
+
+
+def test_trees_do_not_depend_on_the_data() -> None:
+    """Two streams with nothing in common choose the same trees when the published numbers agree."""
+    x, y = crowd(5000, 2, seed=1), 1 - crowd(5000, 2, seed=2) / 3
+    one, other = (run(points, 20.0, chosen(5), 40) for points in (x, y))
+    assert [shape(seen.tree) for seen in one] == [shape(seen.tree) for seen in other]
+    assert len({shape(seen.tree) for seen in one}) > 20, "the trees are not all alike"
+    assert any(not np.array_equal(a.true, b.true) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize(("epsilon", "end"), [(1.3605, 6143), (10.88, 3071), (20.0, 5000)])
+def test_when_somebody_asks_changes_no_tree(epsilon: float, end: int) -> None:
+    """With all points in one place, so that trees go as deep as they may, and εt passing a power of two on the way.
+
+    A run that is resumed and asked at another time must not use the same noise over another tree.
+    """
+    x = np.full((end, 2), 0.3)
+    runs = [run(x, epsilon, None, asks) for asks in (1, 2, 7, 80)]
+    trees = [{seen.place: shape(seen.tree) for seen in seens} for seens in runs]
+    for some in trees[:-1]:
+        assert {place: tree for place, tree in trees[-1].items() if place in some} == some
+
+
+def test_trees_depend_on_what_was_published() -> None:
+    x = crowd(2000, 2)
+    one, other = (run(x, 20.0, chosen(seed), 10) for seed in (5, 6))
+    assert {shape(seen.tree) for seen in one} != {shape(seen.tree) for seen in other}
+
+
+def overlapping(patch: pytest.MonkeyPatch) -> None:
+    """Fast buckets reach one point too far."""
+    patch.setattr(cascade_module, "count_leaves", _one_too_many(vars(cascade_module)["count_leaves"]))
+
+
+def _one_too_many(count: Callable[..., Integers]) -> Callable[..., Integers]:
+    def counting(cells: NDArray[Any], depth: int, tree: Tree) -> Integers:
+        whole = cells.base if cells.base is not None and len(cells.base) > len(cells) else cells
+        return count(whole[: len(cells) + 1] if len(cells) > 1 else cells, depth, tree)
+
+    return counting
+
+
+@pytest.mark.parametrize(("fault", "position"), [(tree_of_raw_counts, 512), (overlapping, 513)])
+def test_planted_faults_break_the_neighbours(fault: Fault, position: int) -> None:
+    x = crowd(1024, 2)
+    x[position] = 0.0
+    y = x.copy()
+    y[position] = 1.0
+    one, other = (run(points, 20.0, chosen(1), 64, fault) for points in (x, y))
+    with pytest.raises(AssertionError):
+        check_neighbours(one, other, position, 2, 20.0)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 7, 50])
+def test_without_noise_summaries_are_the_counts_of_their_points(d: int) -> None:
+    """Points at 0 and at 1 included; every summary is about the points of its span and no others."""
+    x = crowd(700, d)
+    noise = Forced(chosen(2))
+    with watching(noise):
+        mechanism = CascadeMechanism(cube(Partition(d)), 20.0, noise)
+        for part in np.array_split(x, 50):
+            feed(mechanism, part)
+            ask(mechanism)
+    depth = resolution(Partition(d))
+    for seen in noise.seen:
+        stage = stage_at(seen.draw.start, d, 20.0)
+        part = x[seen.draw.start : seen.draw.start + stage.timescales[seen.draw.speed].size]
+        cells = Partition(d).cells(part, depth)
+        assert seen.true.tolist() == leaves_one_by_one(cells, depth, seen.tree)

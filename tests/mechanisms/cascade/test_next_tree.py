@@ -1,0 +1,110 @@
+"""The next tree: against an oracle that walks down by itself, and asks every belief at every cell."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.mechanisms.cascade.next_tree import next_tree
+from headwater.mechanisms.cascade.shrinkage import Fractions, latest_fractions, shrink
+from headwater.mechanisms.cascade.tree import LEAF
+from headwater.partition import Axis, Partition
+from tests.support.trees import Cell, full_tree, gapped, partitions, random_pool, random_tree, split_cells
+
+seeds = st.integers(0, 10**6)
+NOBODY = Fractions(LEAF, np.empty(0), np.empty(0))
+
+
+def random_beliefs(rng: np.random.Generator, partition: Partition) -> list[Fractions]:
+    """What pools made one shrink, one after the other, and then perhaps anything at all."""
+    beliefs = list[Fractions]()
+    for _ in range(int(rng.integers(0, 4))):
+        pool = random_pool(rng, "ordinary", partition)
+        beliefs.append(shrink(pool, latest_fractions(pool.tree, beliefs, partition), partition))
+    if rng.random() < 0.5:
+        tree = random_tree(rng, 6, partition=partition)
+        share = rng.choice([0.0, 0.01, 0.3, 0.5, 0.99, 1.0], tree.size - 1)
+        beliefs.insert(int(rng.integers(0, len(beliefs) + 1)), Fractions(tree, share, np.zeros(tree.size - 1)))
+    return beliefs
+
+
+def even_share(partition: Partition, depth: int, cell: int) -> float:
+    return float(partition.shares(np.array([cell], dtype=np.uint64), depth)[0])
+
+
+def oracle(
+    beliefs: list[Fractions], points: int, worth: list[float], base: float, partition: Partition
+) -> dict[Cell, bool]:
+    """Every node, and whether it is split."""
+    known: dict[Cell, float] = {}
+    for belief in beliefs:
+        known |= dict(zip(split_cells(belief.tree), belief.left.tolist(), strict=True))
+    nodes: dict[Cell, bool] = {}
+
+    def visit(depth: int, cell: int, mass: float, even: float) -> None:
+        nodes[depth, cell] = depth < len(worth) and (mass >= worth[depth] or even >= base)
+        if nodes[depth, cell]:
+            alike = even_share(partition, depth, cell)
+            lower, even_lower = mass * known.get((depth, cell), alike), even * alike
+            visit(depth + 1, 2 * cell, lower, even_lower)
+            visit(depth + 1, 2 * cell + 1, mass - lower, even - even_lower)
+
+    visit(0, 0, float(points), float(points))
+    return nodes
+
+
+@given(seeds, partitions, st.lists(st.floats(0.5, 500), max_size=12), st.sampled_from([50.0, 200.0, 1e9]))
+@settings(max_examples=120, deadline=None)
+def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(
+    seed: int, partition: Partition, worth: list[float], base: float
+) -> None:
+    """The oracle walks down by itself; a lower price gives a tree that contains the other."""
+    beliefs = random_beliefs(np.random.default_rng(seed), partition)
+    worth = worth[: partition.deepest]
+    tree = next_tree(beliefs, 1000, worth, base, partition)
+    expected = oracle(beliefs, 1000, worth, base, partition)
+    found = {
+        (depth, int(cell)): bool(is_split)
+        for depth, (cells, split) in enumerate(tree.nodes())
+        for cell, is_split in zip(cells, split, strict=True)
+    }
+    assert found == expected
+    assert not tree.splits[-1].any()
+    finer = next_tree(beliefs, 1000, [price / 3 for price in worth], base / 3, partition)
+    assert set(split_cells(tree)) <= set(split_cells(finer))
+
+
+def test_before_anything_is_known_the_next_tree_is_even() -> None:
+    for beliefs in ([], [NOBODY], [NOBODY, NOBODY]):
+        tree = next_tree(beliefs, 64, [10.0] * 20, 1e9, Partition(2))
+        assert [split.tolist() for split in tree.splits] == [[True], [True] * 2, [True] * 4, [False] * 8]
+
+
+def test_an_even_tree_follows_the_number_of_values() -> None:
+    """Of 60 points 20 have each of 3 values; a cell of one value is split on while there is another axis to cut."""
+    three = Partition([Axis(values=3)])
+    assert split_cells(next_tree([], 60, [30.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0)]
+    assert split_cells(next_tree([], 60, [15.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0), (1, 1)]
+
+
+@given(gapped, st.floats(0.5, 50))
+@settings(max_examples=60, deadline=None)
+def test_what_can_hold_nothing_is_not_split(partition: Partition, worth: float) -> None:
+    for depth, cell in split_cells(next_tree([], 200, [worth] * min(9, partition.deepest), worth, partition)):
+        assert partition.possible(np.array([cell], dtype=np.uint64), depth).all()
+
+
+def test_the_last_belief_that_knows_a_cell_counts() -> None:
+    """The first says: left at the root, then right; had it been right, then left. The second: right at the root."""
+    first = Fractions(full_tree(2), np.array([1.0, 0.0, 1.0]), np.zeros(3))
+    second = Fractions(full_tree(1), np.array([0.0]), np.zeros(1))
+    assert split_cells(next_tree([first], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 0), (2, 1)]
+    assert split_cells(next_tree([first, second], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_a_coarse_grid_is_split_even_where_nothing_is_expected() -> None:
+    """All is believed to be on the left, but no cell of 25 of 100 even points stays whole."""
+    left = Fractions(full_tree(1), np.array([1.0]), np.zeros(1))
+    tree = next_tree([left], 100, [60.0] * 3, 25.0, Partition(1))
+    assert split_cells(tree) == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3)]

@@ -1,0 +1,140 @@
+"""The plan is public: it follows from t, d and ε, cuts time without gaps, and never spends more than ε."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.mechanisms.cascade import plan as plan_module
+from headwater.mechanisms.cascade.plan import Stage, Timescale, plan, stage_at
+from headwater.privacy import IntegerLaplace, scale_for
+
+FOREVER = 2**60
+EXTREMES = [1e-6, 0.01, 0.1, 1.0, 5.0, 50.0, 1e6]
+
+dimensions = st.integers(1, 12) | st.just(50)
+budgets = st.floats(1e-6, 1e6)
+times = st.integers(0, 60).flatmap(lambda q: st.integers(0, 2**q))
+
+
+def spent(stage: Stage) -> Fraction:
+    """What replacing one point of a stage costs, from its noise alone: twice a count in every tree of every speed."""
+    return sum((2 * speed.resolutions / Fraction(speed.noise.scale) for speed in stage.timescales), Fraction(0))
+
+
+@pytest.mark.parametrize("d", [*range(1, 11), 50])
+@pytest.mark.parametrize("epsilon", EXTREMES)
+def test_every_stage_spends_at_most_epsilon_and_nearly_all_of_it(d: int, epsilon: float) -> None:
+    """Exactly, in rational arithmetic, for 2^60 points."""
+    stages = plan(d, epsilon, FOREVER).stages
+    assert stages[-1].end >= FOREVER
+    for stage in stages:
+        assert stage.ledger().total == spent(stage)
+        assert Fraction(epsilon) * Fraction(999, 1000) < stage.ledger().total <= Fraction(epsilon)
+
+
+@given(dimensions, budgets, times)
+def test_the_ledger_closes_for_any_budget_at_any_time(d: int, epsilon: float, t: int) -> None:
+    stage = stage_at(t, d, epsilon)
+    assert stage.ledger().total == spent(stage) <= Fraction(epsilon)
+
+
+def noise_for_one_count(patch: pytest.MonkeyPatch) -> None:
+    """A replaced point moves two counts; this pays for one."""
+    patch.setattr(Timescale, "scale", property(lambda speed: scale_for(Fraction(speed.epsilon) / speed.resolutions)))
+
+
+def rungs_for_free(patch: pytest.MonkeyPatch) -> None:
+    """Every tree of a bucket spends all of the bucket's budget."""
+    patch.setattr(Timescale, "noise", property(lambda scale: IntegerLaplace(scale_for(scale.epsilon / 2))))
+
+
+def speeds_for_free(patch: pytest.MonkeyPatch) -> None:
+    """Slow buckets spend ε, and fast ones their share on top."""
+    make = plan_module._timescale
+    patch.setattr(plan_module, "_timescale", lambda size, epsilon, *rest: make(size, epsilon * 1.15, *rest))
+
+
+def no_margin(patch: pytest.MonkeyPatch) -> None:
+    """Rounding to the nearest float, which in half of all cases is too little noise."""
+    patch.setattr(plan_module, "scale_for", lambda cost: float(1 / cost) * (1 - 2**-36))
+
+
+@pytest.mark.parametrize("fault", [noise_for_one_count, rungs_for_free, speeds_for_free, no_margin])
+def test_planted_overdrafts_are_seen(fault: Callable[[pytest.MonkeyPatch], None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        fault(patch)
+        assert max(spent(stage) for d in (1, 2) for stage in plan(d, 1.0, 2**40).stages) > 1
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 10, 50])
+@pytest.mark.parametrize("epsilon", EXTREMES)
+def test_stages_and_buckets_tile_time(d: int, epsilon: float) -> None:
+    """No gap and no overlap: stages follow one another, and buckets divide those of the speed before."""
+    end = 0
+    for stage in plan(d, epsilon, FOREVER).stages:
+        assert stage.start == end
+        end, parent = stage.end, stage.end - stage.start
+        for speed in stage.timescales:
+            assert 1 <= speed.size <= parent
+            assert parent % speed.size == 0
+            assert stage.start % speed.size == 0
+            parent = speed.size
+        sizes = [speed.size for speed in stage.timescales]
+        assert sizes == sorted(set(sizes), reverse=True)
+
+
+@given(dimensions, budgets, times)
+@settings(max_examples=200)
+def test_a_point_lies_in_one_bucket_of_each_timescale_of_its_stage(d: int, epsilon: float, t: int) -> None:
+    """The stage holds the point, and every other point of the stage is given the same stage."""
+    stage = stage_at(t, d, epsilon)
+    assert stage.start <= t < stage.end
+    for other in (stage.start, (stage.start + t) // 2, (t + stage.end) // 2, stage.end - 1):
+        assert stage_at(other, d, epsilon) == stage
+    for speed in stage.timescales:
+        first = t - (t - stage.start) % speed.size
+        assert stage.start <= first <= t < first + speed.size <= stage.end
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 50])
+@pytest.mark.parametrize("epsilon", EXTREMES)
+def test_addresses_have_room_for_all_timescales_and_rungs(d: int, epsilon: float) -> None:
+    """Four bits for the speed, six for the rung: beyond that two counts would share their noise."""
+    for stage in plan(d, epsilon, 2**62).stages:
+        assert len(stage.timescales) <= 16
+        assert all(1 <= speed.resolutions <= 64 for speed in stage.timescales)
+
+
+def test_the_plan_is_pure() -> None:
+    """Asking twice, in another order or for longer, gives the same stages."""
+    for d in (1, 2, 5):
+        for epsilon in (0.3, 1.0, 20.0):
+            long, short = plan(d, epsilon, 10**6), plan(d, epsilon, 10**4)
+            assert long.stages[: len(short.stages)] == short.stages
+            assert [stage_at(s.start, d, epsilon) for s in reversed(long.stages)] == list(reversed(long.stages))
+
+
+@pytest.mark.parametrize("until", [0, 1])
+def test_the_shortest_plan_is_its_first_stage(until: int) -> None:
+    assert plan(2, 1.0, until).stages == (stage_at(0, 2, 1.0),)
+
+
+def test_the_table_names_every_stage_and_timescale() -> None:
+    for d, epsilon in ((1, 20.0), (2, 1.0), (50, 1e-6), (3, 1e6)):
+        table = plan(d, epsilon, 2**40)
+        lines = str(table).splitlines()
+        assert f"d = {d}, ε = {epsilon:g}" in lines[0]
+        assert len(lines) == 2 + sum(len(stage.timescales) for stage in table.stages)
+        for stage in table.stages:
+            assert f"{stage.start:,} to {stage.end:,}" in str(table)
+
+
+def test_more_timescales_come_with_time_and_with_budget() -> None:
+    """With ε = 20 in the plane there is a second fast speed from 4,096 on: other tests rely on it."""
+    assert [len(stage_at(t, 2, 20.0).timescales) for t in (0, 16, 2048, 4096, 16384)] == [1, 2, 2, 3, 3]
+    assert len(stage_at(10**6, 2, 1.0).timescales) <= len(stage_at(10**12, 2, 1.0).timescales)

@@ -1,0 +1,41 @@
+"""Mechanisms driven by hand: points in, noisy counts out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import headwater as hw
+from headwater.mechanisms.protocol import AnySchema
+from headwater.partition import Axis, Partition
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A schema that is nothing but a partition."""
+
+    partition: Partition
+
+
+def cube(cut: int | Partition | tuple[Axis, ...] | list[Axis]) -> AnySchema:
+    """A schema that is cut like this."""
+    return _Cut(cut if isinstance(cut, Partition) else Partition(cut))  # type: ignore[return-value]
+
+
+def feed(mechanism: Any, points: NDArray[Any]) -> None:  # noqa: ANN401 - of any kind
+    """Take points."""
+    mechanism.update(mechanism.encode(points))
+
+
+def ask(mechanism: Any, since: int = 0) -> None:  # noqa: ANN401 - of any kind
+    """Ask for all that is measured."""
+    mechanism.measured(mechanism.window(since), 0)
+
+
+def same(one: hw.Release, other: hw.Release) -> bool:
+    """Whether two releases are the same in all that they publish."""
+    headers = [(r.facts, r.span, r.seed, repr(r.model.state()[0])) for r in (one, other)]
+    return headers[0] == headers[1] and np.array_equal(one.points(), other.points())

@@ -1,0 +1,42 @@
+"""Exact arithmetic of levels, scales and ledgers."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.counters.levels import level_at, level_start
+from headwater.mechanisms.paper.plan import cell_budget
+from headwater.privacy import Spend, scale_for
+
+budgets = st.floats(1e-6, 1e6)
+
+
+@given(budgets, st.integers(0, 60))
+def test_levels_start_at_the_rounded_up_quotient(epsilon: float, level: int) -> None:
+    start = level_start(level, epsilon)
+    assert start >= Fraction(2**level) / Fraction(epsilon) > start - 1
+
+
+@given(budgets, st.integers(1, 10**12))
+def test_the_level_of_a_time_is_the_last_that_has_started(epsilon: float, t: int) -> None:
+    level = level_at(t, epsilon)
+    assert level_start(level + 1, epsilon) > t
+    assert level == -1 or level_start(level, epsilon) <= t
+
+
+@given(st.fractions(Fraction(1, 10**9), 10**6))
+def test_a_scale_never_costs_more_than_asked_and_hardly_less(cost: Fraction) -> None:
+    spent = Spend("x", scale_for(cost)).cost
+    assert cost * (1 - Fraction(1, 2**50)) < spent <= cost
+
+
+def test_cell_budgets_are_the_papers() -> None:
+    """Equations (4.1) and (5.1), written out for a few cases."""
+    alpha = 2 ** ((1 - 1 / 2) / 2)
+    assert math.isclose(cell_budget(3, 5, 2, 1.0), (1 - 1 / alpha) / 2 * alpha**-2, rel_tol=1e-9)
+    assert math.isclose(cell_budget(5, 5, 2, 2.0), 1 - 1 / alpha, rel_tol=1e-9)
+    assert math.isclose(cell_budget(2, 9, 1, 1.0), 3 / math.pi**2 / 9, rel_tol=1e-12)
