@@ -275,5 +275,11 @@ NAMES = tuple(_READERS)
 
 @cache
 def table(name: str) -> Table:
-    """The table of that name, read once."""
-    return _READERS[name]()
+    """The table of that name, read once; ``"flights:4"`` is the first four columns of the flights."""
+    name, _, columns = name.partition(":")
+    if not columns:
+        return _READERS[name]()
+    whole = table(name)
+    names = whole.schema.names[: int(columns)]
+    schema = hw.Schema({column: whole.schema.columns[column] for column in names})
+    return Table(f"{name}:{columns}", whole.frame[list(names)], schema)

@@ -1,0 +1,138 @@
+"""What wide tables cost: ingestion, releases, drawing and memory, beside bare NumPy in the same run."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from time import process_time
+
+import numpy as np
+
+from benchmarks.tables.cases import Case
+from benchmarks.tables.data import Codes, Table, table
+from benchmarks.tables.online import UnknownMechanismError, synthesizer_of
+
+RUNS = (("flights", "marginals"), ("health", "marginals"), ("flights", "cascade"))
+BATCH = 8_192
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of the processor, one thread, at the end of a table; the least of `REPEATS` runs."""
+
+    table: str
+    columns: int
+    mechanism: str
+    t: int
+    update: float  # all records, in batches, from data frames
+    encode: float  # of that, reading the data frames and turning values into numbers
+    count_tree: float  # bare bincounts: one-way marginals and as many two-way ones as a spanning tree has
+    count_all: float  # bare bincounts: one-way marginals and those of all pairs
+    release: float  # after new records
+    release_early: float  # the same at an eighth of the records
+    draw: float
+    random: float  # Generator.random of the shape of the records
+    state: float  # live bytes for each record and column, the most of all times at which it was measured
+    state_from: int  # those were from this time on
+
+
+def measure_cost() -> list[Cost]:
+    """Costs of every run of `RUNS` whose mechanism this version has."""
+    found = []
+    for name, mechanism in RUNS:
+        try:
+            found.append(_cost(table(name), mechanism))
+        except UnknownMechanismError:
+            continue
+    return found
+
+
+def _cost(whole: Table, mechanism: str) -> Cost:
+    case = Case(whole.name, len(whole), 1.0, mechanism, 0)
+    frames = [whole.frame.iloc[i : i + BATCH] for i in range(0, len(whole), BATCH)]
+    schema, codes = whole.schema, whole.codes()
+
+    def ingest() -> float:
+        synthesizer = synthesizer_of(case)
+        return _seconds(lambda: [synthesizer.update(frame) for frame in frames])
+
+    early, late = (_release(whole, case, t) for t in (len(whole) // 8, len(whole)))
+    shape = (len(whole), len(whole.sizes))
+    rng = np.random.default_rng(0)
+    state_from = 1 << 13
+    return Cost(
+        whole.name,
+        len(whole.sizes),
+        mechanism,
+        len(whole),
+        update=min(ingest() for _ in range(REPEATS)),
+        encode=_least(lambda: [schema.encode(frame) for frame in frames]),
+        count_tree=_least(lambda: _count(codes, whole.sizes, tree=True)),
+        count_all=_least(lambda: _count(codes, whole.sizes, tree=False)),
+        release=late[0],
+        release_early=early[0],
+        draw=late[1],
+        random=_least(lambda: rng.random(shape)),
+        state=_state(whole, case, state_from),
+        state_from=state_from,
+    )
+
+
+def _count(codes: Codes, sizes: tuple[int, ...], *, tree: bool) -> None:
+    """One-way and two-way marginals, batch by batch, from codes."""
+    small = codes.astype(np.uint16)
+    pairs = [(i, i + 1) for i in range(len(sizes) - 1)] if tree else list(combinations(range(len(sizes)), 2))
+    for at in range(0, len(small), BATCH):
+        columns = list(np.ascontiguousarray(small[at : at + BATCH].T).astype(np.int64))
+        for column, size in zip(columns, sizes, strict=True):
+            np.bincount(column, minlength=size)
+        for i, j in pairs:
+            np.bincount(columns[i] * sizes[j] + columns[j], minlength=sizes[i] * sizes[j])
+
+
+def _release(whole: Table, case: Case, t: int) -> tuple[float, float]:
+    """Seconds of a release after new records, and of drawing from it."""
+    synthesizer = synthesizer_of(case)
+    synthesizer.update(whole.frame.iloc[: t - REPEATS])
+    found = []
+    for at in range(t - REPEATS, t):
+        synthesizer.update(whole.frame.iloc[at : at + 1])
+        start = process_time()
+        release = synthesizer.release()
+        released = process_time()
+        release.points()
+        found.append((released - start, process_time() - released))
+    return min(one for one, _ in found), min(two for _, two in found)
+
+
+def _state(whole: Table, case: Case, state_from: int) -> float:
+    """The most bytes for each record and column that a run holds between updates; what Python itself needs is left out."""
+    synthesizer_of(case).update(whole.frame.iloc[:BATCH])  # whatever is made once and kept, is made now
+    gc.collect()
+    tracemalloc.start()
+    try:
+        synthesizer, most = synthesizer_of(case), 0.0
+        before = tracemalloc.get_traced_memory()[0]
+        for at in range(0, len(whole), BATCH):
+            synthesizer.update(whole.frame.iloc[at : at + BATCH])
+            if synthesizer.t >= state_from:
+                gc.collect()
+                held = tracemalloc.get_traced_memory()[0] - before
+                most = max(most, held / (synthesizer.t * len(whole.sizes)))
+        return round(most, 3)
+    finally:
+        tracemalloc.stop()
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = process_time()
+    work()
+    return process_time() - start
+
+
+def _least(work: Callable[[], object]) -> float:
+    return min(_seconds(work) for _ in range(REPEATS))
