@@ -194,7 +194,9 @@ class Life(RuleBasedStateMachine):
         assert int(release.leaves.counts.sum()) == last - first
         assert np.array_equal(points, release.points())
         if isinstance(self.schema, hw.Schema):
-            back = self.schema.encode(release.sample("records"))  # every record fits the schema, or this refuses it
+            back = self.schema.encode(
+                release.sample(kind="records")
+            )  # every record fits the schema, or this refuses it
             assert len(back) == last - first
         if len(self.earlier) < 4:
             self.earlier.append((release, points))

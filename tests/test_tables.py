@@ -118,7 +118,7 @@ def test_no_release_ever_holds_a_value_that_is_impossible(mechanism: str, data: 
         assert len(points) == synth.t
         partition = schema.partition
         assert partition.possible(partition.cells(points, partition.deepest), partition.deepest).all()
-        schema.encode(synth.release().sample("records"))
+        schema.encode(synth.release().sample(kind="records"))
 
 
 def test_one_offline_release_of_a_table() -> None:

@@ -19,8 +19,9 @@ import numpy
 from headwater.mechanisms.protocol import AnySchema
 from headwater.noise import warn_of_seed
 from headwater.partition import Cells
-from headwater.release.folder import check_format, publish, read_card, refuse_others, sweep
+from headwater.release.folder import publish, read_card, refuse_others, sweep
 from headwater.release.release import Release
+from headwater.release.write_table import check_format
 from headwater.store import Kept, Store, StoreError, is_store
 from headwater.store.errors import damaged
 from headwater.synthesizer import Synthesizer

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from headwater.files import need
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError, nothing_proved
-from headwater.mechanisms.cell_sampling import sample
-from headwater.mechanisms.protocol import AnySchema, Arrays, Facts, Header, State
+from headwater.mechanisms.cell_sampling import corners, round_in_order, sample
+from headwater.mechanisms.protocol import AnySchema, Arrays, Conditions, Facts, Header, State
 from headwater.partition import Cells, Partition, Points
 
 _COARSE = 3  # depths at which `near` counts cells, besides the leaves
@@ -73,6 +73,30 @@ class CellModel:
         rng = np.random.default_rng(seed)
         return sample(self.partition, self.cells, self.depths, self.counts, rng, even=self.even)
 
+    def sample(self, n: int, seed: int, where: Conditions | None = None) -> Points:
+        """Any number of synthetic records: cells in proportion to their counts, as far as conditions leave of them.
+
+        Inside a cell coordinates are independent, so the conditioned ones are drawn by themselves.
+        """
+        rng = np.random.default_rng([seed, n])
+        mass = self.counts.astype(np.float64)
+        for axis, limits in (where or {}).items():
+            mass *= _fractions(self.partition, self.cells, self.depths, axis, limits)
+        if not n or not mass.sum() > 0:
+            if n:
+                raise ValueError("the release holds no record that fulfils these conditions; ask for less")
+            return np.empty((0, self.partition.dimension))
+        counts = round_in_order(mass * (n / mass.sum()), n, rng.random())
+        points = sample(self.partition, self.cells, self.depths, counts, rng, even=self.even)
+        for axis, limits in (where or {}).items():
+            low, high = _overlap(self.partition, self.cells, self.depths, axis, limits)
+            kind = self.partition.axes[axis]
+            inside = np.repeat(low, counts) + rng.random(n) * np.repeat(high - low, counts)
+            points[:, axis] = np.floor(inside / kind.unit) * kind.unit if kind.values is not None else inside
+            if kind.missing:
+                points[points[:, axis] >= 0.5, axis] = 0.5
+        return rng.permutation(points)
+
     def expected_error(self) -> ExpectedError:
         """The spread per record, scaled by what it was found to amount to."""
         return expected_w1(None if self.spread is None else self.spread / max(self.records, 1))
@@ -119,3 +143,25 @@ class CellModel:
         need(bool(((counts > 0) & (counts <= records)).all()), "counts")
         need(sum(counts.tolist()) == records, "counts")
         return cls(schema.partition, cells, depths, counts, spread)
+
+
+def _overlap(
+    partition: Partition, cells: Cells, depths: NDArray[np.int64], axis: int, limits: tuple[float, float]
+) -> tuple[Points, Points]:
+    """The part of each cell's side on one axis that lies within limits; of a finite axis up to the next value."""
+    low, side = corners(partition, cells, depths)
+    kind = partition.axes[axis]
+    if kind.values is not None:
+        side[:, axis] *= kind.unit  # there it is a number of values
+    end = limits[1] + (kind.unit if kind.values is not None or limits[0] == limits[1] else 0.0)
+    start = np.maximum(low[:, axis], limits[0])
+    return start, np.maximum(np.minimum(low[:, axis] + side[:, axis], end), start)
+
+
+def _fractions(
+    partition: Partition, cells: Cells, depths: NDArray[np.int64], axis: int, limits: tuple[float, float]
+) -> Points:
+    """The fraction of each cell that lies within limits on one axis."""
+    whole_low, whole_high = _overlap(partition, cells, depths, axis, (0.0, 1.0))
+    low, high = _overlap(partition, cells, depths, axis, limits)
+    return (high - low) / np.maximum(whole_high - whole_low, 1e-300)

@@ -69,6 +69,27 @@ def sample(
     return points
 
 
+def round_in_order(mass: Points, total: int, offset: float) -> NDArray[np.int64]:
+    """Whole counts that sum to ``total``; every run of neighbours, so every cell, is off by less than one.
+
+    Parameters
+    ----------
+    mass
+        Not negative; sums to ``total`` up to rounding.
+    total
+        What the counts sum to.
+    offset
+        In [0, 1), random, so that no cell is favoured.
+    """
+    if not len(mass) or total == 0:
+        return np.zeros(len(mass), dtype=np.int64)
+    running = np.cumsum(mass)
+    edges = np.floor(running * (total / running[-1]) + offset).astype(np.int64)
+    edges[-1] = total
+    counts: NDArray[np.int64] = np.diff(np.clip(edges, 0, total), prepend=0)
+    return counts
+
+
 def _snap(column: Points, axis: Axis) -> None:
     """Whatever lies beyond the values of an axis with missing ones is missing: the point ½, and nothing else."""
     last = 0.5 if axis.values is None else axis.values * axis.unit

@@ -7,6 +7,7 @@ tests that every mechanism passes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -27,6 +28,8 @@ Rows = NDArray[np.unsignedinteger[Any]]
 """What is kept of records: an array of shape ``(records, width)``."""
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
+Conditions = Mapping[int, tuple[float, float]]
+"""For some columns, the lowest and the highest coordinate that a record may have, both included."""
 State = tuple[Header, Arrays]
 """Plain JSON values, and arrays: what files hold."""
 
@@ -144,6 +147,9 @@ class Model(Protocol):
 
     def points(self, seed: int) -> Points:
         """As many synthetic records as it is about, as points of the schema's cube; the same for the same seed."""
+
+    def sample(self, n: int, seed: int, where: Conditions | None = None) -> Points:
+        """Any number of synthetic records, perhaps of those only that fulfil conditions; a `ValueError` if none can."""
 
     def expected_error(self) -> ExpectedError:
         """How far the release is likely to be from the data, from public numbers only."""

@@ -21,9 +21,9 @@ from headwater import version
 from headwater.files import FileRefusedError, sync_folder
 from headwater.mechanisms import registry
 from headwater.release.release import Release
+from headwater.release.write_table import check_format, write_table
 from headwater.table.errors import is_unicode
 
-FORMATS = ("parquet", "csv")
 _CARD = 1  # the version of cards
 _NEEDED = {"headwater", "time", "t", "span", "rows", "epsilon", "mechanism", "expected_error"}
 _NEEDED |= {"schema", "data", "sha256"}
@@ -54,7 +54,7 @@ def publish(release: Release, out: str | os.PathLike[str], *, run: str = "", for
     hidden = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=out))
     try:
         data = hidden / f"data.{format}"
-        _write_table(release, data)
+        write_table(release.tables("arrow"), data, format)
         if place.exists():
             _refuse_other_content(place, data)
             return place
@@ -90,12 +90,6 @@ def _same_table(one: Path, other: Path) -> bool:
     from pyarrow import parquet
 
     return one.suffix == ".parquet" and bool(parquet.read_table(one).equals(parquet.read_table(other)))
-
-
-def check_format(format: str) -> None:  # noqa: A002 - as in `publish`
-    """Refuse formats that releases are not written in."""
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
 
 
 def sweep(out: str | os.PathLike[str]) -> None:
@@ -202,23 +196,6 @@ def refuse_others(out: str | os.PathLike[str], run: str) -> None:
 def folders(out: str | os.PathLike[str]) -> list[Path]:
     """The releases in a folder, oldest first. Half-written ones are not among them."""
     return sorted(path for path in Path(out).glob("release-*") if path.is_dir())
-
-
-def _write_table(release: Release, path: Path) -> None:
-    """Piece by piece: of a long stream, only the points are in memory as a whole."""
-    from pyarrow import csv, parquet  # the core works without
-
-    tables = release.tables("arrow")
-    first = next(tables)
-    if path.suffix == ".csv":
-        writer = csv.CSVWriter(path, first.schema)
-    else:
-        few = [field.name for field in first.schema if str(field.type) != "double"]  # whose values come again and again
-        writer = parquet.ParquetWriter(path, first.schema, compression="zstd", use_dictionary=few)
-    with writer:
-        writer.write_table(first)
-        for table in tables:
-            writer.write_table(table)
 
 
 def _now() -> datetime:

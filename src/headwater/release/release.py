@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,8 @@ from headwater.mechanisms.accuracy import ErrorBound, ExpectedError
 from headwater.mechanisms.protocol import AnySchema, Facts, Model
 from headwater.partition import Points
 from headwater.privacy import Guarantee
+from headwater.release.conditions import conditions
+from headwater.release.write_table import write_table
 from headwater.table.frames import KINDS
 from headwater.table.schema import schema_from_dict
 from headwater.table.unit_cube import UnitCube
@@ -101,21 +103,69 @@ class Release:
         """
         return self.model.points(self.seed)
 
-    def sample(self, kind: str | None = None) -> Any:  # noqa: ANN401 - which kind is known only when it runs
-        """The synthetic data set as a table; the same every time.
+    def sample(self, n: int | None = None, *, where: Mapping[str, Any] | None = None, kind: str | None = None) -> Any:  # noqa: ANN401 - which kind is known only when it runs
+        """Synthetic records as a table; the same every time. Ask as often as you like: it costs no further ε.
 
         Records come in a random order that means nothing.
 
         Parameters
         ----------
+        n
+            How many; as many as records arrived unless given.
+        where
+            What some columns shall be, such as ``{"origin": "JFK", "delay": (0, 30)}``: a value, None for a missing
+            one, or a tuple of two for a range, both ends included.
         kind
             ``"pandas"``, ``"polars"``, ``"arrow"``, ``"columns"``, ``"records"`` or ``"numpy"``; the kind that came in
             unless given.
         """
+        if isinstance(n, bool) or not (n is None or hasattr(n, "__index__")):
+            raise TypeError(f"n must be a whole number, not {type(n).__name__}; a kind of table goes in kind=")
         if kind is not None and not isinstance(kind, str):
             raise TypeError(f"kind must be the name of a kind of table, such as 'pandas', not {type(kind).__name__}")
-        points, order = self._shuffled()
-        return self.schema.decode(points.take(order, axis=0), kind or self.kind)
+        if n is None and not where:
+            points, order = self._shuffled()
+            return self.schema.decode(points.take(order, axis=0), kind or self.kind)
+        n = len(self) if n is None else int(n.__index__())
+        if n < 0:
+            raise ValueError(f"n must not be negative, but is {n}")
+        points = self.model.sample(n, self.seed, conditions(self.schema, where) if where else None)
+        return self.schema.decode(points, kind or self.kind)
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - the core does not import it
+        """The synthetic data set as a pandas data frame."""
+        return self.sample(kind="pandas")
+
+    def to_polars(self) -> Any:  # noqa: ANN401 - the core does not import it
+        """The synthetic data set as a polars data frame."""
+        return self.sample(kind="polars")
+
+    def to_arrow(self) -> Any:  # noqa: ANN401 - the core does not import it
+        """The synthetic data set as an Arrow table."""
+        return self.sample(kind="arrow")
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the synthetic data set to a CSV file.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        """
+        write_table(self.tables("arrow"), path, "csv")
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the synthetic data set to a Parquet file.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        """
+        write_table(self.tables("arrow"), path, "parquet")
+
+    def __len__(self) -> int:
+        return self.t - self.start
 
     def tables(self, kind: str | None = None, rows: int = 1 << 17) -> Iterator[Any]:
         """The rows of `sample`, in the same order, so many at a time: for writing without holding all of them.

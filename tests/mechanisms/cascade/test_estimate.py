@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.mechanisms.cascade.estimate import Density, estimate, leaf_masses, round_in_order
+from headwater.mechanisms.cascade.estimate import Density, estimate, leaf_masses
 from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.pool import Pool
 from headwater.mechanisms.cascade.shrinkage import Fractions, latest_fractions, shrink
 from headwater.mechanisms.cascade.tree import children
+from headwater.mechanisms.cell_sampling import round_in_order
 from headwater.partition import DEEPEST, Partition
 from tests.support.trees import KINDS, Cell, full_tree, partitions, random_pool, split_cells
 

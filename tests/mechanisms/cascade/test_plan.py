@@ -45,15 +45,16 @@ def test_the_ledger_closes_for_any_budget_at_any_time(d: int, epsilon: float, t:
 
 def noise_for_one_count(patch: pytest.MonkeyPatch) -> None:
     """A replaced point moves two counts; this pays for one."""
-    patch.setattr(Timescale, "scale", property(lambda speed: scale_for(Fraction(speed.epsilon) / speed.resolutions)))
+    half = property(lambda scale: IntegerLaplace(scale_for(Fraction(scale.epsilon) / scale.resolutions)))
+    patch.setattr(Timescale, "noise", half)
 
 
-def rungs_for_free(patch: pytest.MonkeyPatch) -> None:
+def resolutions_for_free(patch: pytest.MonkeyPatch) -> None:
     """Every tree of a bucket spends all of the bucket's budget."""
     patch.setattr(Timescale, "noise", property(lambda scale: IntegerLaplace(scale_for(scale.epsilon / 2))))
 
 
-def speeds_for_free(patch: pytest.MonkeyPatch) -> None:
+def timescales_for_free(patch: pytest.MonkeyPatch) -> None:
     """Slow buckets spend ε, and fast ones their share on top."""
     make = plan_module._timescale
     patch.setattr(plan_module, "_timescale", lambda size, epsilon, *rest: make(size, epsilon * 1.15, *rest))
@@ -64,7 +65,7 @@ def no_margin(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan_module, "scale_for", lambda cost: float(1 / cost) * (1 - 2**-36))
 
 
-@pytest.mark.parametrize("fault", [noise_for_one_count, rungs_for_free, speeds_for_free, no_margin])
+@pytest.mark.parametrize("fault", [noise_for_one_count, resolutions_for_free, timescales_for_free, no_margin])
 def test_planted_overdrafts_are_seen(fault: Callable[[pytest.MonkeyPatch], None]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater.mechanisms.cascade.pool import Pool
 from headwater.mechanisms.cascade.shrinkage import (
@@ -94,24 +93,3 @@ def leaf_masses(density: Density, rows: slice | list[int]) -> tuple[Cells, Integ
     depths, mass = tree.levels(), density.mass[rows][:, leaf].sum(axis=0)
     order = np.argsort(cells << (DEEPEST - depths).astype(np.uint64))
     return cells[order], depths[order], mass[order]
-
-
-def round_in_order(mass: Floats, total: int, offset: float) -> NDArray[np.int64]:
-    """Whole counts that sum to ``total``; every run of neighbours, so every cell, is off by less than one.
-
-    Parameters
-    ----------
-    mass
-        Not negative; sums to ``total`` up to rounding.
-    total
-        What the counts sum to.
-    offset
-        In [0, 1), random, so that no cell is favoured.
-    """
-    if not len(mass) or total == 0:
-        return np.zeros(len(mass), dtype=np.int64)
-    running = np.cumsum(mass)
-    edges = np.floor(running * (total / running[-1]) + offset).astype(np.int64)
-    edges[-1] = total
-    counts: NDArray[np.int64] = np.diff(np.clip(edges, 0, total), prepend=0)
-    return counts

@@ -8,9 +8,10 @@ from typing import ClassVar, Self
 import numpy as np
 
 from headwater.mechanisms.accuracy import ErrorBound
-from headwater.mechanisms.cascade.estimate import estimate, leaf_masses, round_in_order
+from headwater.mechanisms.cascade.estimate import estimate, leaf_masses
 from headwater.mechanisms.cascade.history import Measured
 from headwater.mechanisms.cell_model import CellModel
+from headwater.mechanisms.cell_sampling import round_in_order
 from headwater.mechanisms.protocol import AnySchema
 
 

@@ -1,0 +1,110 @@
+"""Any number of records, and only those that fulfil conditions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import headwater as hw
+
+SCHEMA = hw.Schema(
+    minutes=hw.Number(0, 120, missing=True),
+    riders=hw.Integer(1, 6, missing=True),
+    payment=hw.Category("card", "cash", "other"),
+)
+
+
+def release(n: int = 4000) -> hw.Release:
+    """Cash is paid for short trips only."""
+    synth = hw.Synthesizer(SCHEMA, epsilon=8.0, mechanism="cascade", seed=1)
+    rng = np.random.default_rng(0)
+    payment = rng.choice(["card", "cash"], n)
+    minutes = np.where(payment == "cash", 10 * rng.random(n), 60 + 50 * rng.random(n))
+    riders = [None if gone else int(r) for r, gone in zip(rng.integers(1, 7, n), rng.random(n) < 0.1, strict=True)]
+    synth.update({"minutes": minutes, "riders": riders, "payment": payment})
+    return synth.release()
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 4000, 50_000])
+def test_any_number_of_records_is_drawn_and_all_fit_the_schema(n: int) -> None:
+    made = release().sample(n, kind="pandas")
+    assert len(made) == n
+    assert len(SCHEMA.encode(made)) == n
+
+
+def test_a_sample_is_the_same_every_time_and_has_the_shares_of_the_release() -> None:
+    """Cells are drawn systematically, so shares agree to a few records."""
+    one = release()
+    made, again = (one.sample(2000, kind="pandas") for _ in range(2))
+    pd.testing.assert_frame_equal(made, again)
+    whole = one.to_pandas()
+    for value in ("card", "cash"):
+        assert (made.payment == value).mean() == pytest.approx((whole.payment == value).mean(), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("where", "holds"),
+    [
+        ({"payment": "cash"}, lambda made: (made.payment == "cash").all()),
+        ({"riders": (2, 3)}, lambda made: made.riders.isin([2, 3]).all()),
+        ({"riders": 6}, lambda made: (made.riders == 6).all()),
+        ({"riders": None}, lambda made: made.riders.isna().all()),
+        ({"minutes": (70.0, 80.0)}, lambda made: made.minutes.between(70, 80).all()),
+        ({"minutes": (0.0, 5.0), "payment": "cash"}, lambda made: (made.minutes <= 5).all()),
+    ],
+)
+def test_conditions_hold_of_every_record(where: dict[str, Any], holds: Any) -> None:  # noqa: ANN401 - of a frame
+    made = release().sample(500, where=where, kind="pandas")
+    assert len(made) == 500
+    assert holds(made)
+
+
+def test_conditions_keep_the_dependence_between_columns() -> None:
+    """Trips paid in cash are short in the data; fixed seed, and means differ by 80 minutes."""
+    one = release()
+    assert one.sample(500, where={"payment": "cash"}, kind="pandas").minutes.mean() < 30
+    assert one.sample(500, where={"payment": "card"}, kind="pandas").minutes.mean() > 60
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ({"origin": "JFK"}, "no column 'origin'"),
+        ({"riders": (4, 2)}, "ends before it begins"),
+        ({"riders": (1, 2, 3)}, "a tuple of two"),
+        ({"minutes": 3.0}, "give a range"),
+        ({"payment": "barter"}, "payment"),
+        ({"when": datetime(2024, 1, 1)}, "no column"),
+    ],
+)
+def test_conditions_that_mean_nothing_are_refused(where: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        release().sample(5, where=where)
+
+
+def test_a_condition_that_no_record_fulfils_is_said_so() -> None:
+    synth = hw.Synthesizer(hw.Schema(only=hw.Category("a", "b")), epsilon=1000.0, seed=1)
+    synth.update({"only": ["a"] * 5000})
+    with pytest.raises(ValueError, match="holds no record"):
+        synth.release().sample(3, where={"only": "b"})
+
+
+@pytest.mark.parametrize("n", ["pandas", 2.5, True, -1])
+def test_a_number_that_is_none_is_refused(n: Any) -> None:  # noqa: ANN401 - anything
+    with pytest.raises((TypeError, ValueError), match="n must"):
+        release().sample(n)
+
+
+def test_a_release_goes_into_frames_and_files(tmp_path: Path) -> None:
+    one = release()
+    frame = one.to_pandas()
+    assert len(one) == len(frame) == one.to_polars().height == one.to_arrow().num_rows == 4000
+    one.to_csv(tmp_path / "made.csv")
+    one.to_parquet(tmp_path / "made.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "made.parquet"), frame, check_dtype=False)
+    assert list(pd.read_csv(tmp_path / "made.csv").columns) == list(frame.columns)
