@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test setup lint types imports docs check test-newest test-statistics fuzz
-.PHONY: bench bench-speed bench-accuracy bench-long audit lock clean help
+.PHONY: bench bench-speed bench-accuracy bench-tables bench-long audit lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
@@ -52,11 +52,14 @@ bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in me
 bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes an hour of processor time
 	OMP_NUM_THREADS=1 nice $(BIN)/python benchmarks/accuracy.py --size $(or $(SIZE),quick)
 
+bench-tables: $(VENV)/.dev  ## how good releases of wide tables are, in minutes; SIZE=full takes hours, and goes on where it was
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.tables --size $(or $(SIZE),quick)
+
 bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/cost.py
 	$(BIN)/python benchmarks/theorem.py
-	$(MAKE) bench-speed bench-accuracy bench-long
+	$(MAKE) bench-speed bench-accuracy bench-tables bench-long
 
 bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 	$(BIN)/python benchmarks/speed.py

@@ -29,7 +29,8 @@ class Cost:
     mechanism: str
     t: int
     update: float  # all records, in batches, from data frames
-    encode: float  # of that, reading the data frames and turning values into numbers
+    encode: float  # of that, turning the values of data frames into codes
+    take: float  # of that, taking the codes; all that happens when a bucket ends is part of it
     count_tree: float  # bare bincounts: one-way marginals and as many two-way ones as a spanning tree has
     count_all: float  # bare bincounts: one-way marginals and those of all pairs
     release: float  # after new records
@@ -54,11 +55,18 @@ def measure_cost() -> list[Cost]:
 def _cost(whole: Table, mechanism: str) -> Cost:
     case = Case(whole.name, len(whole), 1.0, mechanism, 0)
     frames = [whole.frame.iloc[i : i + BATCH] for i in range(0, len(whole), BATCH)]
-    schema, codes = whole.schema, whole.codes()
+    codes, empty = whole.codes(), synthesizer_of(case)
+    rows = [empty.encode(frame) for frame in frames]
 
-    def ingest() -> float:
+    def ingest() -> None:
         synthesizer = synthesizer_of(case)
-        return _seconds(lambda: [synthesizer.update(frame) for frame in frames])
+        for frame in frames:
+            synthesizer.update(frame)
+
+    def take() -> None:
+        synthesizer = synthesizer_of(case)
+        for batch in rows:
+            synthesizer.update_rows(batch)
 
     early, late = (_release(whole, case, t) for t in (len(whole) // 8, len(whole)))
     shape = (len(whole), len(whole.sizes))
@@ -69,8 +77,9 @@ def _cost(whole: Table, mechanism: str) -> Cost:
         len(whole.sizes),
         mechanism,
         len(whole),
-        update=min(ingest() for _ in range(REPEATS)),
-        encode=_least(lambda: [schema.encode(frame) for frame in frames]),
+        update=_least(ingest),
+        encode=_least(lambda: [empty.encode(frame) for frame in frames]),
+        take=_least(take),
         count_tree=_least(lambda: _count(codes, whole.sizes, tree=True)),
         count_all=_least(lambda: _count(codes, whole.sizes, tree=False)),
         release=late[0],
@@ -110,7 +119,7 @@ def _release(whole: Table, case: Case, t: int) -> tuple[float, float]:
 
 
 def _state(whole: Table, case: Case, state_from: int) -> float:
-    """The most bytes for each record and column that a run holds between updates; what Python itself needs is left out."""
+    """The most bytes for each record and column that a run holds between updates, beyond those of an empty one."""
     synthesizer_of(case).update(whole.frame.iloc[:BATCH])  # whatever is made once and kept, is made now
     gc.collect()
     tracemalloc.start()
@@ -128,11 +137,10 @@ def _state(whole: Table, case: Case, state_from: int) -> float:
         tracemalloc.stop()
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    start = process_time()
-    work()
-    return process_time() - start
-
-
 def _least(work: Callable[[], object]) -> float:
-    return min(_seconds(work) for _ in range(REPEATS))
+    found = []
+    for _ in range(REPEATS):
+        start = process_time()
+        work()
+        found.append(process_time() - start)
+    return min(found)

@@ -120,12 +120,17 @@ def _flights() -> Table:
     raw = pd.read_csv(file).dropna(subset=["dep_time", "dep_delay", "arr_delay", "air_time"])
     raw["day_of"] = pd.to_datetime(raw[["year", "month", "day"]])
     raw = raw.sort_values(["day_of", "sched_dep_time"], kind="stable")
-    frame = pd.DataFrame({
-        "minute": raw.sched_dep_time // 100 * 60 + raw.sched_dep_time % 100,
-        **{name: raw[name] for name in ("dep_delay", "arr_delay", "air_time", "distance", "carrier", "origin", "dest")},
-        "month": raw.month.astype(str),
-        "weekday": raw.day_of.dt.dayofweek.astype(str),
-    }).reset_index(drop=True)
+    frame = pd.DataFrame(
+        {
+            "minute": raw.sched_dep_time // 100 * 60 + raw.sched_dep_time % 100,
+            **{
+                name: raw[name]
+                for name in ("dep_delay", "arr_delay", "air_time", "distance", "carrier", "origin", "dest")
+            },
+            "month": raw.month.astype(str),
+            "weekday": raw.day_of.dt.dayofweek.astype(str),
+        }
+    ).reset_index(drop=True)
     numbers = {
         "minute": hw.Number(0, 1440),
         "dep_delay": hw.Number(-30, 180),
@@ -209,7 +214,7 @@ def _opinions() -> Table:
 def _health() -> Table:
     """20,190 person-years of a health insurance experiment; 44 columns, many of them functions of others."""
     frame = _shuffled("sampleSelection", "RandHIE").drop(columns="zper")
-    flags = "tookphys female inpmis child fchild idp hlthg hlthf hlthp binexp".split()
+    flags = ["tookphys", "female", "inpmis", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp", "binexp"]
     whole = {"totadm": 8, "mentvis": 60, "mdvis": 60, "notmdvis": 60, "num": 14}
     most = {
         "coins": 100, "black": 1, "income": 30000, "xage": 65, "educdec": 25, "time": 1, "outpdol": 800, "drugdol": 240,

@@ -1,8 +1,8 @@
 """One offline release of dpmm, in dpmm's own environment: ``python dpmm_worker.py IN.npz OUT.npz``.
 
 IN holds ``codes`` (n × d), ``sizes`` (d), ``method`` ("mst" or "aim"), ``epsilon``, ``delta``, ``checkpoints``,
-``composition`` and ``seed``; OUT gets ``codes`` of as many synthetic records and the ``seconds`` of the processor that they took. Nothing
-of Headwater is imported here, because dpmm needs older libraries.
+``composition`` and ``seed``; OUT gets ``codes`` of as many synthetic records and the ``seconds`` of the processor that
+they took. Nothing of Headwater is imported here, because dpmm needs older libraries.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def main() -> None:
     )
     model: dict[str, Any] = {"mst": MSTGM, "aim": AIMGM}
     frame = pd.DataFrame(given["codes"].astype(int), columns=names)
-    start, random = time.process_time(), np.random.RandomState(int(given["seed"]))  # noqa: NPY002 - what dpmm takes
+    start, random = time.process_time(), np.random.RandomState(int(given["seed"]))
     domain = dict(zip(names, given["sizes"].tolist()))  # noqa: B905 - both have one entry for each column
     fitted = model[str(given["method"])](epsilon=epsilon, delta=delta, domain=domain, random_state=random, n_jobs=1)
     fitted.fit(frame)

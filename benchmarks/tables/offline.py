@@ -1,7 +1,7 @@
 """What can be had offline: one release of the complete data at time t, with all of ε; nothing before, nothing after.
 
-MST and AIM are those of dpmm, which pins older libraries, so they run in an environment of their own. They take minutes,
-so what they gave is kept twice: figures in docs/benchmarks, records in .cache.
+MST and AIM are those of dpmm, which pins older libraries, so they run in an environment of their own. They take
+minutes, so what they gave is kept twice: figures in docs/benchmarks, records in .cache.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def independent(table: Table, epsilon: float, seed: int) -> Codes:
 
 def domain(table: Table) -> list[int]:
     """Cells of each column, without that for missing values where none is declared."""
-    return [size - (not column.missing) for size, column in zip(table.sizes, table.schema.columns.values(), strict=True)]
+    return [
+        size - (not column.missing) for size, column in zip(table.sizes, table.schema.columns.values(), strict=True)
+    ]
 
 
 def dpmm(table: Table, epsilon: float, method: str, seed: int) -> tuple[Codes, float] | None:
@@ -105,7 +107,9 @@ def _python() -> Path:
     """The interpreter of dpmm's environment, which is made when it is first needed."""
     python = ENVIRONMENT / "bin" / "python"
     if not (ENVIRONMENT / ".done").exists():
-        found = sys.executable if sys.version_info < (3, 12) else shutil.which("python3.11") or shutil.which("python3.10")
+        found = (
+            sys.executable if sys.version_info < (3, 12) else shutil.which("python3.11") or shutil.which("python3.10")
+        )
         if found is None:
             raise RuntimeError(f"dpmm {DPMM} needs Python 3.10 or 3.11: install one of them")
         print(f"Setting up dpmm in {ENVIRONMENT.relative_to(ROOT)} (once, a minute, 500 MB) ...", file=sys.stderr)

@@ -38,7 +38,7 @@ class Row:
     def to_dict(self) -> dict[str, Any]:
         """Flat, for JSON."""
         row = asdict(self)
-        return row.pop("case") | row.pop("errors") | row
+        return {**row.pop("case"), **row.pop("errors"), **row}
 
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> Row:
@@ -50,7 +50,7 @@ class Row:
 
 
 class UnknownMechanismError(Exception):
-    """This version of the package has no mechanism of that name."""
+    """The package has no mechanism of that name."""
 
 
 def online(cases: list[Case]) -> Iterator[Row]:
