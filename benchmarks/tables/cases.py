@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import headwater as hw
 from benchmarks.tables import offline
 from benchmarks.tables.data import NAMES, table
 
@@ -21,7 +22,6 @@ NARROW = ("flights:4", "flights:6", "diamonds:4", "births:4")
 REQUIRED_TIMES = {"flights": (16_384, 100_000, 131_072), "diamonds": (16_384, 53_940), "births": (131_072,)}
 SMALLEST = 4_096
 
-_ROOT = Path(__file__).parents[2]
 _APART = {"audit", "checks", "cli", "data", "evaluate", "run", "pipeline.py", "store"}  # nothing of a release is there
 
 
@@ -107,7 +107,7 @@ def offline_cases() -> list[Case]:
 @cache
 def _fingerprint(method: str) -> str:
     """Of the code that makes a method's figures, without comments and docstrings."""
-    here, library, digest = Path(__file__).parent, _ROOT / "src" / "headwater", hashlib.sha256()
+    here, library, digest = Path(__file__).parent, Path(hw.__file__).parent, hashlib.sha256()
     paths = [here / "data.py", here / "measures.py", here / ("online.py" if method in ONLINE else "offline.py")]
     if method in ONLINE:
         for path in sorted(library.rglob("*.py")):

@@ -128,7 +128,7 @@ def _flights() -> Table:
                 for name in ("dep_delay", "arr_delay", "air_time", "distance", "carrier", "origin", "dest")
             },
             "month": raw.month.astype(str),
-            "weekday": raw.day_of.dt.dayofweek.astype(str),
+            "weekday": raw.day_of.dt.day_of_week.astype(str),
         }
     ).reset_index(drop=True)
     numbers = {
