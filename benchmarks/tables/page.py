@@ -38,8 +38,7 @@ def _tables() -> str:
 def _says(name: str) -> str:
     from benchmarks.tables import data
 
-    text = " ".join((data._READERS[name].__doc__ or "").split())
-    return text.split("; ", 1)[0].rstrip(".") + "."
+    return " ".join((data._READERS[name].__doc__ or "").split())
 
 
 def _demands(asked: list[Requirement]) -> str:

@@ -9,6 +9,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter
 from numpy.typing import NDArray
 
 from benchmarks.tables.data import NAMES
@@ -70,9 +71,11 @@ def _finish(figure: Figure, axes: NDArray[Any], used: int, x: str, path: Path) -
     labels: dict[str, Any] = {}
     for axis in axes.flat[:used]:
         axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(FormatStrFormatter("%.3g"))
+        axis.yaxis.set_minor_formatter(FormatStrFormatter("%.2g"))
         axis.set_xlabel(x, fontsize=8)
         axis.set_ylabel("two-way total variation", fontsize=8)
-        axis.tick_params(labelsize=7)
+        axis.tick_params(labelsize=7, which="both")
         axis.grid(alpha=0.25, which="both", linewidth=0.5)
         handles, names = axis.get_legend_handles_labels()
         labels |= dict(zip(names, handles, strict=True))
