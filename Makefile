@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test setup lint types imports docs check test-newest test-statistics fuzz
+.PHONY: demo test test-fast setup lint types imports docs check test-newest test-statistics fuzz
 .PHONY: bench bench-speed bench-accuracy bench-tables bench-long audit lock clean help
 
 help:           ## what can be made
@@ -15,6 +15,9 @@ demo: $(VENV)/.demo  ## run on a year of flights, publish again and again, and d
 
 test: $(VENV)/.dev   ## every test, on all cores
 	$(BIN)/python -m pytest -n auto
+
+test-fast: $(VENV)/.dev  ## most tests in less than a minute, for the inner loop
+	$(BIN)/python -m pytest -n auto -q -m "not slow" --hypothesis-profile fast
 
 setup: $(VENV)/.dev  ## everything a developer needs
 
@@ -40,30 +43,30 @@ test-newest: ## the tests once more, on the newest Python that can be found
 test-statistics: $(VENV)/.dev  ## a thousand million draws of noise, in minutes; writes docs/benchmarks/statistics.md
 	nice $(BIN)/python -m pytest tests/statistics/test_health.py -s -q
 
-fuzz: $(VENV)/.dev   ## a million odd inputs for everything that parses; writes docs/benchmarks/fuzz.md
-	nice $(BIN)/python -m benchmarks.fuzz
+fuzz: $(VENV)/.fuzz  ## twenty minutes of odd inputs, guided by coverage, for everything that parses; writes docs/benchmarks/fuzz.md
+	nice $(BIN)/python -m benchmarks.fuzz --page
 
 audit: $(VENV)/.dev  ## attack the promise; goes on from where it was
 	nice $(BIN)/headwater audit --size standard --search 24 --checkpoint .cache/audit.jsonl
 
 bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in memory
-	nice $(BIN)/python benchmarks/long_run.py
+	nice $(BIN)/python -m benchmarks.long_run
 
 bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes an hour of processor time
-	OMP_NUM_THREADS=1 nice $(BIN)/python benchmarks/accuracy.py --size $(or $(SIZE),quick)
+	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.accuracy --size $(or $(SIZE),quick)
 
 bench-tables: $(VENV)/.dev  ## how good releases of wide tables are, in minutes; SIZE=full takes hours, and goes on where it was
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.tables --size $(or $(SIZE),quick)
 
 bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks
-	$(BIN)/python benchmarks/noise.py
-	$(BIN)/python benchmarks/cost.py
-	$(BIN)/python benchmarks/theorem.py
+	$(BIN)/python -m benchmarks.noise
+	$(BIN)/python -m benchmarks.cost
+	$(BIN)/python -m benchmarks.theorem
 	$(MAKE) bench-speed bench-accuracy bench-tables bench-long
 
 bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
-	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/table_speed.py
+	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.table_speed
 
 lock: $(VENV)/.dev   ## pin what is installed now as what everybody installs
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
@@ -82,3 +85,6 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) with the developer's tools (once, about a minute) ..."
 	@$(PIP) -e '.[dev]' && touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	@$(PIP) -e '.[dev,fuzz]' && touch $@

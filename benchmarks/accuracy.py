@@ -1,6 +1,6 @@
 """How accurate is cascade? Against the paper's mechanism, offline PMM, PMM rerun, and points drawn without any data.
 
-    python benchmarks/accuracy.py [--size quick | full] [--jobs N] [--keep] [--redraw]
+    python -m benchmarks.accuracy [--size quick | full] [--jobs N] [--keep] [--redraw]
 
 Writes the numbers (accuracy.json), pictures (accuracy-*.png) and a page made from the numbers (accuracy.md) into
 docs/benchmarks. Every finished case is remembered in .cache, so an interrupted run goes on where it was, and after a
@@ -17,25 +17,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import headwater as hw
-
-if TYPE_CHECKING:
-    from benchmarks.accuracy_cases import FULL, QUICK, Setting, Size, key, run, seeds, settings
-    from benchmarks.accuracy_numbers import Measured, Numbers
-    from benchmarks.accuracy_page import page
-    from benchmarks.accuracy_pictures import draw
-    from benchmarks.accuracy_verdicts import requirements
-else:
-    from accuracy_cases import FULL, QUICK, Setting, Size, key, run, seeds, settings
-    from accuracy_numbers import Measured, Numbers
-    from accuracy_page import page
-    from accuracy_pictures import draw
-    from accuracy_verdicts import requirements
+from benchmarks.accuracy_cases import FULL, QUICK, Setting, Size, key, run, seeds, settings
+from benchmarks.accuracy_numbers import Measured, Numbers
+from benchmarks.accuracy_page import page
+from benchmarks.accuracy_pictures import draw
+from benchmarks.accuracy_verdicts import requirements
 
 SIZES = {size.name: size for size in (QUICK, FULL)}
 ROOT = Path(__file__).parents[1]
@@ -50,12 +42,12 @@ def remembered(code: bool) -> dict[str, dict[str, Any]]:
     return {one["key"] if code else one["key"].rpartition("/")[0]: one for one in entries}
 
 
-def entry(setting: Setting, seed: int) -> dict[str, Any]:
-    """One case, measured now, as it is remembered."""
+def entry(name: str, setting: Setting, seed: int) -> dict[str, Any]:
+    """One case, measured now, as it is remembered by its name."""
     warnings.simplefilter("ignore", hw.SeededRunWarning)
     start = process_time()
     result = run(setting, seed)
-    return {"key": key(setting, seed, code=True), **asdict(result), "seconds": round(process_time() - start, 3)}
+    return {"key": name, **asdict(result), "seconds": round(process_time() - start, 3)}
 
 
 def measure(size: Size, keep: bool, jobs: int) -> Numbers:
@@ -77,7 +69,7 @@ def measure(size: Size, keep: bool, jobs: int) -> Numbers:
         ProcessPoolExecutor(jobs) as processes,
     ):
         bar = progress.add_task("", total=sum(setting.weight for setting, _ in todo.values()))
-        running = {processes.submit(entry, *case): name for name, case in todo.items()}
+        running = {processes.submit(entry, key(*case, code=True), *case): name for name, case in todo.items()}
         for future in as_completed(running):
             name = running[future]
             known[name] = future.result()

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 import numpy as np
 
 import headwater as hw
+from benchmarks.code import fingerprint_of
+from benchmarks.streams import LENGTH, STREAMS, Points
 from headwater.evaluate import w1
-
-if TYPE_CHECKING:
-    from benchmarks.streams import LENGTH, STREAMS, Points
-else:
-    from streams import LENGTH, STREAMS, Points
 
 CASCADE, PAPER, PMM, RERUN, BLIND = "cascade", "paper", "PMM", "PMM rerun", "no data read"
 MECHANISMS = (CASCADE, PAPER, PMM, RERUN, BLIND)
@@ -28,33 +21,6 @@ HEADLINE, GRID, RATE, CHECK = "headline", "grid", "rate", "check"
 RATE_STREAMS = ("uniform", "blobs")
 # A grid hides errors smaller than its cells, so where t is to be compared with t the points in a cell must be as many.
 RATE_SIDE = {(2, 10_000): 21, (2, 1_000_000): 210, (3, 10_000): 9, (3, 1_000_000): 42}
-
-_ROOT = Path(__file__).parents[1]
-_READ = (
-    "partition.py",
-    "synthesizer.py",
-    "measure/noise.py",
-    "measure/budget.py",
-    "publish/sampling.py",
-    "evaluate/w1.py",
-)
-_CODE = {  # what a mechanism's numbers depend on; how an error is foretold is computed afresh for every page
-    CASCADE: (
-        "measure/cascade.py",
-        "measure/leaves.py",
-        "measure/plan.py",
-        "publish/belief.py",
-        "publish/estimate.py",
-        "publish/grow.py",
-        "publish/pool.py",
-        "publish/tree.py",
-        "publish/worth.py",
-    ),
-    PAPER: ("measure/paper.py", "measure/waiting.py", "measure/counters/*.py", "publish/consistency.py"),
-    PMM: ("measure/pmm.py", "publish/consistency.py"),
-    RERUN: ("measure/pmm.py", "publish/consistency.py"),
-    BLIND: (),
-}
 
 
 @dataclass(frozen=True)
@@ -186,18 +152,4 @@ def key(setting: Setting, seed: int, *, code: bool) -> str:
     """What a remembered result is found by; with the code, it is forgotten when its mechanism changes."""
     epsilon = 0.0 if setting.mechanism == BLIND else setting.epsilon
     parts = [setting.stream, setting.d, epsilon, setting.length, setting.times, setting.mechanism, setting.side, seed]
-    return "/".join(map(str, parts)) + ("/" + _fingerprint(setting.mechanism) if code else "")
-
-
-@cache
-def _fingerprint(mechanism: str) -> str:
-    """Of the code that makes a mechanism's numbers, without its comments and docstrings."""
-    library, digest = _ROOT / "src" / "headwater", hashlib.sha256()
-    paths = [path for pattern in (*_READ, *_CODE[mechanism]) for path in sorted(library.glob(pattern))]
-    for path in [_ROOT / "benchmarks" / "streams.py", *(paths if mechanism != BLIND else [])]:
-        tree = ast.parse(path.read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-                node.body = node.body[1:]
-        digest.update(ast.dump(tree).encode())
-    return digest.hexdigest()[:16]
+    return "/".join(map(str, parts)) + ("/" + fingerprint_of(setting.mechanism) if code else "")

@@ -7,17 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.accuracy_cases import CASCADE, CHECK, RATE, Setting
 from headwater.mechanisms.cell_model import expected_w1
-
-if TYPE_CHECKING:
-    from benchmarks.accuracy_cases import CASCADE, CHECK, RATE, Setting
-else:
-    from accuracy_cases import CASCADE, CHECK, RATE, Setting
 
 Floats = NDArray[np.float64]
 

@@ -3,50 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from benchmarks.accuracy_cases import (
-        CASCADE,
-        CHECK,
-        CHECKPOINTS,
-        EXACT_BELOW,
-        GRID,
-        HEADLINE,
-        MECHANISMS,
-        PAPER,
-        PMM,
-        RATE,
-        Size,
-    )
-    from benchmarks.accuracy_numbers import Foretold, Measured, Numbers
-    from benchmarks.accuracy_verdicts import Requirement
-    from benchmarks.streams import LENGTH, STREAMS
-else:
-    from accuracy_cases import (
-        CASCADE,
-        CHECK,
-        CHECKPOINTS,
-        EXACT_BELOW,
-        GRID,
-        HEADLINE,
-        MECHANISMS,
-        PAPER,
-        PMM,
-        RATE,
-        Size,
-    )
-    from accuracy_numbers import Foretold, Measured, Numbers
-    from accuracy_verdicts import Requirement
-    from streams import LENGTH, STREAMS
+from benchmarks.accuracy_cases import (
+    CASCADE,
+    CHECK,
+    CHECKPOINTS,
+    EXACT_BELOW,
+    GRID,
+    HEADLINE,
+    MECHANISMS,
+    PAPER,
+    PMM,
+    RATE,
+    Size,
+)
+from benchmarks.accuracy_numbers import Foretold, Measured, Numbers
+from benchmarks.accuracy_verdicts import Requirement
+from benchmarks.streams import LENGTH, STREAMS
+from headwater.markdown import table
 
 COLUMNS = [*MECHANISMS, "cascade / PMM", "paper / cascade"]
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
 
 
 def figure(value: float, digits: int = 3) -> str:

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.ticker import LogLocator, NullFormatter
 
-if TYPE_CHECKING:
-    from benchmarks.accuracy_cases import BLIND, CASCADE, EPSILONS, GRID, HEADLINE, MECHANISMS, PAPER, PMM, RERUN
-    from benchmarks.accuracy_numbers import Measured, Numbers
-    from benchmarks.streams import STREAMS
-else:
-    from accuracy_cases import BLIND, CASCADE, EPSILONS, GRID, HEADLINE, MECHANISMS, PAPER, PMM, RERUN
-    from accuracy_numbers import Measured, Numbers
-    from streams import STREAMS
+from benchmarks.accuracy_cases import BLIND, CASCADE, EPSILONS, GRID, HEADLINE, MECHANISMS, PAPER, PMM, RERUN
+from benchmarks.accuracy_numbers import Measured, Numbers
+from benchmarks.streams import STREAMS
 
 LOOK = {CASCADE: ("C0", "o-"), PAPER: ("C3", "s-"), PMM: ("C2", "^-"), RERUN: ("C1", "v-"), BLIND: ("0.55", ":")}
 LABEL = {

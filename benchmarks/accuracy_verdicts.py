@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from benchmarks.accuracy_cases import BLIND, CASCADE, GRID, HEADLINE, PAPER, PMM, RATE
-    from benchmarks.accuracy_numbers import Measured, Numbers
-else:
-    from accuracy_cases import BLIND, CASCADE, GRID, HEADLINE, PAPER, PMM, RATE
-    from accuracy_numbers import Measured, Numbers
+from benchmarks.accuracy_cases import BLIND, CASCADE, GRID, HEADLINE, PAPER, PMM, RATE
+from benchmarks.accuracy_numbers import Measured, Numbers
 
 ABSOLUTE = {"uniform": 1.1, "blobs": 1.4, "drift": 0.9}  # W1·√t in the headline
 COVERAGE = 0.85

@@ -1,6 +1,6 @@
 """What a point costs: the fast engine against the literal algorithm, late points against early ones, and memory.
 
-    python benchmarks/cost.py [--literal-seconds S]
+    python -m benchmarks.cost [--literal-seconds S]
 
 Two-dimensional uniform data at ε = 1. Times are processor time of one thread, medians of repeats that take turns.
 Writes cost.json and cost.md into docs/benchmarks and fails if a bound is missed.
@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -27,14 +26,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 import headwater as hw
+from benchmarks.streams import Points, uniform
 from headwater.counters.levels import level_at
+from headwater.markdown import table
 from headwater.noise import Noise
 from tests.support.literal_paper import LiteralPaper
-
-if TYPE_CHECKING:
-    from benchmarks.streams import Points, uniform
-else:
-    from streams import Points, uniform
 
 EPSILON, DIMENSION = 1.0, 2
 FIRST = 20_000  # the literal algorithm is compared over this many points
@@ -48,6 +44,7 @@ MEMORY = """
 import resource, sys
 import numpy as np
 import headwater as hw
+from headwater.markdown import table
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 imported = peak()
@@ -245,17 +242,14 @@ def measure(limit: float, repeats: int) -> tuple[list[Row], Literal]:
 
 def page(rows: list[Row], run: Literal, repeats: int) -> str:
     """The markdown page, made from the numbers alone."""
-    lines = [["what", "measured", "required", ""], ["---", "---:", "---", "---"]]
-    lines += [[row.what, row.figure, row.bound, row.verdict] for row in rows]
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    cells = [[row.what, row.figure, row.bound, row.verdict] for row in rows]
     return f"""# What a point costs
 
 Made by `benchmarks/cost.py`; the numbers are in `cost.json`. Two-dimensional uniform data, ε = {EPSILON:g}, the paper's
 mechanism. Times are processor time of one thread, medians of {repeats} repeats that took turns; the literal
 algorithm ran in their midst.
 
-{table}
-
+{table(["what", "measured", "required", ""], cells, "lrl")}
 **The literal algorithm is extrapolated.** It was run on {run.points:,} points, which took {run.measured:.0f} s.
 Its cost, in pieces of {PIECE} points, was fitted by least squares as {1e3 * run.a_point:.2f} ms a point and
 {1e6 * run.a_cell_step:.2f} µs a cell step: one live cell's counter taking one step.
@@ -278,10 +272,10 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", hw.SeededRunWarning)
     rows, run = measure(arguments.literal_seconds, arguments.repeats)
-    table = Table("what", "measured", "required", "")
+    shown = Table("what", "measured", "required", "")
     for row in rows:
-        table.add_row(row.what, row.figure, row.bound, row.verdict)
-    Console().print(table)
+        shown.add_row(row.what, row.figure, row.bound, row.verdict)
+    Console().print(shown)
     arguments.out.mkdir(parents=True, exist_ok=True)
     record = {"rows": [asdict(row) | {"verdict": row.verdict} for row in rows], "literal": asdict(run)}
     (arguments.out / "cost.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")

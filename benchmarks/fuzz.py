@@ -1,285 +1,188 @@
-"""Fuzz everything that parses, on all processors: does anything but documented errors come out?
+"""Fuzz everything that parses, guided by the code that inputs reach: does anything but documented errors come out?
 
-python -m benchmarks.fuzz                       # a million inputs; writes docs/benchmarks/fuzz.md and fuzz.json
-python -m benchmarks.fuzz --again               # the targets with findings once more, after a repair
-python -m benchmarks.fuzz --seconds 60          # as many as there is time for; writes nothing
-python -m benchmarks.fuzz --target CSV --seed 7 # one target, other inputs
+python -m benchmarks.fuzz                        # all targets
+python -m benchmarks.fuzz --seconds 60           # in less time
+python -m benchmarks.fuzz --target CSV           # only targets whose name holds this
+python -m benchmarks.fuzz --page                 # write docs/benchmarks/fuzz.md; other targets keep their numbers
+python -m benchmarks.fuzz --again FILE           # what is wrong with an input that was found
 
-Targets and mutations are in tests/fuzz. An input is fixed by its target, the seed and its number. One that a parser
-fails on is written to out/fuzz, and becomes a test once the parser is repaired.
+Needs the extra ``fuzz`` (Atheris). Targets are in tests/fuzz. Inputs that reached new code are kept in .cache/fuzz, and
+the next run begins with them. One that a parser fails on is written to out/fuzz, and becomes a test in
+tests/fuzz/test_crashes.py once the parser is repaired.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import json
-import multiprocessing
 import os
-import pickle
+import re
 import resource
-import signal
+import subprocess
 import sys
 import tempfile
-import time
 import warnings
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from tests.fuzz.target import Target
-from tests.fuzz.targets import TARGETS
-
-ROOT = Path(__file__).parent.parent
-OUT = ROOT / "docs" / "benchmarks"
-SLOW = 10.0  # seconds: longer than any input of a few hundred bytes should take
-MEMORY = 8 << 30  # bytes: whoever asks for more has believed a number in a file
-BATCH = 200  # inputs at a time
+ROOT = Path(__file__).parents[1]
+PAGE, CORPUS, FOUND = ROOT / "docs" / "benchmarks", ROOT / ".cache" / "fuzz", ROOT / "out" / "fuzz"
+SECONDS = 1_200.0  # of all targets together
+SLOW = 30  # seconds: longer than any input of a few kilobytes should take, even beside other work
+MEMORY = 8 << 30  # bytes: whoever asks for more has taken a number in a file at its word
+LENGTH = 4_096  # bytes of the longest input
 
 
 @dataclass(frozen=True)
-class Work:
-    """Inputs of one target: their numbers, from the first to before the last."""
+class Outcome:
+    """What came of one target."""
 
-    target: int
-    first: int
-    last: int
-
-
-@dataclass
-class Done:
-    """What came of all inputs so far."""
-
-    executions: Counter[str] = field(default_factory=Counter)
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    findings: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The number of the first input, by target and by what went wrong."""
-    repaired: list[dict[str, Any]] = field(default_factory=list)
-    """What was found before all inputs of its target were run again."""
+    target: str
+    inputs: int
+    seconds: float
+    edges: int
+    """Of the control flow of the package, that some input took."""
+    kept: int
+    """Inputs that are kept because no other takes the same ways."""
+    findings: list[dict[str, str]]
 
 
-class TooSlowError(BaseException):
-    """Not an Exception: a parser must not catch it."""
+def targets() -> list[Any]:
+    """Those of tests/fuzz, imported late: in a process that fuzzes, their code must be instrumented first."""
+    found: list[Any] = importlib.import_module("tests.fuzz.targets").TARGETS
+    return found
 
 
-def ring(number: int, frame: FrameType | None) -> None:
-    raise TooSlowError
-
-
-def work(seed: int, todo: Connection, told: Connection, note: Any) -> None:  # noqa: ANN401 - a shared array
-    """Run inputs until there are no more, and tell what came of them. ``note`` holds the one that is running."""
-    import pyarrow
-
-    from headwater.noise import SeededRunWarning
-
-    pyarrow.set_cpu_count(1)
+def fuzz_one(name: str, seconds: float) -> None:
+    """Fuzz one target in this process, until libFuzzer ends it. Findings are written and do not end it."""
+    atheris = importlib.import_module("atheris")
+    with atheris.instrument_imports(include=["headwater"]):
+        target = next(one for one in targets() if one.name == name)
+    importlib.import_module("pyarrow").set_cpu_count(1)
     warnings.simplefilter("error")  # a warning that nobody documented is a finding too
-    warnings.simplefilter("ignore", SeededRunWarning)
+    warnings.filterwarnings("ignore", message=".*seed.*", category=UserWarning)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    signal.signal(signal.SIGALRM, ring)
-    quick = Path("/dev/shm")  # noqa: S108 - a folder in memory, where there is one
-    with tempfile.TemporaryDirectory(dir=quick if quick.is_dir() else None) as place:
-        folder = Path(place)
-        while (piece := todo.recv()) is not None:
-            start, found = time.perf_counter(), list[tuple[str, int]]()
-            for index in range(piece.first, piece.last):
-                note[:] = piece.target, index
-                wrong = once(TARGETS[piece.target], seed, index, folder)
-                if wrong is not None:
-                    found.append((wrong, index))
-            told.send((piece, found, time.perf_counter() - start))
+    FOUND.mkdir(parents=True, exist_ok=True)
+    corpus, known = CORPUS / target.file_name, set[str]()
+    corpus.mkdir(parents=True, exist_ok=True)
+    for data in target.starts():
+        (corpus / sha256(data).hexdigest()[:16]).write_bytes(data)
+    with tempfile.TemporaryDirectory() as place:
+
+        def once(data: bytes) -> None:
+            wrong = target.try_out(target.guided(data), Path(place))
+            if wrong is not None and wrong not in known:
+                known.add(wrong)
+                keep(name, target.file_name, wrong, data)
+
+        limits = [f"-max_total_time={seconds:.0f}", f"-timeout={SLOW}", f"-max_len={LENGTH}", "-rss_limit_mb=0"]
+        prefix = f"-artifact_prefix={FOUND / target.file_name}-"
+        atheris.Setup([sys.argv[0], *limits, prefix, "-print_final_stats=1", str(corpus)], once)
+        atheris.Fuzz()
 
 
-def once(target: Target, seed: int, index: int, folder: Path) -> str | None:
-    """Run one input, within limits."""
-    case = target.case(seed, index)
-    place = folder / target.name.replace(" ", "-").replace(",", "")
-    place.mkdir(exist_ok=True)
-    signal.setitimer(signal.ITIMER_REAL, SLOW)
-    try:
-        return target.try_out(case, place)
-    except TooSlowError:
-        return f"more than {SLOW:g} seconds"
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+def keep(name: str, file_name: str, wrong: str, data: bytes) -> None:
+    """Write an input that must not do what it did, and say so on a line of its own."""
+    FOUND.mkdir(parents=True, exist_ok=True)
+    path = FOUND / f"{file_name}-{sha256(data).hexdigest()[:12]}"
+    path.write_bytes(data)
+    finding = {"target": name, "what": wrong, "input": path.name}
+    path.with_suffix(".json").write_text(json.dumps(finding) + "\n")
+    print("FOUND " + json.dumps(finding), file=sys.stderr, flush=True)
 
 
-class Worker:
-    """A process that runs inputs; if one kills it, another takes over."""
-
-    def __init__(self, seed: int) -> None:
-        fresh = multiprocessing.get_context("spawn")
-        self.note = fresh.Array("q", 2, lock=False)
-        todo, self.todo = fresh.Pipe(duplex=False)
-        self.told, told = fresh.Pipe(duplex=False)
-        self.process = fresh.Process(target=work, args=(seed, todo, told, self.note), daemon=True)
-        self.process.start()
-        todo.close()
-        told.close()
-        self.piece: Work | None = None
-
-    def give(self, piece: Work | None) -> None:
-        """Hand over the next piece, or the end."""
-        self.piece = piece
-        self.todo.send(piece)
+def outcome(name: str, seconds: float) -> Outcome:
+    """Fuzz one target in a process of its own, and read what libFuzzer says of it."""
+    FOUND.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "benchmarks.fuzz", "--one", name, "--seconds", str(seconds)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
+    findings = [json.loads(line) for line in re.findall(r"^FOUND (.*)$", done.stderr, re.MULTILINE)]
+    if done.returncode:  # a crash, an endless input, or no fuzzer at all
+        said = re.findall(r"^(?:SUMMARY|.*Error): .*$", done.stderr, re.MULTILINE)
+        written = re.findall(r"Test unit written to \S*?([^/\s]+)$", done.stderr, re.MULTILINE)
+        findings.append({"target": name, "what": (said or ["ended early"])[-1], "input": (written or ["none"])[-1]})
+    seen = re.findall(r"^#(\d+)\s.*cov: (\d+) ft: \d+ corp: (\d+)/", done.stderr, re.MULTILINE) or [("0", "0", "0")]
+    return Outcome(name, int(seen[-1][0]), seconds, int(seen[-1][1]), int(seen[-1][2]), findings)
 
 
-def fuzz(pieces: list[Work], seed: int, seconds: float | None, show: Show) -> Done:
-    """Everything, on all processors."""
-    done, begun, left = Done(), time.monotonic(), list(reversed(pieces))
-    workers = [Worker(seed) for _ in range(os.cpu_count() or 1)]
-
-    def on(worker: Worker) -> None:
-        late = seconds is not None and time.monotonic() - begun > seconds
-        worker.give(None if late or not left else left.pop())
-
-    for worker in workers:
-        on(worker)
-    while any(worker.piece for worker in workers):
-        for ready in wait([worker.told for worker in workers if worker.piece], timeout=1):
-            worker = next(one for one in workers if one.told is ready)
-            try:
-                piece, found, took = worker.told.recv()
-            except EOFError:  # the process is dead: the input that did it is noted
-                worker.process.join()
-                assert worker.piece is not None  # noqa: S101 - for the type checker
-                target, index = worker.note
-                keep(done, TARGETS[target], [(f"the process died ({worker.process.exitcode})", index)], seed)
-                piece, found, took = Work(target, worker.piece.first, index + 1), [], 0.0
-                left.append(Work(target, index + 1, worker.piece.last))
-                workers[workers.index(worker)] = worker = Worker(seed)
-            name = TARGETS[piece.target].name
-            done.executions[name] += piece.last - piece.first
-            done.seconds[name] += took
-            keep(done, TARGETS[piece.target], found, seed)
-            on(worker)
-        show.at(done.executions.total(), len(done.findings))
-    return done
+def again(path: Path) -> None:
+    """Run one input as the fuzzer did, and print what is wrong with it."""
+    target = max((one for one in targets() if path.name.startswith(one.file_name)), key=lambda one: len(one.file_name))
+    case = target.guided(path.read_bytes())
+    with tempfile.TemporaryDirectory() as place:
+        print(f"{target.name}: {case!r}\n{target.try_out(case, Path(place)) or 'nothing is wrong'}")
 
 
-def keep(done: Done, target: Target, found: list[tuple[str, int]], seed: int) -> None:
-    """Note what went wrong, and write the first input of each kind to a file."""
-    for what, index in found:
-        if (target.name, what) not in done.findings:
-            done.findings[target.name, what] = index
-            folder = ROOT / "out" / "fuzz"
-            folder.mkdir(parents=True, exist_ok=True)
-            name = f"{target.name}-{seed}-{index}".replace(" ", "-").replace(",", "")
-            case = target.case(seed, index)
-            if isinstance(case, bytes):
-                (folder / f"{name}.bin").write_bytes(case)
-            else:
-                (folder / f"{name}.pickle").write_bytes(pickle.dumps(case))
-            (folder / f"{name}.txt").write_text(f"{what}\n")
+def write(outcomes: list[Outcome], names: list[str]) -> None:
+    """The page and its numbers. Targets that did not run now keep what an earlier run found of them."""
+    path = PAGE / "fuzz.json"
+    known = {one["target"]: Outcome(**one) for one in json.loads(path.read_text())} if path.exists() else {}
+    known |= {one.target: one for one in outcomes}
+    all_of_them = [known[name] for name in names if name in known]
+    path.write_text(json.dumps([asdict(one) for one in all_of_them], indent=1) + "\n")
+    (PAGE / "fuzz.md").write_text(page(all_of_them))
 
 
-class Show:
-    """A bar on a terminal, if rich is there; a line now and then anywhere else."""
+def page(outcomes: list[Outcome]) -> str:
+    from headwater.markdown import table  # not at the top: see `targets`
 
-    def __init__(self, total: int) -> None:
-        self._total, self._said = total, 0.0
-        try:
-            from rich.progress import Progress
-        except ImportError:
-            self._bar = None
-        else:
-            self._bar = Progress() if sys.stdout.isatty() else None
-            if self._bar is not None:
-                self._bar.start()
-                self._task = self._bar.add_task("inputs", total=total)
+    total, findings = sum(one.inputs for one in outcomes), [f for one in outcomes for f in one.findings]
+    seconds = sum(one.seconds for one in outcomes)
+    rows = [
+        [one.target, f"{one.inputs:,}", f"{one.inputs / one.seconds:,.0f}", f"{one.edges:,}", f"{one.kept:,}",
+         str(len(one.findings))]
+        for one in outcomes
+    ]  # fmt: skip
+    rows.append(["**all**", f"**{total:,}**", "", "", "", f"**{len(findings)}**"])
+    text = f"""# Fuzzing everything that parses
 
-    def at(self, done: int, findings: int) -> None:
-        """So many inputs are done."""
-        if self._bar is not None:
-            what = f"inputs ({findings} findings)" if findings else "inputs"
-            self._bar.update(self._task, completed=done, description=what)
-        elif time.monotonic() - self._said > 10:
-            self._said = time.monotonic()
-            print(f"{done:,} of {self._total:,} inputs, {findings} findings", flush=True)
+Made by `make fuzz`: {total:,} inputs in {seconds / 60:.0f} minutes of the processor. Atheris keeps an input if it
+reaches code that no earlier one did, and changes it further; checksums are put right again, so that what lies behind
+them is reached. Nothing but the documented errors may come out, no input may take longer than {SLOW} seconds or
+more than {MEMORY >> 30} GB, and no message may hold a marked value of the data.
 
-    def close(self) -> None:
-        """The last word."""
-        if self._bar is not None:
-            self._bar.stop()
-
-
-def share_out(total: int, only: str | None) -> list[Work]:
-    """Pieces of all targets, in turns, so that a run that is cut short has tried all of them."""
-    chosen = [i for i, target in enumerate(TARGETS) if only is None or only.lower() in target.name.lower()]
-    parts = sum(TARGETS[i].parts for i in chosen) if chosen else sys.exit("there is no such target")
-    pieces = list[tuple[float, Work]]()
-    for i in chosen:
-        count = -(-total * TARGETS[i].parts // parts)
-        pieces += [(first / count, Work(i, first, min(first + BATCH, count))) for first in range(0, count, BATCH)]
-    return [piece for _, piece in sorted(pieces, key=lambda pair: pair[0])]
-
-
-def page(done: Done, seed: int, took: float) -> str:
-    lines = [
-        "# Fuzzing everything that parses",
-        "",
-        f"Made by `python -m benchmarks.fuzz` (seed {seed}): {done.executions.total():,} inputs in {took / 60:.0f}",
-        "minutes. An input is a valid one made a little wrong: bits, tokens, pieces of other inputs, values of other",
-        "kinds; checksums are put right again, so that what lies behind them is reached. Nothing but the documented",
-        f"errors may come out, no input may take longer than {SLOW:g} seconds or more than {MEMORY >> 30} GB, and no",
-        "message may hold a marked value of the data.",
-        "",
-        "| target | inputs | µs each | findings |",
-        "| --- | ---: | ---: | ---: |",
-    ]
-    found = Counter(name for name, _ in done.findings)
-    for name, n in ((target.name, done.executions[target.name]) for target in TARGETS):
-        each = done.seconds[name] / max(n, 1) * 1e6
-        lines += [f"| {name} | {n:,} | {each:,.0f} | {found[name]} |"] if n else []
-    lines.append(f"| **all** | **{done.executions.total():,}** | | **{len(done.findings)}** |")
-    if done.findings:
-        lines += ["", "| finding | target | input |", "| --- | --- | ---: |"]
-        lines += [f"| {what} | {name} | {index} |" for (name, what), index in done.findings.items()]
-    if done.repaired:
-        lines += ["", "Found, repaired, and gone when all inputs of these targets were run again:", ""]
-        lines += [f"- {one['target']}, input {one['input']:,}: {one['what']}" for one in done.repaired]
-    lines += ["", "What earlier runs found is repaired, and each of it is a test in `tests/fuzz/test_crashes.py`."]
-    return "\n".join(lines) + "\n"
+{table(["target", "inputs", "a second", "edges reached", "inputs kept", "findings"], rows, "lr")}"""
+    if findings:
+        text += "\n" + table(["finding", "target", "input"], [[f["what"], f["target"], f["input"]] for f in findings])
+    return text + "\nWhat earlier runs found is repaired, and each of it is a test in `tests/fuzz/test_crashes.py`.\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--executions", type=int, default=1_050_000, help="how many inputs")
-    parser.add_argument("--seconds", type=float, help="stop after so long")
-    parser.add_argument("--target", help="only targets whose name holds this")
-    parser.add_argument("--seed", type=int, default=1, help="other inputs")
-    parser.add_argument("--again", action="store_true", help="only targets with findings in the last report")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of the processor, for all targets together")
+    parser.add_argument("--target", default="", help="only targets whose name holds this")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="so many processes at once")
+    parser.add_argument("--page", action="store_true", help="write docs/benchmarks/fuzz.md and fuzz.json")
+    parser.add_argument("--again", type=Path, help="run this input once")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    pieces = share_out(options.executions, options.target)
-    before = json.loads((OUT / "fuzz.json").read_text()) if options.again else None
-    if before is not None:
-        options.seed, unsound = before["seed"], {finding["target"] for finding in before["findings"]}
-        pieces = [piece for piece in pieces if TARGETS[piece.target].name in unsound]
-    show, begun = Show(sum(piece.last - piece.first for piece in pieces)), time.monotonic()
-    try:
-        done = fuzz(pieces, options.seed, options.seconds, show)
-    finally:
-        show.close()
-    took = time.monotonic() - begun
-    if before is not None:
-        took += before["seconds"]
-        found = [one for one in before["findings"] if (one["target"], one["what"]) not in done.findings]
-        done.repaired = before.get("repaired", []) + found
-        for name in before["executions"].keys() - done.executions.keys():
-            done.executions[name], done.seconds[name] = before["executions"][name], before["work"][name]
-    text = page(done, options.seed, took)
-    print(text)
-    if done.executions.total() >= 1_000_000 and options.target is None:
-        OUT.mkdir(parents=True, exist_ok=True)
-        (OUT / "fuzz.md").write_text(text)
-        findings = [{"target": name, "what": what, "input": index} for (name, what), index in done.findings.items()]
-        content = {"seed": options.seed, "seconds": round(took), "executions": done.executions}
-        content |= {"work": done.seconds, "findings": findings, "repaired": done.repaired}
-        (OUT / "fuzz.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    if done.findings:
-        raise SystemExit(1)
+    if options.again:
+        return again(options.again)
+    if options.one:
+        return fuzz_one(options.one, options.seconds)
+    if importlib.util.find_spec("atheris") is None:
+        sys.exit("There is no Atheris here: pip install 'headwater[fuzz]' (Linux on x86-64)")
+    chosen = [target.name for target in targets() if options.target.lower() in target.name.lower()]
+    if not chosen:
+        sys.exit(f"no target is called {options.target!r}")
+    each, outcomes = max(options.seconds / len(chosen), 1), list[Outcome]()
+    with ThreadPoolExecutor(options.jobs) as threads:
+        for done in threads.map(lambda name: outcome(name, each), chosen):
+            outcomes.append(done)
+            print(
+                f"{done.target}: {done.inputs:,} inputs, {done.edges:,} edges, {len(done.findings)} findings",
+                flush=True,
+            )
+    if options.page:
+        write(outcomes, [target.name for target in targets()])
+    if any(one.findings for one in outcomes):
+        sys.exit(1)
+    return None
 
 
 if __name__ == "__main__":

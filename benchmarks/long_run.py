@@ -1,7 +1,7 @@
 """A long run: how large the state and the process get while a hundred million points go by.
 
-python benchmarks/long_run.py                  # writes docs/benchmarks/long-run.md and long-run.json
-python benchmarks/long_run.py --points 1000000 # a short one; it writes nothing
+python -m benchmarks.long_run                  # writes docs/benchmarks/long-run.md and long-run.json
+python -m benchmarks.long_run --points 1000000 # a short one; it writes nothing
 
 Each case runs in a process of its own, so that its memory is its own. Sizes are taken at powers of ten, and where
 cascade holds most for its age: just before the first slow bucket of a stage closes.
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headwater as hw
+from headwater.markdown import table
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 BATCH = 100_000
@@ -194,17 +195,17 @@ def page(found: list[Measured], promises: dict[str, bool]) -> str:
         "power of ten are the moments at which cascade holds most for its age: just before the first slow bucket of a",
         "stage closes. The bar for memory was 4 times the state before the first run, which missed it; it is 8 now.",
         "",
-        "| mechanism, stream | points | state, MB | bytes a point | memory, MB | most, MB | most / state | million/s |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "",
     ]
-    for one in found:
-        numbers = f"{one.state / 1e6:,.2f} | {one.each:.3f} | {one.resident / 1e6:,.0f} | {one.peak / 1e6:,.0f}"
-        numbers += f" | {one.peak / one.state:.1f}"
-        speed = one.t / one.seconds / 1e6
-        lines.append(f"| {one.mechanism}, {one.stream} | {one.t:,} | {numbers} | {speed:.1f} |")
-    lines += ["", "| promise |  |", "| --- | --- |"]
-    lines += [f"| {what} | {'pass' if held else '**miss**'} |" for what, held in promises.items()]
-    return "\n".join(lines) + "\n"
+    head = ["mechanism, stream", "points", "state, MB", "bytes a point", "memory, MB", "most, MB", "most / state"]
+    rows = [
+        [f"{one.mechanism}, {one.stream}", f"{one.t:,}", f"{one.state / 1e6:,.2f}", f"{one.each:.3f}",
+         f"{one.resident / 1e6:,.0f}", f"{one.peak / 1e6:,.0f}", f"{one.peak / one.state:.1f}",
+         f"{one.t / one.seconds / 1e6:.1f}"]
+        for one in found
+    ]  # fmt: skip
+    kept = [[what, "pass" if held else "**miss**"] for what, held in promises.items()]
+    return "\n".join(lines) + table([*head, "million/s"], rows, "lr") + "\n" + table(["promise", ""], kept)
 
 
 def main() -> None:

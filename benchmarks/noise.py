@@ -1,6 +1,6 @@
 """How fast is exact noise? Headwater against OpenDP (exact) and numpy (not exact), side by side in one run.
 
-    python benchmarks/noise.py
+    python -m benchmarks.noise
 
 Repeats are interleaved and medians compared, so what else the machine does hits all of them alike. Only the ratios
 mean something elsewhere. OpenDP is asked for whole vectors, its fastest way: asked for one number at a time it mostly

@@ -1,6 +1,6 @@
 """How fast cascade is: ratios against bare NumPy doing the least that could be done, in the same run.
 
-python benchmarks/speed.py            # writes docs/benchmarks/speed.md and speed.json
+python -m benchmarks.speed            # writes docs/benchmarks/speed.md and speed.json
 """
 
 from __future__ import annotations
@@ -11,18 +11,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.progress import track
 
 import headwater as hw
+from benchmarks.streams import STREAMS
+from headwater.markdown import table
 from headwater.partition import Partition
-
-if TYPE_CHECKING:
-    from benchmarks.streams import STREAMS
-else:  # a script finds what lies beside it
-    from streams import STREAMS
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 BATCH = 100_000
@@ -117,15 +113,13 @@ def write(rows: list[tuple[str, float, float | None, str]], n: int) -> None:
         f"finds the cells of depth {BINS} and counts them with `numpy.bincount`, batch by batch; ours also checks the",
         "points, keeps, measures and summarises every bucket.",
         "",
-        "| what | measured | required |  |",
-        "| --- | ---: | --- | --- |",
+        "",
     ]
+    cells = list[list[str]]()
     for what, value, bound, unit in rows:
-        wanted, verdict = (
-            ("", "") if bound is None else (f"at most {bound:g}", "pass" if value <= bound else "**miss**")
-        )
-        lines.append(f"| {what} | {value:.2f} {unit} | {wanted} | {verdict} |")
-    text = "\n".join(lines) + "\n"
+        verdict = ["", ""] if bound is None else [f"at most {bound:g}", "pass" if value <= bound else "**miss**"]
+        cells.append([what, f"{value:.2f} {unit}", *verdict])
+    text = "\n".join(lines) + table(["what", "measured", "required", ""], cells, "lrl")
     print(text)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "speed.md").write_text(text)

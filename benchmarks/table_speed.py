@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from headwater.markdown import table
+
 ROWS = 1_000_000
 REPEATS = 5
 
@@ -134,23 +136,21 @@ The baseline reads the file with pyarrow, with the same column types, and counts
 NumPy. `headwater run` reads, checks and hashes the file, encodes it, counts, keeps its state on the disk, and writes
 one release of as many rows as the file has. The best of {repeats} runs of each, in turns.
 
-| rows | file | baseline | headwater | ratio by the clock | of processor time | memory, baseline | headwater |
-|---|---|---|---|---|---|---|---|
-{rows}
-
+{table}
 Wanted: at most 3 by the clock for a million rows. The file is read block by block and never held whole. What grows with
 the stream is the release: its points are in memory while it is written.
 """
 
 
 def page(found: list[dict[str, float]]) -> str:
+    head = ["rows", "file", "baseline", "headwater", "ratio by the clock", "of processor time", "memory, baseline"]
     rows = [
-        f"| {one['rows']:,} | {one['file_mb']:.0f} MB | {one['baseline_seconds']:.2f} s | {one['run_seconds']:.2f} s | "
-        f"{one['ratio']:.2f} | {one['processor_ratio']:.2f} | {one['baseline_memory_mb']:.0f} MB | "
-        f"{one['run_memory_mb']:.0f} MB |"
+        [f"{one['rows']:,}", f"{one['file_mb']:.0f} MB", f"{one['baseline_seconds']:.2f} s",
+         f"{one['run_seconds']:.2f} s", f"{one['ratio']:.2f}", f"{one['processor_ratio']:.2f}",
+         f"{one['baseline_memory_mb']:.0f} MB", f"{one['run_memory_mb']:.0f} MB"]
         for one in found
-    ]
-    return PAGE.format(repeats=REPEATS, rows="\n".join(rows))
+    ]  # fmt: skip
+    return PAGE.format(repeats=REPEATS, table=table([*head, "headwater"], rows))
 
 
 if __name__ == "__main__":

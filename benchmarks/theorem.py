@@ -1,6 +1,6 @@
 """E W1 against t: does the error of the paper's mechanism fall as its theorem says?
 
-    python benchmarks/theorem.py [--quick | --full] [--seeds N] [--redraw]
+    python -m benchmarks.theorem [--quick | --full] [--seeds N] [--redraw]
 
 Writes the numbers (theorem.json), a picture (theorem.png) and a page made from the numbers (theorem.md) into
 docs/benchmarks. The curves are the mechanism just before and just after a level ends, offline PMM with the whole of ε
@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
@@ -25,20 +24,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import headwater as hw
+from benchmarks.streams import STREAMS, Points
 from headwater.counters.levels import level_start
 from headwater.counters.sparse import segment_threshold
 from headwater.evaluate import W1, w1
+from headwater.markdown import table
 from headwater.mechanisms import registry
 from headwater.mechanisms.accuracy import ErrorBound
 from headwater.mechanisms.paper.plan import cell_budget
 from headwater.mechanisms.protocol import Facts
 from headwater.privacy import Guarantee
 from headwater.table.unit_cube import UnitCube
-
-if TYPE_CHECKING:
-    from benchmarks.streams import STREAMS, Points
-else:
-    from streams import STREAMS, Points
 
 EPSILON = 1.0
 KINDS = ("uniform", "blobs")
@@ -182,10 +178,6 @@ def draw(curves: list[Curve], path: Path) -> None:
     figure.suptitle(f"Error against time, ε = {EPSILON:g}: mean and standard deviation over runs")
     figure.tight_layout(rect=(0, 0.04, 1, 1))
     figure.savefig(path, dpi=110)
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
 
 
 def page(curves: list[Curve], size: Size, seconds: float) -> str:

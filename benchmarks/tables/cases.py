@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import headwater as hw
+from benchmarks.code import stripped
 from benchmarks.tables import offline
 from benchmarks.tables.data import NAMES, table
 
@@ -116,9 +116,5 @@ def _fingerprint(method: str) -> str:
             if inside[0] not in _APART and not other:
                 paths.append(path)
     for path in paths:
-        tree = ast.parse(path.read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-                node.body = node.body[1:]
-        digest.update(ast.dump(tree).encode())
+        digest.update(stripped(path.read_text(encoding="utf-8")).encode())
     return digest.hexdigest()[:12]

@@ -66,34 +66,6 @@ def test_every_exit_code_is_on_the_page() -> None:
     assert [int(code) for code in re.findall(r"^\| (\d+) \| \S", codes, flags=re.MULTILINE)] == list(Exit)
 
 
-def test_examples_of_help_work_one_after_another(tmp_path: Path) -> None:
-    """In the order in which a person would give them, on a file of trips. The audit, which takes a minute, has fewer
-    cases here; the demonstration has a test of its own below.
-    """
-    lines = ["distance,payment"] + [f"{number % 50},{'card' if number % 3 else 'cash'}" for number in range(10_000)]
-    (tmp_path / "trips.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    filled = {
-        "# low = 0 ": "low = 0 ",
-        "# high = 100 ": "high = 100 ",
-        "values = []": 'values = ["card", "cash"]',
-    }
-    for name in ("schema", "run", "info", "report", "release", "evaluate", "audit"):
-        words = shlex.split(example_of(name))[1:]
-        if name == "audit":
-            words += ["--runs", "50", "--only", "binary counter"]
-        done = subprocess.run(
-            [sys.executable, "-m", "headwater.cli", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"headwater {shlex.join(words)}\n{done.stdout}{done.stderr}"
-        if name == "schema":
-            draft = tmp_path / "trips.toml"
-            text = draft.read_text(encoding="utf-8")
-            for before, after in filled.items():
-                assert before in text
-                text = text.replace(before, after)
-            draft.write_text(text, encoding="utf-8")
-
-
 def test_the_demonstration_works(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "headwater.cli", *shlex.split(example_of("demo"))[1:]],

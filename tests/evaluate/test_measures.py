@@ -7,7 +7,10 @@ import pytest
 from rich.console import Console
 
 from headwater import unit_cube
-from headwater.evaluate.measures import NOT_PRIVATE, QUERIES, Floats, evaluate
+from headwater.evaluate.axes import Floats
+from headwater.evaluate.evaluation import NOT_PRIVATE
+from headwater.evaluate.measures import evaluate
+from headwater.evaluate.queries import QUERIES
 from headwater.table.columns import Boolean, Category, Integer, Number
 from headwater.table.schema import Schema
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headwater import FileRefusedError, unit_cube
-from headwater.evaluate.measures import NOT_PRIVATE
+from headwater.evaluate.evaluation import NOT_PRIVATE
 from headwater.evaluate.report import write_report
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.schema import Schema
@@ -245,6 +245,7 @@ def change(out: Path, **entries: object) -> None:
         ({"card": 2}, "newer"),
         ({"card": "one"}, "not a card"),
         ({"t": "forty"}, "'t'"),
+        ({"t": 10**400}, "no stream has so many records"),
         ({"rows": 41}, "40 rows, but the card says 41"),
         ({"span": [30, 20]}, "'span'"),
         ({"epsilon": 2.0}, "epsilon differs"),
@@ -286,6 +287,36 @@ def test_an_unknown_or_infinite_error_is_left_open(tmp_path: Path) -> None:
     write_release(tmp_path / "out", SMALL, table_of(6), 6, expected_error={"typical": math.inf, "upper": math.inf})
     found = contents(write_report(tmp_path / "out", tmp_path / "r.html"))
     assert [(r["typical"], r["upper"]) for r in found["releases"]] == [(None, None)] * 2
+
+
+def test_lines_over_releases_have_round_labels_where_they_belong(out: Path, tmp_path: Path) -> None:
+    """Published on the 21st, the 13th and the 5th: not in order, so releases are numbered."""
+    write_release(out, SMALL, table_of(5), 60, span=[55, 60], expected_error=None)
+    found = contents(write_report(out, tmp_path / "r.html"))
+    growth, error = found["growth"], found["error"]
+    assert (growth["x"]["label"], growth["x"]["ticks"]) == (
+        "release", [[0, "1"], [0.333333, "2"], [0.666667, "3"], [1, "4"]],
+    )  # fmt: skip
+    assert growth["y"]["ticks"][:2] == [[0, "0"], [0.166667, "10"]]
+    assert growth["series"] == [[0, 0.333333], [0.333333, 0.666667], [0.666667, 1], [1, 0.083333]]
+    assert [up for _, up in growth["dashed"]] == [0.333333, 0.666667, 1, 1]
+    assert [point and point[0] for point in error["series"]] == [0, 0.5, 1, None]
+    assert error["y"]["ticks"][0] == [0, "0.000"]
+
+
+def test_times_and_magnitudes_get_axes_of_their_own(tmp_path: Path) -> None:
+    for t, hour in ((100, 0), (10_000, 6), (1_000_000, 12)):
+        time = f"2026-03-01T{hour:02d}:00:00+02:00"
+        write_release(tmp_path / "out", SMALL, table_of(10), t, time=time, span=[t - 10, t])
+    found = contents(write_report(tmp_path / "out", tmp_path / "r.html"))
+    assert found["growth"]["x"]["label"] == "published, UTC"
+    hours = ["22:00", "00:00", "02:00", "04:00", "06:00", "08:00", "10:00"]
+    assert found["growth"]["x"]["ticks"] == [[pytest.approx(i / 6), hour] for i, hour in enumerate(hours)]
+    assert [place for place, _ in found["growth"]["series"]] == [0, 0.5, 1]
+    assert found["error"]["x"]["label"] == "records, t, logarithmic"
+    tens = ["100", "1,000", "10,000", "100,000", "1,000,000"]
+    assert found["error"]["x"]["ticks"] == [[i / 4, label] for i, label in enumerate(tens)]
+    assert [place for place, _ in found["error"]["series"]] == [0, 0.5, 1]
 
 
 def test_of_very_many_releases_an_even_part_is_shown_with_both_ends(tmp_path: Path) -> None:

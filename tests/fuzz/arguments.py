@@ -94,7 +94,7 @@ def use_points(case: tuple[str, list[Any]], folder: Path) -> None:
             case "update":
                 synth.update(one)
             case "take":
-                synth.take(one)
+                synth.update_rows(one)
             case "update_counts":
                 synth.update_counts(one, other)
             case "histogram":
@@ -108,6 +108,6 @@ def use_points(case: tuple[str, list[Any]], folder: Path) -> None:
 
 
 ARGUMENTS = [
-    Target("columns", 80, make_column, use_column, (SchemaError, TableError), arguments=True, secrets=(seeds.MARK,)),
-    Target("arrays", 8, make_points, use_points, arguments=True),
+    Target("columns", use_column, (SchemaError, TableError), make_column, arguments=True, secrets=(seeds.MARK,)),
+    Target("arrays", use_points, make=make_points, arguments=True),
 ]

@@ -58,7 +58,7 @@ def use_store(change: Change, folder: Path) -> None:
     path.write_bytes(content if what == "bytes" else seeds.stores()[0])
     os.chmod(path, 0o600)
     if what != "bytes":
-        _change(path, what, content)
+        change_store(path, what, content)
     with Store.open(path, allow_copy=True) as store:
         store.load()
         _ = store.config, store.releases()
@@ -66,7 +66,7 @@ def use_store(change: Change, folder: Path) -> None:
         synth.release()
 
 
-def _change(path: Path, what: str, content: Any) -> None:  # noqa: ANN401 - text or bytes
+def change_store(path: Path, what: str, content: Any) -> None:  # noqa: ANN401 - text or bytes
     with sqlite3.connect(path) as connection:
         if what == "journal":
             ((data,),) = connection.execute("SELECT data FROM journal")
@@ -152,6 +152,6 @@ def use_command(words: list[str], folder: Path) -> None:
 
 
 SHELLS = [
-    Target("store", 3, make_store, use_store, (StoreError, FileRefusedError)),
-    Target("command line", 2, make_command, use_command, secrets=(seeds.MARK,)),
+    Target("store", use_store, (StoreError, FileRefusedError), make_store),
+    Target("command line", use_command, make=make_command, secrets=(seeds.MARK,)),
 ]

@@ -10,6 +10,8 @@ from random import Random
 from typing import Any
 
 import headwater
+from tests.fuzz.choices import Choices
+from tests.fuzz.mutate import mutate_bytes
 
 SOURCE = Path(headwater.__file__).parent
 _OURS = (ValueError, TypeError)  # documented for wrong arguments, if we raise them ourselves
@@ -21,22 +23,59 @@ class FoundError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A parser: how its inputs are made, how it is called, and which errors are documented."""
+    """A parser: how its inputs are made, how it is called, and which errors are documented.
+
+    Parameters
+    ----------
+    name
+        For people.
+    run
+        Calls the parser with one input and a folder to write files in.
+    errors
+        The documented ones.
+    make
+        Makes an input out of random choices.
+    corpus
+        Instead of ``make``, if an input is bytes: valid ones, which the fuzzer changes as it likes.
+    arguments
+        Whether plain ValueError and TypeError are documented as well: for wrong arguments, raised in our own code.
+    secrets
+        What no message may hold.
+    """
 
     name: str
-    parts: int
-    """Of a million executions, so many thousand."""
-    make: Callable[[Random], Any]
     run: Callable[[Any, Path], object]
     errors: tuple[type[Exception], ...] = ()
+    make: Callable[[Random], Any] | None = None
+    corpus: Callable[[], list[bytes]] | None = None
     arguments: bool = False
-    """Whether plain ValueError and TypeError are documented as well: for wrong arguments, raised in our own code."""
     secrets: tuple[str, ...] = ()
-    """What no message may hold."""
+
+    @property
+    def file_name(self) -> str:
+        """The name, as a part of a file's."""
+        return self.name.replace(", ", "-").replace(" ", "-").lower()
 
     def case(self, seed: int, index: int) -> Any:  # noqa: ANN401 - what `run` takes
-        """Input number ``index``: the same for ever, as long as the mutations are the same."""
-        return self.make(Random(f"{seed} {self.name} {index}"))  # noqa: S311 - not for secrets
+        """Input number ``index`` of those that need no fuzzer: fixed as long as the mutations are."""
+        rng = Random(f"{seed} {self.name} {index}")  # noqa: S311 - not for secrets
+        if self.corpus is None:
+            return self._made(rng)
+        data = rng.choice(self.corpus())
+        return mutate_bytes(data, rng, self.corpus()) if rng.random() < 0.9 else data
+
+    def starts(self) -> list[bytes]:
+        """What a coverage-guided fuzzer begins with."""
+        return self.corpus() if self.corpus else [Random(i).randbytes(8 << i) for i in range(6)]  # noqa: S311
+
+    def guided(self, data: bytes) -> Any:  # noqa: ANN401 - what `run` takes
+        """The input that a coverage-guided fuzzer's bytes stand for: themselves, or choices."""
+        return self._made(Choices(data)) if self.corpus is None else data
+
+    def _made(self, rng: Random) -> Any:  # noqa: ANN401 - what `run` takes
+        if self.make is None:
+            raise TypeError(f"{self.name} has neither a corpus nor a way to make inputs")
+        return self.make(rng)
 
     def try_out(self, case: Any, folder: Path) -> str | None:  # noqa: ANN401 - what `make` gave
         """Run one input: None, or what is wrong with what came out."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from types import FrameType
 from typing import Any
 
@@ -13,10 +12,11 @@ import pytest
 
 from headwater.files import FileRefusedError
 from headwater.table.errors import TableError
+from tests.fuzz.choices import Choices
 from tests.fuzz.target import FoundError, Target
 from tests.fuzz.targets import TARGETS
 
-SEED = 7  # not the one of the benchmark, which has run its own inputs
+SEED, INPUTS = 7, 60
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def _never_hangs() -> Iterator[None]:
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_nothing_but_documented_errors_comes_out(target: Target, tmp_path: Path) -> None:
     found = {}
-    for index in range(25 + 3 * target.parts):
+    for index in range(INPUTS):
         wrong = target.try_out(target.case(SEED, index), tmp_path)
         if wrong is not None:
             found[index] = wrong
@@ -62,6 +62,21 @@ def test_inputs_are_neither_all_refused_nor_all_taken(target: Target, tmp_path: 
     pytest.fail(f"400 inputs, and all of them {outcomes}")
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_bytes_of_a_guided_fuzzer_become_inputs(target: Target, tmp_path: Path) -> None:
+    starts = [*target.starts(), b""]
+    assert [target.try_out(target.guided(data), tmp_path) for data in starts] == [None] * len(starts)
+    assert repr(target.guided(starts[0])) == repr(target.guided(starts[0]))
+    assert len({repr(target.guided(data)) for data in starts}) > 2
+
+
+def test_choices_are_the_bytes_and_then_zeros() -> None:
+    rng = Choices(bytes([3, 0, 128, 200]))
+    assert (rng.choice("abcd"), rng.random(), rng.getrandbits(8), rng.random(), rng.choice("abcd")) == (
+        "d", 0.5, 200, 0.0, "a",
+    )  # fmt: skip
+
+
 # The rule itself ----------------------------------------------------------------------------------------------------
 
 
@@ -69,7 +84,7 @@ def tried(error: Exception, **options: Any) -> str | None:  # noqa: ANN401 - the
     def run(case: object, folder: Path) -> None:
         raise error
 
-    return Target("planted", 1, Random.random, run, **options).try_out(None, Path())
+    return Target("planted", run, **options).try_out(None, Path())
 
 
 def test_an_undocumented_error_is_found() -> None:

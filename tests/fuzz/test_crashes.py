@@ -24,7 +24,7 @@ from headwater.store import StateDamagedError, Store, StoreError
 from headwater.table.readers import names_and_types, open_source
 from headwater.table.schema import schema_from_dict
 from tests.fuzz import seeds
-from tests.fuzz.shells import _change
+from tests.fuzz.shells import change_store
 
 DIGITS = "9" * 5000  # Python reads no number of more than 4300
 HUGE = 10**400  # no float is near to it
@@ -308,7 +308,7 @@ HEAD = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3], "position": seeds.
 )
 def test_a_store_whose_parts_were_made_up(tmp_path: Path, what: str, content: dict[str, Any]) -> None:
     path = _store(tmp_path)
-    _change(path, what, json.dumps(content))
+    change_store(path, what, json.dumps(content))
     with pytest.raises(StateDamagedError), opened(path):
         pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from headwater.markdown import table
 from tests.statistics.suite import LEVEL_OF_JUDGEMENT, Health
 
 OUT = Path(__file__).parents[2] / "docs" / "benchmarks"
@@ -57,11 +58,8 @@ def text(health: Health, seed: int) -> str:
 
 def _table(rows: dict[str, dict[str, float]]) -> list[str]:
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
-    lines = [f"| scale | {' | '.join(names)} |", f"| ---: |{' ---: |' * len(names)}"]
-    for scale, row in rows.items():
-        cells = (f"{row[name]:.2g}" if name in row else "" for name in names)
-        lines.append(f"| {scale} | {' | '.join(cells)} |")
-    return lines
+    cells = [[scale, *(f"{row[name]:.2g}" if name in row else "" for name in names)] for scale, row in rows.items()]
+    return table(["scale", *names], cells, "r").splitlines()
 
 
 def _row_by_row(rows: dict[str, dict[str, float]]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.audit.findings import Finding
+from headwater.markdown import table
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ class AuditReport:
         sampled, exact = self._rows()
         parts = []
         if sampled:
-            parts += [_markdown(_SAMPLED, sampled), self._note()]
+            parts += [table(_SAMPLED, sampled).rstrip(), self._note()]
         if exact:
-            parts.append(_markdown(_EXACT, exact))
+            parts.append(table(_EXACT, exact).rstrip())
         return "\n\n".join(parts) + "\n"
 
     def __str__(self) -> str:
@@ -105,12 +106,6 @@ class AuditReport:
 
 _SAMPLED = ["experiment", "claimed ε", "lower bound", "runs a stream", "", "event that gave it"]
 _EXACT = ["exact check", "claimed ε", "loss", "", "how"]
-
-
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
 
 
 def _plain(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from headwater.evaluate.measures import Column, Floats, SchemaLike, columns_of, dependence
+from headwater.evaluate.axes import ColumnAxis, Floats, SchemaLike, column_axes
+from headwater.evaluate.dependence import dependence
 from headwater.evaluate.report import releases as folders
 from headwater.evaluate.report.contents import Cuts, Page, real_counts
 from headwater.evaluate.report.html import render
@@ -69,7 +70,7 @@ def write_report(
     found = folders.find(releases_folder)
     shown = folders.thin(found)
     schema = _schema(found[0], schema)
-    columns = columns_of(schema)
+    columns = column_axes(schema)
     tell = progress or _say_nothing
 
     tell("releases", 0, len(shown))
@@ -104,7 +105,7 @@ def _schema(first: folders.Published, given: SchemaLike | None) -> SchemaLike:
 
 
 def _pairs(
-    columns: tuple[Column, ...], last: Floats, chosen: Sequence[tuple[str, str]] | None
+    columns: tuple[ColumnAxis, ...], last: Floats, chosen: Sequence[tuple[str, str]] | None
 ) -> list[tuple[int, int]]:
     """Which columns are drawn against each other, the one that goes to the right first."""
     names = [column.name for column in columns]

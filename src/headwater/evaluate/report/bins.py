@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.measures import Column, Floats, Integers
+from headwater.evaluate.axes import ColumnAxis, Floats, Integers
 from headwater.evaluate.report import ticks
 
 FINE, COARSE = 48, 32
@@ -26,7 +26,7 @@ MOST_BARS = 24
 class Bins:
     """How one column is cut: bins ``0`` to ``size − 1``, then one for missing values."""
 
-    column: Column
+    column: ColumnAxis
     edges: tuple[float, ...]
     labels: tuple[str, ...] | None
     groups: Integers | None
@@ -57,7 +57,7 @@ class Bins:
         }
 
 
-def cut(column: Column, most: int, popular: Integers | None = None) -> Bins:
+def cut(column: ColumnAxis, most: int, popular: Integers | None = None) -> Bins:
     """Cut a column into at most ``most`` bins of one width; categories are bins by themselves.
 
     If there are more than `MOST_BARS` categories, those with the most rows in ``popular`` keep their bin. These counts
@@ -73,14 +73,14 @@ def cut(column: Column, most: int, popular: Integers | None = None) -> Bins:
     return Bins(column, tuple(edges), None, None)
 
 
-def names(column: Column) -> tuple[str, ...]:
+def names(column: ColumnAxis) -> tuple[str, ...]:
     """What the values of a column without an order are called, in the schema's order."""
     if column.kind == "boolean":
         return ("false", "true")
     return tuple(str(value) for value in column.declared["values"])
 
 
-def _bars(column: Column, popular: Integers | None) -> Bins:
+def _bars(column: ColumnAxis, popular: Integers | None) -> Bins:
     labels = names(column)
     groups = np.arange(len(labels))
     if len(labels) > MOST_BARS:

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.measures import NOT_PRIVATE, Column, Floats, Integers, SchemaLike
+from headwater.evaluate.axes import ColumnAxis, Floats, Integers, SchemaLike
+from headwater.evaluate.evaluation import NOT_PRIVATE
+from headwater.evaluate.report import lines
 from headwater.evaluate.report.bins import COARSE, FINE, Bins, cut, tally, tally_pair
 from headwater.evaluate.report.releases import Published
 from headwater.table.frames import kind_of
@@ -45,7 +47,7 @@ class Cuts:
     pairs: list[tuple[int, int]]
 
     @staticmethod
-    def choose(columns: tuple[Column, ...], pairs: list[tuple[int, int]], last: Floats) -> Cuts:
+    def choose(columns: tuple[ColumnAxis, ...], pairs: list[tuple[int, int]], last: Floats) -> Cuts:
         """Cut by the schema; the last release only says which of very many categories get a bar of their own."""
         popular = [
             None if column.ordered else np.bincount(values.astype(np.int64)[there], minlength=column.axis.values or 1)
@@ -85,12 +87,14 @@ class Page:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, in the page."""
-        card = self.releases[-1].card
+        card, releases = self.releases[-1].card, [_release(release) for release in self.releases]
         return {
             "warning": NOT_PRIVATE if self.real is not None else None,
             "total": self.total,
             "card": {key: card[key] for key in _CARD if key in card},
-            "releases": [_release(release) for release in self.releases],
+            "releases": releases,
+            "growth": lines.growth(releases),
+            "error": lines.expected_error(releases),
             "columns": [self._column(i) for i in range(len(self.cuts.fine))],
             "pairs": [self._pair(i) for i in range(len(self.cuts.pairs))],
             "real": None if self.real is None else {"rows": self.real_rows},

@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.measures import Floats, SchemaLike
+from headwater.evaluate.axes import Floats, SchemaLike
 from headwater.files import FileRefusedError
 from headwater.release.folder import folders, read_card
 
 MOST = 60
 """Releases on one page."""
+
+MOST_RECORDS = 2**63
+"""Of a stream; more than that cannot be drawn."""
 
 _ONE_RUN = ("schema", "epsilon", "mechanism", "neighbours")
 
@@ -65,6 +68,8 @@ def find(place: str | os.PathLike[str]) -> list[Published]:
     if not found:
         raise FileRefusedError(f"{place}: there are no releases in this folder: nothing in it is called release-…")
     found.sort(key=lambda release: (release.card["t"], release.span))
+    if found[-1].card["t"] > MOST_RECORDS:
+        raise FileRefusedError(f"{found[-1].folder / 'card.json'}: no stream has so many records")
     for release in found[1:]:
         for key in _ONE_RUN:
             if release.card[key] != found[0].card[key]:

@@ -1,27 +1,33 @@
-"""Round numbers and dates to write on an axis, as pairs of a position from 0 to 1 and a label."""
+"""Round numbers and dates to write on an axis, as pairs of a position from 0 to 1 and a label.
+
+Every axis of the page is made here; the script of the page only leaves labels out where there is no room.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from headwater.evaluate.measures import Column
+from headwater.evaluate.axes import ColumnAxis
 from headwater.table.moments import microseconds
 
 Ticks = list[tuple[float, str]]
 
 WANTED = 6  # the page leaves some out where there is no room
+LOGARITHMIC = 20  # times the smallest value: beyond, values are drawn by their logarithm
 
 _DAY = 86_400
+_BIG = 10_000_000  # from here on numbers are written with an exponent
 _SECONDS = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, _DAY, 2 * _DAY, 7 * _DAY)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400, 6_000, 12_000)
 
 
-def of(column: Column) -> Ticks:
+def of(column: ColumnAxis) -> Ticks:
     """The ticks of a column with an order."""
     declared, values = column.declared, column.axis.values
     if column.kind == "datetime":
@@ -34,7 +40,7 @@ def of(column: Column) -> Ticks:
     return [(float((v - low + Fraction(1, 2)) / values), label) for v, label in _round(low, high, whole=True)]
 
 
-def stretches(column: Column, edges: Sequence[float]) -> list[str]:
+def stretches(column: ColumnAxis, edges: Sequence[float]) -> list[str]:
     """What the bins between these positions are called."""
     declared, values = column.declared, column.axis.values
     if column.kind in ("datetime", "time-of-day"):
@@ -51,7 +57,7 @@ def stretches(column: Column, edges: Sequence[float]) -> list[str]:
     return [f"{a} to {b}" for a, b in pairwise(texts)]
 
 
-def drawn(column: Column) -> tuple[datetime, datetime]:
+def drawn(column: ColumnAxis) -> tuple[datetime, datetime]:
     """Where the axis of a column of moments starts, and where its last step ends."""
     if column.kind == "time-of-day":
         return datetime(1, 1, 1), datetime(1, 1, 2)
@@ -75,16 +81,66 @@ def numbers(low: Any, high: Any) -> Ticks:  # noqa: ANN401  # any real numbers
     return [(float((value - low) / (high - low)), label) for value, label in _round(low, high)]
 
 
+@dataclass(frozen=True)
+class Scale:
+    """Where values lie on an axis, from 0 at ``low`` to 1 at ``high``; by their logarithm if they vary a lot."""
+
+    low: float
+    high: float
+    log: bool
+
+    @staticmethod
+    def of(values: Sequence[float], *, zero: bool = False) -> Scale:
+        """A scale that holds some values, and zero if that is asked for and the scale is not logarithmic.
+
+        >>> Scale.of([1, 1000]).log, Scale.of([2, 8], zero=True), Scale.of([3, 3])
+        (True, Scale(low=0, high=8, log=False), Scale(low=1.5, high=4.5, log=False))
+        """
+        low, high = min(values), max(values)
+        if low > 0 and high / low > LOGARITHMIC:
+            return Scale(low, high, log=True)
+        low = 0 if zero else low
+        if low == high:
+            half = abs(low) / 2 or 0.5
+            return Scale(low - half, high + half, log=False)
+        return Scale(low, high, log=False)
+
+    def at(self, value: float) -> float:
+        """The position of a value."""
+        if self.log:
+            return round(math.log(value / self.low) / math.log(self.high / self.low), 6)
+        return round((value - self.low) / (self.high - self.low), 6)
+
+    def to_dict(self, label: str, *, whole: bool = False) -> dict[str, Any]:
+        """What the page needs to draw the axis.
+
+        >>> Scale.of([1, 1000]).to_dict("t")["ticks"]
+        [(0.0, '1'), (0.333333, '10'), (0.666667, '100'), (1.0, '1,000')]
+        """
+        if not self.log:
+            values = _round(Fraction(self.low), Fraction(self.high), whole=whole)
+            return {"label": label, "ticks": [(self.at(float(value)), text) for value, text in values]}
+        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        factors = (1,) if self.high / self.low > 300 else (1, 2, 5)
+        powers = [Fraction(10) ** decade * factor for decade in decades for factor in factors]
+        ticks = [(self.at(float(v)), _label(v)) for v in powers if self.low * 0.999 <= v <= self.high * 1.001]
+        return {"label": f"{label}, logarithmic", "ticks": ticks}
+
+
 def _round(low: Fraction, high: Fraction, *, whole: bool = False) -> Iterator[tuple[Fraction, str]]:
     """Multiples of 1, 2 or 5 times a power of ten, at most `WANTED` and one."""
     rough = max((high - low) / WANTED, Fraction(1) if whole else Fraction(0)) or Fraction(1)
     power = Fraction(10) ** math.floor(math.log10(rough))
     step = next(step for factor in (1, 2, 5, 10, 20) if (step := factor * power) >= rough)
     digits = max(0, -math.floor(math.log10(step)))
-    big = max(abs(low), abs(high)) >= 10_000_000 or digits > 6
+    big = max(abs(low), abs(high)) >= _BIG or digits > 6
     for i in range(math.ceil(low / step), math.floor(high / step) + 1):
         value = i * step
         yield value, f"{float(value):g}" if big else f"{float(value):,.{digits}f}"
+
+
+def _label(value: Fraction) -> str:
+    return f"{int(value):,}" if 1 <= value < _BIG else f"{float(value):g}"
 
 
 def moment(text: object) -> datetime:

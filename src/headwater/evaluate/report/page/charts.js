@@ -1,29 +1,30 @@
 // ---- charts ---------------------------------------------------------------------------------------------------------
 
 /** A line over releases: a band up to a second series, a dot for each release, a rule at the chosen one. */
-function lineChart(svg, { x, y, band, series, dashed, current, xLabel, yLabel, describe }) {
+function lineChart(svg, { x, y, series, band, dashed, describe }, index) {
   const { width, height } = svg.getBoundingClientRect();
   const left = Math.max(...y.ticks.map(([, label]) => widthOf(label))) + 12, right = 12, top = 24, bottom = 42;
   const [w, h] = [width - left - right, height - top - bottom];
-  const px = (v) => left + x.at(v) * w, py = (v) => top + h - y.at(v) * h;
+  const px = (p) => left + p * w, py = (p) => top + h - p * h;
   svg.replaceChildren(draw("title", {}, describe));
-  svg.append(draw("text", { x: 0, y: 11 }, yLabel + (y.log ? ", logarithmic" : "")));
-  svg.append(draw("text", { x: left + w, y: height - 4, "text-anchor": "end" }, xLabel + (x.log ? ", logarithmic" : "")));
+  svg.append(draw("text", { x: 0, y: 11 }, y.label));
+  svg.append(draw("text", { x: left + w, y: height - 4, "text-anchor": "end" }, x.label));
   for (const [p, label] of y.ticks) {
-    const at = top + h - p * h;
-    svg.append(draw("line", { class: "grid-line", x1: left, x2: left + w, y1: at, y2: at }));
-    svg.append(draw("text", { x: left - 8, y: at + 4, "text-anchor": "end" }, label));
+    svg.append(draw("line", { class: "grid-line", x1: left, x2: left + w, y1: py(p), y2: py(p) }));
+    svg.append(draw("text", { x: left - 8, y: py(p) + 4, "text-anchor": "end" }, label));
   }
   svg.append(draw("line", { class: "axis", x1: left, x2: left + w, y1: top + h, y2: top + h }));
   ticksBelow(svg, x.ticks, left, w, top + h, width);
+  const there = (points) => points.filter((point) => point !== null), dots = there(series);
   const path = (points) => points.map(([a, b], i) => `${i ? "L" : "M"}${px(a).toFixed(1)} ${py(b).toFixed(1)}`).join("");
-  if (band?.length) svg.append(draw("path", { class: "band", d: `${path(band)}${path([...series].reverse()).replace("M", "L")}Z` }));
+  if (band) svg.append(draw("path", { class: "band", d: `${path(there(band))}${path([...dots].reverse()).replace("M", "L")}Z` }));
   if (dashed) svg.append(draw("path", { class: "line dashed", d: path(dashed) }));
-  svg.append(draw("path", { class: "line", d: path(series) }));
-  for (const [a, b] of series) svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: series.length > 30 ? 2 : 2.75 }));
-  if (current === undefined) return;
-  svg.append(draw("line", { class: "now", x1: px(current[0]), x2: px(current[0]), y1: top, y2: top + h }));
-  if (current[1] !== null) svg.append(draw("circle", { class: "dot", cx: px(current[0]), cy: py(current[1]), r: 5 }));
+  svg.append(draw("path", { class: "line", d: path(dots) }));
+  for (const [a, b] of dots) svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: dots.length > 30 ? 2 : 2.75 }));
+  if (series[index] === null) return;
+  const [a, b] = series[index];
+  svg.append(draw("line", { class: "now", x1: px(a), x2: px(a), y1: top, y2: top + h }));
+  svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: 5 }));
 }
 
 /** Shares of rows that are not missing, and the share of those that are. */
@@ -54,19 +55,17 @@ class Histogram {
     this.now = sharesOf(column.counts[index]).shares;
     this.then = column.real && sharesOf(column.real[index]).shares;
     const highest = roundUp(Math.max(...heights(column, this.now), ...heights(column, this.then ?? []), 1e-6));
-    const { ticks } = scaleOf([0, highest], { zero: true, label: tickPercent });
     svg.replaceChildren(draw("title", {}, `Histogram of ${column.name}`));
-    for (const [p, label] of ticks) {
-      const at = top + h - p * h;
+    for (const part of [0, 0.5, 1]) {  // of a round number, so all three are round
+      const at = top + h - part * h;
       svg.append(draw("line", { class: "grid-line", x1: left, x2: left + w, y1: at, y2: at }));
-      svg.append(draw("text", { x: left - 6, y: at + 4, "text-anchor": "end" }, label));
+      svg.append(draw("text", { x: left - 6, y: at + 4, "text-anchor": "end" }, tickPercent(part * highest)));
     }
     const at = (v) => (left + v * w).toFixed(2), up = (v) => (top + h - (v / highest) * h).toFixed(2);
     const gap = Math.min(1, (w / column.edges.length) * 0.12) / w;
     const bars = heights(column, this.now).map((v, i) =>
       `M${at(column.edges[i] + gap / 2)} ${up(0)}V${up(v)}H${at(column.edges[i + 1] - gap / 2)}V${up(0)}Z`).join("");
     svg.append(draw("path", { class: "bars", d: bars }));
-    this.drawn = bars;
     if (this.then) {
       const steps = heights(column, this.then).map((v, i) => `V${up(v)}H${at(column.edges[i + 1])}`).join("");
       svg.append(draw("path", { class: "outline", d: `M${at(0)} ${up(0)}${steps}V${up(0)}` }));
@@ -103,7 +102,6 @@ class Bars {
       row.number.textContent = percent(shares[i]);
       row.number.title = real ? `real ${percent(real[i])}` : "";
     });
-    this.drawn = shares.join();
   }
 }
 
@@ -147,7 +145,6 @@ class Density {
       pen.fillRect(xs[i], Math.min(ys[j], ys[j + 1]), xs[i + 1] - xs[i], Math.abs(ys[j] - ys[j + 1]));
     }
     canvas.setAttribute("aria-label", `${this.real ? "Real data" : "Release"}: density of ${names[0]} and ${names[1]}`);
-    this.drawn = pen.getImageData(xs[0], Math.min(ys[0], ys[ny]), Math.max(xs[nx] - xs[0], 1), Math.max(Math.abs(ys[0] - ys[ny]), 1)).data;
 
     const svg = this.svg;
     svg.replaceChildren(draw("rect", { class: "axis", fill: "none", x: left, y: 24, width: w, height: h }));

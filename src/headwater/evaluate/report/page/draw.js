@@ -42,50 +42,7 @@ function roundUp(n) {
 
 const tickPercent = (share) => `${+(100 * share).toPrecision(3)}%`;
 
-const short = (n) => n === 0 ? "0" : Math.abs(n) >= 1e6 ? `${+(n / 1e6).toPrecision(6)} M` : Math.abs(n) >= 1 ? whole(+n.toPrecision(7)) : `${+n.toPrecision(6)}`;
-
-/** A checksum of what was drawn, so that a test can tell two pictures apart. */
-function checksum(values) {
-  let hash = 2166136261;
-  for (let i = 0; i < values.length; i++) hash = Math.imul(hash ^ (typeof values === "string" ? values.charCodeAt(i) : values[i]), 16777619);
-  return (hash >>> 0).toString(16);
-}
-
-// ---- scales ---------------------------------------------------------------------------------------------------------
-
-/** Where values between two bounds lie from 0 to 1, and round values to write down; by logarithm if they vary a lot. */
-function scaleOf(values, { zero = false, label = short } = {}) {
-  let low = zero ? 0 : Math.min(...values), high = Math.max(...values);
-  const least = Math.min(...values);
-  if (least > 0 && high / least > 20) {
-    const [a, b] = [Math.log10(least), Math.log10(high)];
-    const decades = range(Math.floor(a), Math.ceil(b)).flatMap((e) => (b - a > 2.5 ? [1] : [1, 2, 5]).map((f) => f * 10 ** e));
-    const ticks = decades.filter((v) => v >= least * 0.999 && v <= high * 1.001);
-    const at = (v) => (Math.log10(v) - a) / (b - a);
-    return { at, ticks: ticks.map((v) => [at(v), label(v)]), log: true };
-  }
-  if (high === low) { low -= Math.abs(low) / 2 || 0.5; high += Math.abs(high) / 2 || 0.5; }
-  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999);
-  const at = (v) => (v - low) / (high - low);
-  const ticks = range(Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)).map((i) => i * step);
-  return { at, ticks: ticks.map((v) => [at(v), label(v)]), log: false };
-}
-
 const range = (first, last) => Array.from({ length: Math.max(last - first + 1, 0) }, (_, i) => first + i);
-
-/** Moments between the first and the last of some, named as finely as their distance asks for. Always UTC. */
-function timeScale(times) {
-  const low = times[0], high = times[times.length - 1], span = high - low;
-  const steps = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 2592000, 7776000, 31536000].map((s) => s * 1000);
-  const step = steps.find((s) => span / s <= 7) ?? steps[steps.length - 1];
-  const form = step < 60e3 ? { hour: "2-digit", minute: "2-digit", second: "2-digit" } : span < 86400e3 ? { hour: "2-digit", minute: "2-digit" }
-    : step < 86400e3 ? { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short", ...(span > 31536000e3 ? { year: "numeric" } : {}) };
-  const name = new Intl.DateTimeFormat("en-GB", { ...form, timeZone: "UTC" });
-  const at = (v) => (v - low) / span;
-  const ticks = range(Math.ceil(low / step), Math.floor(high / step)).map((i) => [at(i * step), name.format(i * step)]);
-  return { at, ticks, log: false };
-}
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 

@@ -107,46 +107,17 @@ function refresh() {
   });
   if (pairs.length) drawPair(index);
   try { history.replaceState(null, "", `#release=${state.release}&pair=${state.pair}`); } catch { /* some browsers refuse on files */ }
-  const set = document.body.dataset;
-  set.release = state.release;
-  set.pair = state.pair;
-  set.marginals = checksum(state.marginals.map((chart) => chart.drawn).join());
 }
 
 const day = (time) => time.slice(0, 16).replace("T", " ");
 
 function drawLines(index) {
-  const times = releases.map((r) => Date.parse(r.time)), many = releases.length > 1;
-  const timed = many && times.every((time, i) => i === 0 || time > times[i - 1]);
-  const xs = timed ? times : releases.map((_, i) => i + 1);
-  const windows = releases.some((r) => r.rows !== r.t);
-  lineChart(byId("growth"), {
-    x: timed ? timeScale(times) : { ...scaleOf(many ? xs : [0, 2]), log: false },
-    y: scaleOf([0, ...releases.map((r) => r.t)], { zero: true }),
-    series: releases.map((r, i) => [xs[i], r.rows]),
-    dashed: windows ? releases.map((r, i) => [xs[i], r.t]) : null,
-    current: [xs[index], releases[index].rows],
-    xLabel: timed ? "published, UTC" : "release",
-    yLabel: windows ? "rows of the release; dashed: records so far" : "records so far, as many as the release has rows",
-    describe: `The stream has ${whole(releases[0].t)} records at the first release shown and ${whole(last.t)} at the last`,
-  });
-  const known = releases.filter((r) => r.typical !== null && r.upper !== null && r.t > 0);
-  byId("error").toggleAttribute("hidden", known.length === 0);
-  byId("error-note").textContent = known.length
+  lineChart(byId("growth"), data.growth, index);
+  byId("error").toggleAttribute("hidden", data.error === null);
+  byId("error-note").textContent = data.error
     ? "How far a release is likely to be from the records, in W1 (0 to 1), from public numbers alone: typical, and the band up to what is rarely exceeded."
     : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`;
-  if (!known.length) return;
-  const now = releases[index];
-  lineChart(byId("error"), {
-    x: scaleOf(known.map((r) => r.t)),
-    y: scaleOf(known.flatMap((r) => [r.typical, r.upper]), { zero: true }),
-    series: known.map((r) => [r.t, r.typical]),
-    band: known.map((r) => [r.t, r.upper]),
-    current: now.typical === null ? undefined : [now.t, now.typical],
-    xLabel: "records, t",
-    yLabel: "W1",
-    describe: `Expected error from ${known[0].typical} at the first release that states one to ${known[known.length - 1].typical} at the last`,
-  });
+  if (data.error) lineChart(byId("error"), data.error, index);
 }
 
 function drawPair(index) {
@@ -161,9 +132,6 @@ function drawPair(index) {
   byId("least").textContent = "0%";
   byId("most").textContent = `${tickPercent(top)} of the rows in one cell`;
   byId("pairs-note").textContent = "The colour follows the root of the share, so that thin places can be seen.";
-  const pixels = state.densities[0].drawn;
-  document.body.dataset.density = checksum(pixels);
-  document.body.dataset.colours = new Set(new Uint32Array(pixels.buffer)).size;
 }
 
 /** The state that an address asks for: #release=3&pair=1. Nonsense is ignored. */

@@ -1,0 +1,1 @@
+"""What the documentation says about speed and accuracy, measured: ``python -m benchmarks.NAME``."""

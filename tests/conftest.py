@@ -1,0 +1,32 @@
+"""Which tests `make test-fast` leaves out: files whose tests take seconds each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("fast", max_examples=15)  # for `make test-fast`; a test that asks for more gets more
+
+SLOW = {
+    "test_audit.py", "test_cascade_law.py", "test_certificate.py", "test_cli_page.py", "test_faults.py",
+    "test_pages.py", "test_paper.py", "test_planted.py", "test_privacy.py",
+    "test_report_browser.py", "test_site.py", "test_sound.py", "test_stateful.py", "test_store_trouble.py",
+    "test_survival.py", "test_tables.py", "test_windows.py",
+}  # fmt: skip
+"""By name, wherever they lie. A single slow test of another file is marked where it stands."""
+
+
+def pytest_configure() -> None:
+    """A file that was renamed must not become fast by that."""
+    gone = SLOW - {path.name for path in Path(__file__).parent.rglob("test_*.py")}
+    if gone:
+        raise pytest.UsageError(f"tests/conftest.py calls files slow that are not there: {', '.join(sorted(gone))}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow."""
+    for item in items:
+        if item.path.name in SLOW:
+            item.add_marker(pytest.mark.slow)
