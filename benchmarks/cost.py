@@ -23,12 +23,11 @@ from time import process_time
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 import headwater as hw
+from benchmarks.figures import Row, figures
 from benchmarks.streams import Points, uniform
 from headwater.counters.levels import level_at
-from headwater.markdown import table
 from headwater.noise import Noise
 from tests.support.literal_paper import LiteralPaper
 
@@ -44,7 +43,6 @@ MEMORY = """
 import resource, sys
 import numpy as np
 import headwater as hw
-from headwater.markdown import table
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 imported = peak()
@@ -58,39 +56,6 @@ points = release.points()
 assert len(points) == synth.t == 1_000_000
 print(imported, ingested, peak())
 """
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured figure, and what it must be if anything is asked of it."""
-
-    what: str
-    value: float
-    unit: str
-    at_least: float | None = None
-    at_most: float | None = None
-
-    @property
-    def bound(self) -> str:
-        """In words."""
-        if self.at_least is not None:
-            return f"at least {self.at_least:,g}"
-        return "" if self.at_most is None else f"at most {self.at_most:,g}"
-
-    @property
-    def verdict(self) -> str:
-        """Pass, MISS, or nothing where nothing is asked."""
-        if not self.bound:
-            return ""
-        low = self.at_least is not None and self.value < self.at_least
-        high = self.at_most is not None and self.value > self.at_most
-        return "MISS" if low or high else "pass"
-
-    @property
-    def figure(self) -> str:
-        """The value as printed."""
-        digits = 0 if self.value >= 100 else 1 if self.value >= 10 else 2
-        return f"{self.value:,.{digits}f} {self.unit}".strip()
 
 
 def synthesizer() -> hw.Synthesizer:
@@ -242,14 +207,13 @@ def measure(limit: float, repeats: int) -> tuple[list[Row], Literal]:
 
 def page(rows: list[Row], run: Literal, repeats: int) -> str:
     """The markdown page, made from the numbers alone."""
-    cells = [[row.what, row.figure, row.bound, row.verdict] for row in rows]
     return f"""# What a point costs
 
 Made by `benchmarks/cost.py`; the numbers are in `cost.json`. Two-dimensional uniform data, ε = {EPSILON:g}, the paper's
 mechanism. Times are processor time of one thread, medians of {repeats} repeats that took turns; the literal
 algorithm ran in their midst.
 
-{table(["what", "measured", "required", ""], cells, "lrl")}
+{figures(rows)}
 **The literal algorithm is extrapolated.** It was run on {run.points:,} points, which took {run.measured:.0f} s.
 Its cost, in pieces of {PIECE} points, was fitted by least squares as {1e3 * run.a_point:.2f} ms a point and
 {1e6 * run.a_cell_step:.2f} µs a cell step: one live cell's counter taking one step.
@@ -272,15 +236,12 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", hw.SeededRunWarning)
     rows, run = measure(arguments.literal_seconds, arguments.repeats)
-    shown = Table("what", "measured", "required", "")
-    for row in rows:
-        shown.add_row(row.what, row.figure, row.bound, row.verdict)
-    Console().print(shown)
+    print(figures(rows))
     arguments.out.mkdir(parents=True, exist_ok=True)
     record = {"rows": [asdict(row) | {"verdict": row.verdict} for row in rows], "literal": asdict(run)}
     (arguments.out / "cost.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     (arguments.out / "cost.md").write_text(page(rows, run, arguments.repeats))
-    if any(row.verdict == "MISS" for row in rows):
+    if any(row.verdict == "**miss**" for row in rows):
         raise SystemExit("a bound was missed")
 
 

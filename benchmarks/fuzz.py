@@ -30,12 +30,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.mutate import TOKENS
+
 ROOT = Path(__file__).parents[1]
 PAGE, CORPUS, FOUND = ROOT / "docs" / "benchmarks", ROOT / ".cache" / "fuzz", ROOT / "out" / "fuzz"
 SECONDS = 1_200.0  # of all targets together
 SLOW = 30  # seconds: longer than any input of a few kilobytes should take, even beside other work
 MEMORY = 8 << 30  # bytes: whoever asks for more has taken a number in a file at its word
-LENGTH = 4_096  # bytes of the longest input
+LENGTH = 8_192  # bytes of the longest input
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ def fuzz_one(name: str, seconds: float) -> None:
     for data in target.starts():
         (corpus / sha256(data).hexdigest()[:16]).write_bytes(data)
     with tempfile.TemporaryDirectory() as place:
+        words = Path(place) / "words"  # libFuzzer takes none longer than 64 bytes
+        words.write_text("".join(f'"{_hex(token)}"\n' for token in TOKENS if len(token) <= 64))
 
         def once(data: bytes) -> None:
             wrong = target.try_out(target.guided(data), Path(place))
@@ -80,10 +84,20 @@ def fuzz_one(name: str, seconds: float) -> None:
                 known.add(wrong)
                 keep(name, target.file_name, wrong, data)
 
-        limits = [f"-max_total_time={seconds:.0f}", f"-timeout={SLOW}", f"-max_len={LENGTH}", "-rss_limit_mb=0"]
+        limits = [
+            f"-max_total_time={seconds:.0f}",
+            f"-timeout={SLOW}",
+            f"-max_len={LENGTH}",
+            "-rss_limit_mb=0",
+            f"-dict={words}",
+        ]
         prefix = f"-artifact_prefix={FOUND / target.file_name}-"
         atheris.Setup([sys.argv[0], *limits, prefix, "-print_final_stats=1", str(corpus)], once)
         atheris.Fuzz()
+
+
+def _hex(token: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in token)
 
 
 def keep(name: str, file_name: str, wrong: str, data: bytes) -> None:

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
 
 import headwater as hw
 from headwater.markdown import table
@@ -124,8 +126,9 @@ def work(case: Case, told: Connection) -> None:
     told.send(None)
 
 
-def run(case: Case, show: Progress) -> list[Measured]:
+def run(case: Case, progress: Progress) -> list[Measured]:
     """One case in a process of its own."""
+    bar = progress.add_task(case.name, total=case.points)
     fresh = multiprocessing.get_context("spawn")
     here, there = fresh.Pipe(duplex=False)
     process = fresh.Process(target=work, args=(case, there))
@@ -136,39 +139,11 @@ def run(case: Case, show: Progress) -> list[Measured]:
         while (told := here.recv()) is not None:
             if isinstance(told, Measured):
                 found.append(told)
-            show.at(told.t if isinstance(told, Measured) else told)
+            progress.update(bar, completed=told.t if isinstance(told, Measured) else told)
     except EOFError:
         raise SystemExit(f"{case.name}: the run ended before its last point") from None
     process.join()
     return found
-
-
-class Progress:
-    """A bar if rich is there, and a line now and then if not."""
-
-    def __init__(self, name: str, total: int) -> None:
-        self._name, self._total, self._said = name, total, 0
-        try:
-            from rich.progress import Progress as Bar
-        except ImportError:
-            self._bar = None
-        else:
-            self._bar = Bar()
-            self._bar.start()
-            self._task = self._bar.add_task(name, total=total)
-
-    def at(self, t: int) -> None:
-        """So many points are done."""
-        if self._bar is not None:
-            self._bar.update(self._task, completed=t)
-        elif 10 * t // self._total > self._said:
-            self._said = 10 * t // self._total
-            print(f"{self._name}: {t:,} of {self._total:,} points", flush=True)
-
-    def close(self) -> None:
-        """The last word."""
-        if self._bar is not None:
-            self._bar.stop()
 
 
 def verdicts(found: list[Measured]) -> dict[str, bool]:
@@ -214,13 +189,8 @@ def main() -> None:
     options = parser.parse_args()
     n = max(options.points, 10)
     cases = [Case("cascade", "uniform", n), Case("cascade", "blobs", n), Case("paper", "blobs", n // 10)]
-    found: list[Measured] = []
-    for case in cases:
-        show = Progress(case.name, case.points)
-        try:
-            found += run(case, show)
-        finally:
-            show.close()
+    with Progress(console=Console(stderr=True)) as progress:
+        found = [one for case in cases for one in run(case, progress)]
     promises = verdicts(found)
     text = page(found, promises)
     print(text)

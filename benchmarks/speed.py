@@ -10,14 +10,15 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 from rich.progress import track
 
 import headwater as hw
+from benchmarks.figures import Row, figures
 from benchmarks.streams import STREAMS
-from headwater.markdown import table
 from headwater.partition import Partition
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
@@ -72,14 +73,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     n = options.points
-    rows: list[tuple[str, float, float | None, str]] = []
+    rows = list[Row]()
     for name in ("uniform", "blobs", "drift"):
         points = STREAMS[name](n, 2)
         ours, bare = [], []
         for _ in track(range(options.repeats), f"ingest, {name}"):
             bare.append(timed(lambda: bincount(points)))  # noqa: B023 - called at once
             ours.append(timed(lambda: ingest(points)))  # noqa: B023
-        rows.append((f"ingest {n:,} {name} points / find and bincount their cells", ratio(ours, bare), 3.0, "×"))
+        what = f"ingest {n:,} {name} points / find and bincount their cells"
+        rows.append(Row(what, ratio(ours, bare), "×", at_most=3.0))
         synth = ingest(points)
         release = synth.release()
         drawn, bare = [], []
@@ -87,16 +89,18 @@ def main() -> None:
             rng = np.random.default_rng()
             bare.append(timed(lambda: rng.random((n, 2))))  # noqa: B023
             drawn.append(timed(release.points))
-        rows.append((f"draw a release of {n:,} {name} points / Generator.random", ratio(drawn, bare), 3.0, "×"))
-        rows.append((f"state at {n:,} {name} points", state_bytes(synth) / n, 2.0, "bytes a point"))
-        rows.append((f"release at {n:,} {name} points, before drawing", timed(synth.release), None, "s"))
+        what = f"draw a release of {n:,} {name} points / Generator.random"
+        rows.append(Row(what, ratio(drawn, bare), "×", at_most=3.0))
+        rows.append(Row(f"state at {n:,} {name} points", state_bytes(synth) / n, "bytes a point", at_most=2.0))
+        rows.append(Row(f"release at {n:,} {name} points, before drawing", timed(synth.release), "s"))
     points = STREAMS["blobs"](n, 2)
     ends = [10_240, 114_688, 917_504, 7_340_032]  # where slow buckets end: half of the updates before, half after
     for end in track([end for end in ends if end + SINGLES // 2 <= n], "single points"):
         t = max(end - SINGLES // 2, 0)
         synth = ingest(points[:t])
         cost = singles(synth, points[t : t + SINGLES])
-        rows.append((f"one point by itself, {SINGLES:,} of them from t = {t:,} on", cost, 50.0, "µs"))
+        what = f"one point by itself, {SINGLES:,} of them from t = {t:,} on"
+        rows.append(Row(what, cost, "µs", at_most=50.0))
     write(rows, n)
 
 
@@ -104,7 +108,7 @@ def ratio(ours: list[float], bare: list[float]) -> float:
     return min(ours) / min(bare)
 
 
-def write(rows: list[tuple[str, float, float | None, str]], n: int) -> None:
+def write(rows: list[Row], n: int) -> None:
     lines = [
         "# How fast cascade is",
         "",
@@ -115,17 +119,11 @@ def write(rows: list[tuple[str, float, float | None, str]], n: int) -> None:
         "",
         "",
     ]
-    cells = list[list[str]]()
-    for what, value, bound, unit in rows:
-        verdict = ["", ""] if bound is None else [f"at most {bound:g}", "pass" if value <= bound else "**miss**"]
-        cells.append([what, f"{value:.2f} {unit}", *verdict])
-    text = "\n".join(lines) + table(["what", "measured", "required", ""], cells, "lrl")
+    text = "\n".join(lines) + figures(rows)
     print(text)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "speed.md").write_text(text)
-    (OUT / "speed.json").write_text(
-        json.dumps([dict(zip(("what", "value", "bound", "unit"), r, strict=True)) for r in rows], indent=1)
-    )
+    (OUT / "speed.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def clustered(n: int = N, d: int = 2, seed: int = 0) -> NDArray[np.float64]:
 def is_edge(start: int, synth: hw.Synthesizer) -> bool:
     """Whether some bucket of the plan starts there."""
     stage = next(stage for stage in synth.plan(start + 1).stages if stage.start <= start < stage.end)
-    return (start - stage.start) % stage.timescales[-1].size == 0
+    return bool((start - stage.start) % stage.timescales[-1].size == 0)
 
 
 class Listening(Noise):

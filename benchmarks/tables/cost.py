@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
-import tracemalloc
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from time import process_time
+from time import process_time, strftime
+from types import FunctionType, ModuleType
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from benchmarks.tables.online import UnknownMechanismError, synthesizer_of
 
 RUNS = (("flights", "marginals"), ("health", "marginals"), ("flights", "cascade"))
 BATCH = 8_192
-REPEATS = 3
+REPEATS = 2
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,8 @@ class Cost:
     columns: int
     mechanism: str
     t: int
-    update: float  # all records, in batches, from data frames
-    encode: float  # of that, turning the values of data frames into codes
-    take: float  # of that, taking the codes; all that happens when a bucket ends is part of it
+    encode: float  # turning the values of data frames into codes, all records, in batches
+    take: float  # taking the codes; all that happens when a bucket ends is part of it
     count_tree: float  # bare bincounts: one-way marginals and as many two-way ones as a spanning tree has
     count_all: float  # bare bincounts: one-way marginals and those of all pairs
     release: float  # after new records
@@ -40,12 +40,18 @@ class Cost:
     state: float  # live bytes for each record and column, the most of all times at which it was measured
     state_from: int  # those were from this time on
 
+    @property
+    def update(self) -> float:
+        """All records, from data frames."""
+        return self.encode + self.take
+
 
 def measure_cost() -> list[Cost]:
     """Costs of every run of `RUNS` whose mechanism this version has."""
     found = []
     for name, mechanism in RUNS:
         try:
+            print(f"{strftime('%H:%M:%S')} costs of {mechanism} on {name}", file=sys.stderr, flush=True)
             found.append(_cost(table(name), mechanism))
         except UnknownMechanismError:
             continue
@@ -57,11 +63,6 @@ def _cost(whole: Table, mechanism: str) -> Cost:
     frames = [whole.frame.iloc[i : i + BATCH] for i in range(0, len(whole), BATCH)]
     codes, empty = whole.codes(), synthesizer_of(case)
     rows = [empty.encode(frame) for frame in frames]
-
-    def ingest() -> None:
-        synthesizer = synthesizer_of(case)
-        for frame in frames:
-            synthesizer.update(frame)
 
     def take() -> None:
         synthesizer = synthesizer_of(case)
@@ -77,7 +78,6 @@ def _cost(whole: Table, mechanism: str) -> Cost:
         len(whole.sizes),
         mechanism,
         len(whole),
-        update=_least(ingest),
         encode=_least(lambda: [empty.encode(frame) for frame in frames]),
         take=_least(take),
         count_tree=_least(lambda: _count(codes, whole.sizes, tree=True)),
@@ -119,22 +119,32 @@ def _release(whole: Table, case: Case, t: int) -> tuple[float, float]:
 
 
 def _state(whole: Table, case: Case, state_from: int) -> float:
-    """The most bytes for each record and column that a run holds between updates, beyond those of an empty one."""
-    synthesizer_of(case).update(whole.frame.iloc[:BATCH])  # whatever is made once and kept, is made now
-    gc.collect()
-    tracemalloc.start()
-    try:
-        synthesizer, most = synthesizer_of(case), 0.0
-        before = tracemalloc.get_traced_memory()[0]
-        for at in range(0, len(whole), BATCH):
-            synthesizer.update(whole.frame.iloc[at : at + BATCH])
-            if synthesizer.t >= state_from:
-                gc.collect()
-                held = tracemalloc.get_traced_memory()[0] - before
-                most = max(most, held / (synthesizer.t * len(whole.sizes)))
-        return round(most, 3)
-    finally:
-        tracemalloc.stop()
+    """The most bytes of arrays for each record and column that a run holds between updates."""
+    synthesizer, most = synthesizer_of(case), 0.0
+    for at in range(0, len(whole), BATCH):
+        synthesizer.update(whole.frame.iloc[at : at + BATCH])
+        if synthesizer.t >= state_from:
+            most = max(most, held(synthesizer) / (synthesizer.t * len(whole.sizes)))
+    return round(most, 3)
+
+
+def held(root: object) -> int:
+    """Bytes of all arrays that can be reached from an object, whole arrays where only a view is kept."""
+    seen, bytes_held, queue = set[int](), 0, [root]
+    while queue:
+        one = queue.pop()
+        if id(one) in seen or isinstance(one, type | ModuleType | FunctionType):
+            continue
+        seen.add(id(one))
+        if isinstance(one, np.ndarray):
+            if one.base is None:
+                bytes_held += one.nbytes
+            else:
+                queue.append(one.base)
+        elif isinstance(one, bytes):
+            bytes_held += len(one)
+        queue += gc.get_referents(one)
+    return bytes_held
 
 
 def _least(work: Callable[[], object]) -> float:

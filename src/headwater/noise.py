@@ -78,15 +78,26 @@ class Noise:
 
         ``hi`` has 64 bits, ``lo`` 48; they are broadcast against each other.
         """
+        return self._draw(scale, hi, lo, signs=(1, -1))
+
+    def geometric_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        """The geometric draws, ``P(G ≥ n) = exp(−n/scale)``, that live at the addresses ``(hi, lo)``.
+
+        Each is the first of the two variables whose difference is the integer Laplace draw at the same address.
+        """
+        return self._draw(scale, hi, lo, signs=(1,))
+
+    def _draw(self, scale: float, hi: ArrayLike, lo: ArrayLike, signs: tuple[int, ...]) -> Integers:
+        """Sums of geometric variables with these signs, chunk by chunk."""
         his, los = _addresses(hi, lo)
         law = _law(float(scale))
         if 0 < len(his) <= _FEW:
-            return self._laplace(law, law.heads.reshape(-1, 1, 8), his, los)
+            return self._chunk(law, law.heads.reshape(-1, 1, 8), his, los, signs)
         out = np.empty(his.shape, dtype=np.int64)
         heads = np.repeat(law.heads.reshape(-1, 1, 8), min(len(his), _CHUNK), axis=1)
         for start in range(0, len(his), _CHUNK):
             part = slice(start, start + _CHUNK)
-            out[part] = self._laplace(law, heads, his[part], los[part])
+            out[part] = self._chunk(law, heads, his[part], los[part], signs)
         return out
 
     def uniform_at(self, hi: ArrayLike, lo: ArrayLike) -> Words:
@@ -115,19 +126,20 @@ class Noise:
         np.add(lo << np.uint64(16), of_block, out=plain[:, :, 1])
         return np.frombuffer(self._encrypt(plain.reshape(-1).view(np.uint8).data), dtype="<u8").reshape(plain.shape)
 
-    def _laplace(self, law: _Law, heads: NDArray[np.uint16], hi: Words, lo: Words) -> Integers:
+    def _chunk(self, law: _Law, heads: NDArray[np.uint16], hi: Words, lo: Words, signs: tuple[int, ...]) -> Integers:
         """One chunk of draws. A block holds 8 words of 16 bits, for 8 coins: one byte of binary digits."""
         n = len(hi)
         words = self._blocks(hi, lo, range(law.blocks)).view("<u2")
         heads = heads[:, :n]
         lanes = np.zeros((n, 16), dtype=np.uint8)
         lanes[:, : law.blocks] = np.packbits((words < heads).reshape(-1), bitorder="little").reshape(-1, n).T
-        value = law.difference(*lanes.view("<i8").T)
+        low, high = lanes.view("<i8").T
+        value = law.first(low) if signs == (1,) else law.difference(low, high)
         for position in np.flatnonzero((words == heads).reshape(-1)):
             block, row, column = np.unravel_index(position, words.shape)
             second, coin = divmod(int(8 * block + column), law.coins)
-            if second < 2 and coin <= law.digits:  # beyond lies padding
-                sign = -1 if second else 1
+            if second < len(signs) and coin <= law.digits:  # beyond lies padding
+                sign = signs[second]
                 value[row] += sign * self._settle(law, int(hi[row]), int(lo[row]), sign, coin)
         return value
 
@@ -218,6 +230,10 @@ class _Law:
         """First geometric variable less the second, out of the packed digits of both."""
         mask = np.int64((1 << self.digits) - 1)
         return (low & mask) - (high if self.coins == 64 else low >> np.int64(self.coins) & mask)
+
+    def first(self, low: Integers) -> Integers:
+        """The first geometric variable alone."""
+        return low & np.int64((1 << self.digits) - 1)
 
     def bits(self, coin: int, count: int) -> int:
         """The first ``count`` bits after the point of the coin's probability, exactly."""

@@ -21,8 +21,8 @@ from headwater.noise import Noise, warn_of_seed
 from headwater.partition import Cells
 from headwater.privacy import Guarantee, Ledger, check_epsilon
 from headwater.release.release import Release
-from headwater.table.frames import KINDS, kind_of
-from headwater.table.located import check_counts
+from headwater.table.cell_input import check_counts
+from headwater.table.frames import TABLE_KINDS, kind_of
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.unit_cube import UnitCube
 
@@ -311,7 +311,7 @@ class Synthesizer:
         synth._public = bytes.fromhex(header["public"])
         synth._kind = header["kind"]
         files.need(len(synth._public) == 32, "public")
-        files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in KINDS), "kind")
+        files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in TABLE_KINDS), "kind")
         try:
             synth._mechanism.restore(header, arrays)
         except files.FileRefusedError:

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from headwater import synthesizer as synthesizer_module
 from headwater.mechanisms.cascade import measure as cascade_module
+from headwater.mechanisms.cascade import model as model_module
 from headwater.mechanisms.cascade import plan as plan_module
-from headwater.mechanisms.cascade.estimate import round_in_order
+from headwater.mechanisms.cascade.history import History, Measured, Trees
 from headwater.mechanisms.cascade.leaf_counts import count_leaves
 from headwater.mechanisms.cascade.measure import CascadeMechanism
+from headwater.mechanisms.cascade.model import CascadeModel
 from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.plan import Stage, Timescale
-from headwater.mechanisms.cascade.tree import Tree
+from headwater.mechanisms.cascade.tree import LEAF, Tree
+from headwater.mechanisms.cell_sampling import round_in_order
 from headwater.mechanisms.paper import measure as paper_module
 from headwater.noise import Noise
-from headwater.privacy import scale_for
-from headwater.release.release import Release
+from headwater.privacy import Guarantee, IntegerLaplace, Ledger, scale_for
 from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import UnitCube
 
 Integers = NDArray[np.int64]
-Trees = tuple[Tree, ...]
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -37,23 +37,32 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Noise, "laplace_at", lambda self, scale, hi, lo: draw(self, scale / 2, hi, lo))
 
 
+def nobody_adds_up(patch: pytest.MonkeyPatch) -> None:
+    """A run begins whatever its ledger says."""
+    patch.setattr(Ledger, "guarantee", lambda self, epsilon: Guarantee(epsilon))
+
+
 def half_the_noise_in_a_plan(patch: pytest.MonkeyPatch) -> None:
-    scale = Timescale.scale.func  # type: ignore[attr-defined]
-    patch.setattr(Timescale, "scale", property(lambda speed: scale(speed) / 2))
+    nobody_adds_up(patch)
+    law = Timescale.noise.func  # type: ignore[attr-defined]
+    patch.setattr(Timescale, "noise", property(lambda scale: IntegerLaplace(law(scale).scale / 2)))
 
 
 def sensitivity_of_one(patch: pytest.MonkeyPatch) -> None:
     """A replaced point moves two counts; this pays for one."""
-    patch.setattr(Timescale, "scale", property(lambda speed: scale_for(speed.epsilon / speed.resolutions)))
+    nobody_adds_up(patch)
+    law = lambda scale: IntegerLaplace(scale_for(scale.epsilon / scale.resolutions))  # noqa: E731
+    patch.setattr(Timescale, "noise", property(law))
 
 
 def a_budget_that_does_not_sum(patch: pytest.MonkeyPatch) -> None:
-    """Every speed spends a tenth more than its share."""
+    """Every timescale spends a tenth more than its share."""
+    nobody_adds_up(patch)
     find = plan_module.stage_at
 
     def generous(t: int, dimension: int, epsilon: float) -> Stage:
         stage = find(t, dimension, epsilon)
-        return replace(stage, speeds=tuple(replace(s, epsilon=1.1 * s.epsilon) for s in stage.timescales))
+        return replace(stage, timescales=tuple(replace(s, epsilon=1.1 * s.epsilon) for s in stage.timescales))
 
     patch.setattr(plan_module, "stage_at", generous)
     patch.setattr(cascade_module, "stage_at", generous)
@@ -66,15 +75,15 @@ def noise_reused_between_levels(patch: pytest.MonkeyPatch) -> None:
 
 def bucket_ends_by_data(patch: pytest.MonkeyPatch) -> None:
     """A bucket that begins with a high point is closed when it is half full."""
-    take = CascadeMechanism.take
+    update = CascadeMechanism.update
 
-    def hasty(self: CascadeMechanism, cells: NDArray[np.uint64]) -> None:
-        if len(cells) and self.t == self.start and int(cells[0]) >> (self.finest - 1):
+    def hasty(self: CascadeMechanism, rows: NDArray[np.uint64]) -> None:
+        if len(rows) and self.t == self.start and int(rows[0, 0]) >> (self.finest - 1):
             slow, *fast = self.stage.timescales
-            self.stage = replace(self.stage, speeds=(replace(slow, size=slow.size // 2), *fast))
-        take(self, cells)
+            self.stage = replace(self.stage, timescales=(replace(slow, size=slow.size // 2), *fast))
+        update(self, rows)
 
-    patch.setattr(CascadeMechanism, "take", hasty)
+    patch.setattr(CascadeMechanism, "update", hasty)
 
 
 def bounds_from_data(patch: pytest.MonkeyPatch) -> None:
@@ -92,17 +101,17 @@ def bounds_from_data(patch: pytest.MonkeyPatch) -> None:
 
 def a_count_without_noise(patch: pytest.MonkeyPatch) -> None:
     """The last leaf of every tree is published as it is."""
-    measure = CascadeMechanism._measure
+    counted: list[Integers] = []
 
-    def leaking(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> NoisyCounts:
-        summary = measure(self, speed, start, trees)
-        size = self.stage.timescales[speed].size
-        cells = self._cells[start - self.start : start - self.start + size]
-        counts = summary.counts.copy()
-        counts[-1] = count_leaves(cells, self._kept, summary.tree)[-1]
-        return replace(summary, counts=counts)
+    def remembered(cells: NDArray[Any], depth: int, tree: Tree) -> Integers:
+        counted.append(count_leaves(cells, depth, tree))
+        return counted[-1]
 
-    patch.setattr(CascadeMechanism, "_measure", leaking)
+    def bare(start: int, end: int, tree: Tree, counts: Integers, variance: float) -> NoisyCounts:
+        return NoisyCounts(start, end, tree, np.append(counts[:-1], counted[-1][-1]), variance)
+
+    patch.setattr(cascade_module, "count_leaves", remembered)
+    patch.setattr(cascade_module, "NoisyCounts", bare)
 
 
 def noise_drawn_anew_after_load(patch: pytest.MonkeyPatch) -> None:
@@ -110,7 +119,7 @@ def noise_drawn_anew_after_load(patch: pytest.MonkeyPatch) -> None:
 
     def forgetful(cls: type[Synthesizer], data: bytes) -> Synthesizer:
         synth: Synthesizer = load(cls, data)
-        synth._measure.noise = Noise(key=hashlib.sha256(synth._measure.noise.key).digest())
+        synth._mechanism.noise = Noise(key=hashlib.sha256(synth._mechanism.noise.key).digest())
         return synth
 
     patch.setattr(Synthesizer, "from_bytes", classmethod(forgetful))
@@ -142,31 +151,48 @@ def a_constant_seed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Noise, "__init__", lambda self, seed=None, *, key=None: start(self, 0))
 
 
+@dataclass(frozen=True, eq=False)
+class Telling(Measured):
+    """What crosses the trust boundary, with the points of the open bucket beside it."""
+
+    raw: NDArray[Any]
+
+
+def _raw_data_crosses(patch: pytest.MonkeyPatch) -> None:
+    measured = CascadeMechanism.measured
+
+    def telling(self: CascadeMechanism, start: int, seed: int) -> Telling:
+        raw = self._cells[: self.t - self.start] >> (self._kept - 1)
+        return Telling(**vars(measured(self, start, seed)), raw=raw)
+
+    patch.setattr(CascadeMechanism, "measured", telling)
+
+
 def rounding_by_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Which way counts are rounded depends on the points of the open bucket."""
-    build = synthesizer_module._from_summaries
+    _raw_data_crosses(patch)
+    fit = CascadeModel.fit.__func__  # type: ignore[attr-defined]
 
-    def peeking(measured: CascadeMechanism, *rest: Any) -> Release:  # noqa: ANN401 - handed on as they are
-        offset = int(measured._cells[: measured.t - measured.start].sum()) % 97 / 97
+    def peeking(cls: type[CascadeModel], measured: Telling, *rest: Any) -> CascadeModel:  # noqa: ANN401 - handed on
+        offset = 0.3 + 0.4 * (int(measured.raw.sum()) % 2)
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(
-                synthesizer_module, "round_in_order", lambda mass, total, _: round_in_order(mass, total, offset)
-            )
-            return build(measured, *rest)
+            inner.setattr(model_module, "round_in_order", lambda mass, total, _: round_in_order(mass, total, offset))
+            found: CascadeModel = fit(cls, measured, *rest)
+        return found
 
-    patch.setattr(synthesizer_module, "_from_summaries", peeking)
+    patch.setattr(CascadeModel, "fit", classmethod(peeking))
 
 
 def error_from_raw_data(patch: pytest.MonkeyPatch) -> None:
     """The expected error knows how many points of the open bucket are high."""
-    build = synthesizer_module._from_summaries
+    _raw_data_crosses(patch)
+    fit = CascadeModel.fit.__func__  # type: ignore[attr-defined]
 
-    def knowing(measured: CascadeMechanism, *rest: Any) -> Release:  # noqa: ANN401 - handed on as they are
-        release = build(measured, *rest)
-        high = int((measured._cells[: measured.t - measured.start] >> (measured._kept - 1)).sum())
-        return replace(release, spread=(release.spread or 0.0) + high)
+    def knowing(cls: type[CascadeModel], measured: Telling, *rest: Any) -> CascadeModel:  # noqa: ANN401 - handed on
+        model: CascadeModel = fit(cls, measured, *rest)
+        return replace(model, spread=(model.spread or 0.0) + int(measured.raw.sum()))
 
-    patch.setattr(synthesizer_module, "_from_summaries", knowing)
+    patch.setattr(CascadeModel, "fit", classmethod(knowing))
 
 
 def an_uncounted_boundary_point(patch: pytest.MonkeyPatch) -> None:
@@ -180,12 +206,18 @@ def an_uncounted_boundary_point(patch: pytest.MonkeyPatch) -> None:
 
 def trees_from_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Nothing is split if the first point of the bucket is high."""
-    grow = CascadeMechanism._grow
+    update, next_trees = CascadeMechanism.update, History.next_trees
+    at_work: list[CascadeMechanism] = []
 
-    def peeking(self: CascadeMechanism, speeds: Sequence[Timescale], fast: list[NoisyCounts]) -> list[Trees]:
-        found = grow(self, speeds, fast)
-        high = self.t > self.start and int(self._cells[0]) >> (self._kept - 1)
-        bare = Tree((np.zeros(1, dtype=bool),))
-        return [tuple(bare for _ in trees) for trees in found] if high else found
+    def seen(self: CascadeMechanism, rows: NDArray[np.uint64]) -> None:
+        at_work[:] = [self]
+        update(self, rows)
 
-    patch.setattr(CascadeMechanism, "_grow", peeking)
+    def peeking(self: History, timescales: Sequence[Timescale], *rest: Any) -> Trees:  # noqa: ANN401 - handed on
+        (run,) = at_work
+        high = run.t > run.start and int(run._cells[0]) >> (run._kept - 1)
+        found = next_trees(self, timescales, *rest)
+        return [(LEAF,) * len(trees) for trees in found] if high else found
+
+    patch.setattr(CascadeMechanism, "update", seen)
+    patch.setattr(History, "next_trees", peeking)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from headwater.audit.bounds import cannot_exceed, epsilon_lower, lower, upper
-from headwater.cli.outcome import Exit
+from headwater.cli.exit_codes import Exit
 
 
 @pytest.mark.parametrize(("hits", "runs"), [(0, 1), (1, 1), (0, 100), (3, 100), (100, 100), (700, 1000), (5, 10**6)])

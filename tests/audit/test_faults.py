@@ -20,6 +20,7 @@ from headwater.audit import (
 )
 from headwater.audit.streams import Pair, crowd, heap, kind_of_pair, replaced
 from headwater.noise import NoiseStream
+from headwater.privacy import OverdrawnError
 from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import unit_cube
 from tests.audit import faults
@@ -31,7 +32,7 @@ LATE = kind_of_pair("corner", crowd(19, 2), 16)
 EXTREME = replaced(crowd(8, 2) / 4, 3, 0.9, 0.2)
 CASCADE = Experiment("first bucket", "cascade", 8.0, CORNER, (8, 12, 20), windows=(4,))
 LAST = replaced(heap(64, 1), 0, 0.1, 0.99)  # into the last leaf
-SUMMARIES = Experiment("first bucket, summaries", "cascade summaries", 1.0, LAST, (64,))
+COUNTS = Experiment("first bucket, noisy counts", "cascade", 1.0, LAST, (64,), noisy_counts=True)
 BOUNDARY = Experiment("a point on the face", "cascade", 8.0, FACE, (8,))
 OPEN = Experiment("a point of the open bucket", "cascade", 4.0, LATE, (16, 17, 18, 19))
 STRETCHED = Experiment("the largest point", "cascade", 8.0, EXTREME, (8,))
@@ -75,16 +76,16 @@ CAUGHT: list[tuple[Fault, Callable[[], None], str]] = [
     (faults.bucket_ends_by_data, sensitivity(CASCADE), ELSEWHERE),
     (faults.bounds_from_data, sensitivity(STRETCHED), COSTS),
     (faults.a_count_without_noise, sensitivity(CASCADE), f"{UNPROTECTED}|{ELSEWHERE}"),  # it grows trees, too
-    (faults.a_count_without_noise, sampling(SUMMARIES, 400), "bucket 0-64"),
+    (faults.a_count_without_noise, sampling(COUNTS, 400), "bucket 0-64"),
     (faults.noise_drawn_anew_after_load, sensitivity(LOADED), COSTS),
     (faults.truncated_noise, sampling(DRAWS, 0), "count"),
     (faults.clipped_noise, sampling(DRAWS, 0), "count"),
-    (faults.a_constant_seed, sampling(SUMMARIES, 400), "bucket 0-64"),
+    (faults.a_constant_seed, sampling(COUNTS, 400), "bucket 0-64"),
     (faults.rounding_by_raw_counts, sensitivity(replace(OPEN, files=True)), UNPROTECTED),
     (faults.error_from_raw_data, sensitivity(OPEN), UNPROTECTED),
     (faults.an_uncounted_boundary_point, lambda: check_counting(BOUNDARY), "counted in no cell"),
     (faults.sensitivity_of_one, sensitivity(CASCADE), COSTS),
-    (faults.sensitivity_of_one, sampling(SUMMARIES, 1200), "bucket 0-64"),
+    (faults.sensitivity_of_one, sampling(COUNTS, 1200), "bucket 0-64"),
     (faults.trees_from_raw_counts, sensitivity(CASCADE), ELSEWHERE),
 ]
 
@@ -96,6 +97,15 @@ def test_a_planted_fault_raises_the_alarm(fault: Fault, check: Callable[[], None
         fault(patch)
         with pytest.raises(AuditAlarm, match=why):
             check()
+
+
+@pytest.mark.parametrize("fault", [faults.half_the_noise_in_a_plan, faults.a_budget_that_does_not_sum])
+def test_a_run_that_would_overdraw_its_budget_does_not_begin(fault: Fault) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(faults, "nobody_adds_up", lambda _: None)
+        fault(patch)
+        with pytest.raises(OverdrawnError):
+            Synthesizer(unit_cube(2), epsilon=1.0)
 
 
 @pytest.mark.parametrize("check", list(dict.fromkeys(check for _, check, _ in CAUGHT)))

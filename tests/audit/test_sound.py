@@ -7,10 +7,15 @@ from dataclasses import replace
 import pytest
 
 from headwater.audit import Experiment, audit_pairs, check_counting, check_sensitivity, exact_findings
-from headwater.audit.suite import at_random, cascade, counters, handpicked, long_cascade, paper, pmm, tables
+from headwater.audit.suite import at_random, counters, handpicked, long_cascade, online, tables, worst_cases
+from headwater.mechanisms import registry
 
-TRACED = [*cascade(1, 8.0), *cascade(2, 8.0), *cascade(3, 4.0), *paper(1, 4.0), *paper(2, 2.0), *pmm(2, 4.0)]
-RANDOM = [one for one in at_random(16, seed=7) if not one.mechanism.startswith("paper reports")]
+TRACED = [
+    one for name in registry.names() for d, e in [(1, 8.0), (2, 4.0), (3, 4.0)] for one in worst_cases(name, d, e)
+]
+FIRST = [worst_cases(name, 2, 4.0)[0] for name in registry.names()]
+TABLES = [one for name in registry.online() for one in tables(name, 8.0)]
+RANDOM = at_random(16, seed=7)
 
 
 @pytest.mark.parametrize("experiment", TRACED, ids=lambda one: one.name)
@@ -26,32 +31,32 @@ def test_random_pairs_cost_at_most_epsilon(experiment: Experiment) -> None:
     check_sensitivity(experiment, outputs=1)
 
 
-@pytest.mark.parametrize("experiment", [next(cascade(2, 8.0)), next(paper(1, 4.0)), next(pmm(2, 4.0))])
+@pytest.mark.parametrize("experiment", FIRST, ids=lambda one: one.name)
 def test_files_and_cards_hold_nothing_but_what_was_measured(experiment: Experiment) -> None:
     check_sensitivity(replace(experiment, files=True), outputs=1)
 
 
 @pytest.mark.parametrize(
-    ("d", "epsilon", "until", "speeds"), [(1, 20.0, 3000, 3), (2, 20.0, 6000, 3), (2, 64.0, 1100, 2)]
+    ("d", "epsilon", "until", "timescales"), [(1, 20.0, 3000, 3), (2, 20.0, 6000, 3), (2, 64.0, 1100, 2)]
 )
-def test_a_point_in_a_bucket_of_every_speed_costs_all_of_epsilon(
-    d: int, epsilon: float, until: int, speeds: int
+def test_a_point_in_a_bucket_of_every_timescale_costs_all_of_epsilon(
+    d: int, epsilon: float, until: int, timescales: int
 ) -> None:
-    """So every speed's noise is looked at, and the claim is met with nothing to spare."""
+    """So every timescale's noise is looked at, and the claim is met with nothing to spare."""
     experiment = long_cascade(d, epsilon, until)
-    assert f"each of {speeds} speeds" in experiment.name
+    assert f"each of {timescales} timescales" in experiment.name
     check_counting(experiment)
     assert 0.999 * epsilon < check_sensitivity(experiment, outputs=1).bound <= epsilon
 
 
-@pytest.mark.parametrize("experiment", [*tables(8.0)], ids=lambda one: one.name)
+@pytest.mark.parametrize("experiment", TABLES, ids=lambda one: one.name)
 def test_records_of_a_table_cost_at_most_epsilon_and_their_files_show_nothing_else(experiment: Experiment) -> None:
     check_counting(experiment)
     assert check_sensitivity(replace(experiment, files=True), outputs=2).bound > 0
 
 
 def test_cascade_spends_all_of_epsilon_on_a_point_of_its_first_bucket() -> None:
-    assert check_sensitivity(next(cascade(2, 8.0))).bound > 7.999
+    assert check_sensitivity(next(online("cascade", 2, 8.0))).bound > 7.999
 
 
 def test_exact_losses_are_within_their_claims_and_near_them() -> None:
@@ -62,7 +67,7 @@ def test_exact_losses_are_within_their_claims_and_near_them() -> None:
 
 def test_sampled_bounds_are_within_their_claims() -> None:
     """Each is exceeded with a probability of at most 0.1%; the seed is fixed."""
-    experiments = [*[*counters(4.0)][1::3], *[*cascade(2, 8.0, watched="cascade summaries")][2:4]]
+    experiments = [*[*counters(4.0)][1::3], *[*online("cascade", 2, 8.0, noisy_counts=True)][2:4]]
     found = audit_pairs(experiments, 160, processes=1, seed=0)
     assert [one.name for one in found if one.lower > one.claimed] == []
     assert max(one.lower for one in found) > 1.0

@@ -11,6 +11,7 @@ import pytest
 import headwater as hw
 from benchmarks.tables import offline, online, run
 from benchmarks.tables.cases import FULL, QUICK, Case, offline_cases
+from benchmarks.tables.cost import held
 from benchmarks.tables.data import BINS, NAMES, Table, table
 from benchmarks.tables.dpmm_worker import budget
 from benchmarks.tables.measures import Errors, accuracy, correlation_error, marginal_errors
@@ -180,6 +181,11 @@ def test_releases_of_one_run_are_those_of_the_synthesizer() -> None:
     assert found.errors.two_way == pytest.approx(
         marginal_errors(here.codes(), here.codes(made), here.sizes).two_way, abs=1e-6
     )
+
+
+def test_bytes_held_are_those_of_whole_arrays_counted_once() -> None:
+    array = np.zeros(1_000)
+    assert held({"a": array, "b": [array[:10], (array,)]}) == 8_000
 
 
 def test_a_limit_is_met_missed_or_open() -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import typer.main
 from typer.testing import CliRunner, Result
 
 import headwater as hw
 from headwater.cli.app import app
-from headwater.cli.outcome import Exit
+from headwater.cli.exit_codes import Exit
 
 COMMANDS = ["run", "release", "report", "info", "schema", "evaluate", "audit", "demo"]
 SCHEMA = """
@@ -64,11 +65,22 @@ def test_every_command_is_listed() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_explains_every_option_and_shows_an_example_of_the_command_itself(command: str) -> None:
-    text = call(command, "--help").output
-    assert f"Example: headwater {command}" in " ".join(text.split())
-    (registered,) = [c for c in app.registered_commands if c.name == command]
-    assert registered.callback is not None
+def test_help_describes_every_option_and_shows_an_example_of_the_command_itself(command: str) -> None:
+    text = " ".join(call(command, "-h").output.split())
+    assert f"Example: headwater {command}" in text
+    group = typer.main.get_command(app)
+    for parameter in group.commands[command].params:  # type: ignore[attr-defined]  # a group has commands
+        described = " ".join(str(getattr(parameter, "help", None) or "").split())
+        assert len(described) > 10, f"{parameter.name} has no help"
+        assert described in text
+
+
+@pytest.mark.parametrize("width", ["80", "200"])
+def test_no_line_of_the_list_of_commands_is_cut(width: str) -> None:
+    text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": width}).output
+    lines = text.split("Commands:")[1].strip().splitlines()
+    assert [line.split()[0] for line in lines] == COMMANDS
+    assert all(line.endswith(".") and not line.endswith("...") for line in lines)
 
 
 def example(command: str) -> list[str]:
@@ -207,7 +219,7 @@ def test_an_unexpected_error_does_not_print_what_it_says(trips: Path, monkeypatc
     def broken(*_: object) -> None:
         raise KeyError("a person's secret")
 
-    monkeypatch.setattr("headwater.pipeline.Run._keep", broken)
+    monkeypatch.setattr("headwater.run.run.Run._count", broken)
     done = run()
     assert done.exit_code == Exit.BUG
     assert "secret" not in done.output.replace("is secret", "")

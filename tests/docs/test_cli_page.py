@@ -13,7 +13,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from headwater.cli.app import app
-from headwater.cli.outcome import Exit
+from headwater.cli.exit_codes import Exit
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

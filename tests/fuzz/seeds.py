@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
+import tomli_w
 
 import headwater as hw
-from headwater import pipeline
 from headwater.release.folder import publish
-from headwater.store import Store
-from headwater.table.schema_files import to_toml
+from headwater.run.store import Store
 
-POSITION = {"input": {"file": 2}, "by": pipeline._BY}
+POSITION = {"input": {"file": 2}}
 """What a run keeps beside its records."""
 
 MARK = "qZx7"
@@ -116,7 +115,7 @@ def schemas() -> list[dict[str, Any]]:
 
 @cache
 def toml_files() -> list[bytes]:
-    return [to_toml(schema).encode() for schema in schemas() if "columns" in schema]
+    return [tomli_w.dumps(schema).encode() for schema in schemas() if "columns" in schema]
 
 
 @cache
@@ -177,7 +176,8 @@ def stores() -> list[bytes]:
         path = Path(folder) / "run.state"
         synth = synthesizers()[3]
         with Store.create(path, {"schema": synth.schema.to_dict(), "epsilon": 8.0, "mechanism": "cascade"}) as store:
-            store.snapshot(synth.t, synth.to_bytes(), {"file": 1})
-            store.append(synth.t + 3, synth.encode(np.full((3, 2), 0.25)), POSITION)
+            store.append(np.zeros((synth.t, 1), np.uint64), {"file": 1})
+            store.snapshot(synth.t, synth.to_bytes())
+            store.append(synth.encode(np.full((3, 2), 0.25)), POSITION)
             store.published(synth.t, "00" * 32)
         return [path.read_bytes()]

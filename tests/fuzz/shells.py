@@ -14,10 +14,11 @@ from typing import Any
 from typer.testing import CliRunner
 
 from headwater.cli.app import app
-from headwater.cli.outcome import Exit
+from headwater.cli.exit_codes import Exit
 from headwater.files import FileRefusedError
-from headwater.pipeline import opened
-from headwater.store import Store, StoreError, tables
+from headwater.run.restore import read_state
+from headwater.run.store import Store, StoreError
+from headwater.run.store.database import digest
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate_bytes, mutate_file, mutate_value
 from tests.fuzz.target import FoundError, Target
@@ -35,7 +36,7 @@ def make_store(rng: Random) -> Change:
         return "bytes", bytes(data) if which < 0.4 else mutate_bytes(bytes(data), rng)
     if which < 0.65:
         return "snapshot", mutate_file(seeds.states()[3], rng, seeds.states())
-    head = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3], "position": seeds.POSITION}
+    head = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3, 1], "position": seeds.POSITION}
     if which < 0.85:
         return "journal", json.dumps(mutate_value(head, rng))
     return "head", json.dumps(mutate_value({"t": 700, "position": {"file": 1}, "parts": 1}, rng))
@@ -62,21 +63,20 @@ def use_store(change: Change, folder: Path) -> None:
     with Store.open(path, allow_copy=True) as store:
         store.load()
         _ = store.config, store.releases()
-    with opened(path) as synth:
-        synth.release()
+    read_state(path).release()
 
 
 def change_store(path: Path, what: str, content: Any) -> None:  # noqa: ANN401 - text or bytes
     with sqlite3.connect(path) as connection:
         if what == "journal":
             ((data,),) = connection.execute("SELECT data FROM journal")
-            row = content, tables.digest(content.encode(), data)
+            row = content, digest(content.encode(), data)
             connection.execute("UPDATE journal SET head = ?, sha256 = ?", row)
         else:
             part = 0 if what == "head" else 1
             data = content.encode() if isinstance(content, str) else content
-            digest = tables.digest(str(part).encode(), data)
-            connection.execute("UPDATE snapshot SET data = ?, sha256 = ? WHERE part = ?", (data, digest, part))
+            checksum = digest(str(part).encode(), data)
+            connection.execute("UPDATE snapshot SET data = ?, sha256 = ? WHERE part = ?", (data, checksum, part))
     connection.close()
 
 

@@ -65,8 +65,10 @@ class Target:
         return mutate_bytes(data, rng, self.corpus()) if rng.random() < 0.9 else data
 
     def starts(self) -> list[bytes]:
-        """What a coverage-guided fuzzer begins with."""
-        return self.corpus() if self.corpus else [Random(i).randbytes(8 << i) for i in range(6)]  # noqa: S311
+        """What a coverage-guided fuzzer begins with: valid inputs and blindly changed ones, or random choices."""
+        if self.corpus is None:
+            return [Random(i).randbytes(8 << i) for i in range(6)]  # noqa: S311 - not for secrets
+        return self.corpus() + [self.case(0, index) for index in range(500)]
 
     def guided(self, data: bytes) -> Any:  # noqa: ANN401 - what `run` takes
         """The input that a coverage-guided fuzzer's bytes stand for: themselves, or choices."""

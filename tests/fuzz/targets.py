@@ -16,8 +16,8 @@ import numpy as np
 
 from headwater.evaluate.report.releases import find
 from headwater.files import FileRefusedError
-from headwater.pipeline import Every
 from headwater.release.release import Release
+from headwater.run import Schedule
 from headwater.synthesizer import Synthesizer
 from headwater.table.draft import draft_schema
 from headwater.table.errors import SchemaError, TableError
@@ -143,7 +143,7 @@ def use_records(suffix: str) -> Callable[[bytes, Path], object]:
                 try:
                     points = seeds.TABLE.encode(batch.table)
                 except TableError as error:
-                    raise batch.place(error) from None
+                    raise batch.with_line(error) from None
                 if not (points.min(initial=0) >= 0 and points.max(initial=0) <= 1):
                     raise FoundError("points outside of the cube")
 
@@ -219,8 +219,8 @@ def intervals() -> list[bytes]:
 
 
 def use_every(data: bytes, folder: Path) -> None:
-    every = Every.parse(data.decode("utf-8", "replace"))
-    if every.records is not None and every.room(5) is None:
+    every = Schedule.parse(data.decode("utf-8", "replace"))
+    if every.records is not None and every.next_due(5) is None:
         raise FoundError("records that leave no room")
     if not (every.records or 0) > 0 and not (every.seconds or 0) > 0:
         raise FoundError("neither records nor seconds")

@@ -64,7 +64,7 @@ def test_inputs_are_neither_all_refused_nor_all_taken(target: Target, tmp_path: 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_bytes_of_a_guided_fuzzer_become_inputs(target: Target, tmp_path: Path) -> None:
-    starts = [*target.starts(), b""]
+    starts = [*target.starts()[:30], b""]
     assert [target.try_out(target.guided(data), tmp_path) for data in starts] == [None] * len(starts)
     assert repr(target.guided(starts[0])) == repr(target.guided(starts[0]))
     assert len({repr(target.guided(data)) for data in starts}) > 2

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.table.columns import KINDS, Boolean, Integer, TimeOfDay
+from headwater.table.columns import COLUMN_KINDS, Boolean, Integer, TimeOfDay
 from headwater.table.draft import draft_schema
 from headwater.table.errors import SchemaError
 from headwater.table.schema import Schema
@@ -33,7 +33,7 @@ TYPES: dict[str, dict[str, object]] = {
     "pandas nullable": ARROW.to_pandas().convert_dtypes().dtypes.to_dict(),
     "polars": dict(pl.DataFrame(ARROW).schema),
     "python": {"integer": int, "number": float, "category": str, "datetime": dt.datetime, "boolean": bool},
-    "words": dict(zip(KINDS, KINDS, strict=True)),
+    "words": dict(zip(COLUMN_KINDS, COLUMN_KINDS, strict=True)),
 }
 
 

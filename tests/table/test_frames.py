@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
-from headwater.table.frames import KINDS, kind_of
+from headwater.table.frames import TABLE_KINDS, kind_of
 from headwater.table.schema import Schema
 from tests.table.strategies import same, tables
 
@@ -102,7 +102,7 @@ def test_every_kind_of_table_gives_the_same_points(maker: str, missing: bool) ->
 
 
 @pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TABLE_KINDS)
 def test_what_comes_in_is_the_kind_that_comes_out(kind: str, missing: bool) -> None:
     """And it goes in again, to the same points."""
     rows = records(missing=missing)
@@ -121,7 +121,7 @@ def test_all_kinds_agree(table: tuple[Schema, list[dict[str, Any]]]) -> None:
     """Whatever the schema and the records: every kind that comes out goes in again, with the values it had."""
     drawn, rows = table
     points = drawn.encode(rows)
-    for kind in KINDS:
+    for kind in TABLE_KINDS:
         again = drawn.decode(drawn.encode(drawn.decode(points, kind)), "records")
         for row, record in zip(rows, again, strict=True):
             assert list(record) == list(drawn.names)

@@ -14,7 +14,10 @@ import pyarrow.parquet
 import pytest
 from numpy.typing import NDArray
 
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
+from headwater.evaluate.report.releases import find
+from headwater.release.folder import publish
+from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
 from headwater.table.readers import open_source, read
 from headwater.table.schema import Schema
@@ -139,10 +142,21 @@ def test_extra_columns_are_left_out_when_asked(tmp_path: Path) -> None:
         assert rows_of(tmp_path / name, Schema(x=Number(0, 1)), ignore_extra=True) == [{"x": 0.5}]
 
 
-@pytest.mark.parametrize("text", ["a,b\r\n0.5,1\r\n", "\ufeffa,b\n0.5,1\n", "\n\na,b\n\n0.5,1\n\n\n", "a,b\n0.5,1"])
-def test_line_ends_marks_and_blank_lines_do_not_matter(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["a,b\r\n0.5,1\r\n", "\ufeffa,b\n0.5,1\n", "\n\na,b\n0.5,1\n", "a,b\n0.5,1"])
+def test_line_ends_marks_and_blank_lines_before_the_header_do_not_matter(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.csv").write_bytes(text.encode())
     assert rows_of(tmp_path / "a.csv", Schema(a=Number(0, 1), b=Integer(0, 9))) == [{"a": 0.5, "b": 1}]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_blank_line_of_one_column_is_a_record(tmp_path: Path, end: str) -> None:
+    """Also the last line of a file. What is behind the last line end is a record only if something is there."""
+    (tmp_path / "a.csv").write_text(end.join(["x", "0.5", "", "0.25", "", ""]), newline="")
+    for block_bytes in (1, 5, 1 << 22):
+        found = rows_of(tmp_path / "a.csv", Schema(x=Number(0, 1, missing=True)), block_bytes=block_bytes)
+        assert [row["x"] for row in found] == [0.5, None, 0.25, None]
+    (tmp_path / "b.csv").write_text(end.join(["x", "a", "", "b", ""]), newline="")
+    assert [row["x"] for row in rows_of(tmp_path / "b.csv", Schema(x=Category("a", "", "b")))] == ["a", "", "b"]
 
 
 def test_quoted_fields_may_hold_delimiters_quotes_and_line_ends(tmp_path: Path) -> None:
@@ -247,3 +261,28 @@ def test_standard_input_goes_with_nothing_else() -> None:
         open_source(["-", "a.csv"], SCHEMA)
     with pytest.raises(TableError, match="standard input"):
         next(open_source("-", SCHEMA, format="parquet"))
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (Number(0, 1, missing=True), [0.5, None]),
+        (Category("", "a"), ["", "a"]),
+        (Category("a", missing=True), ["a", None]),
+    ],
+)
+def test_a_csv_release_of_one_column_can_be_read_back(tmp_path: Path, column: Column, values: list[object]) -> None:
+    """By ``read`` and for the report, with its missing and its empty values."""
+    schema = Schema(x=column)
+    synth = Synthesizer(schema, epsilon=1000.0, seed=1)
+    synth.update([{"x": value} for value in values * 20])
+    release = synth.release()
+    folder = publish(release, tmp_path, format="csv")
+    expected = sorted(point for table in release.tables("arrow") for point in schema.encode(table).ravel().tolist())
+    assert len(set(expected)) >= 2
+    (found,) = find(tmp_path)
+    assert sorted(found.points(schema).ravel().tolist()) == expected
+    again = [
+        point for table in read(folder / found.card["data"], schema) for point in schema.encode(table).ravel().tolist()
+    ]
+    assert sorted(again) == expected

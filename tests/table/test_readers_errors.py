@@ -43,7 +43,7 @@ def read_and_encode(path: Path, schema: Schema | UnitCube, **options: object) ->
             try:
                 schema.encode(batch.table)
             except TableError as error:
-                raise batch.place(error) from None
+                raise batch.with_line(error) from None
 
 
 CSV_ERRORS = {
@@ -53,7 +53,8 @@ CSV_ERRORS = {
     "missing": (HEAD + GOOD + ",p,2024-01-02\n", 3, "a", "missing"),
     "after quoted newlines": (HEAD + '1,"p",2024-01-02\n' * 2 + f'1,"{SECRET}\n\n",2024-01-02\n', 4, "b", "none of"),
     "behind quoted newlines": (HEAD + f'1,"r\n\nr",2024-01-02\n{SECRET},p,2024-01-02\n', 5, "a", "not a number"),
-    "after blank lines": (HEAD + "\n\r\n" + GOOD + f"\n{SECRET},p,2024-01-02\n", 6, "a", "not a number"),
+    "blank line": (HEAD + GOOD + "\n" + GOOD, 3, None, "blank line"),
+    "blank line at the end": (HEAD + GOOD + "\r\n", 3, None, "blank line"),
     "too few fields": (HEAD + GOOD * 3 + f"{SECRET}\n" + GOOD, 5, None, r"1 field\(s\), but the header has 3"),
     "too many fields": (HEAD + GOOD + f'1,p,2024-01-02,"{SECRET},"\n', 3, None, r"4 field\(s\)"),
     "blank but for spaces": (HEAD + GOOD + "  \n", 3, None, r"1 field\(s\)"),
@@ -91,7 +92,7 @@ JSON_ERRORS = {
     "not an object": (JSON_GOOD + f'["{SECRET}"]\n', 2, None, "not a JSON object"),
     "two objects in a line": (JSON_GOOD[:-1] + JSON_GOOD, 1, None, "not JSON"),
     "an object over two lines": (JSON_GOOD + JSON_GOOD.replace(', "b"', ',\n"b"'), 2, None, "not JSON"),
-    "missing key": (JSON_GOOD + "\n" + f'{{"a": 1, "b": "{SECRET}"}}\n', 3, None, 'missing key "d"'),
+    "missing key": (JSON_GOOD + f'{{"a": 1, "b": "{SECRET}"}}\n', 2, None, 'missing key "d"'),
     "extra key": (
         JSON_GOOD + f'{{"a": 1, "b": "p", "d": "2024-01-02", "{SECRET}": 1}}\n',
         2,
@@ -102,7 +103,12 @@ JSON_ERRORS = {
     "nested": (JSON_GOOD + f'{{"a": ["{SECRET}"], "b": "p", "d": "2024-01-02"}}\n', 2, "a", "nested"),
     "text for a number": (JSON_GOOD + JSON_GOOD.replace("1,", f'"{SECRET}",'), 2, "a", "not a number"),
     "truth for a number": (JSON_GOOD + JSON_GOOD.replace("1,", "true,"), 2, "a", "not a number"),
-    "not listed": (JSON_GOOD + "  \n" + JSON_GOOD.replace('"p"', f'"{SECRET}"'), 3, "b", "none of the listed"),
+    "not listed": (JSON_GOOD + JSON_GOOD.replace('"p"', f'"{SECRET}"'), 2, "b", "none of the listed"),
+    "null for a record": ("null\n" + JSON_GOOD, 1, None, "not a JSON object"),
+    "null for a later record": (JSON_GOOD + "null\n" + JSON_GOOD, 2, None, "not a JSON object"),
+    "blank line": (JSON_GOOD + "\n" + JSON_GOOD, 2, None, "not JSON"),
+    "two objects and a blank line": (JSON_GOOD[:-1] + JSON_GOOD + "\n" + JSON_GOOD, 1, None, "not JSON"),
+    "empty object": (JSON_GOOD + "{}\n", 2, None, "missing key"),
     "null": (JSON_GOOD + JSON_GOOD.replace("1,", "null,"), 2, "a", "missing"),
 }
 

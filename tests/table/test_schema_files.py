@@ -7,14 +7,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import tomli_w
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import SchemaError
 from headwater.table.schema import Schema
-from headwater.table.schema_files import to_toml, toml_key, toml_value
-from tests.table.strategies import names, schemas, texts
+from tests.table.strategies import schemas
 
 SCHEMA = Schema(
     {
@@ -31,17 +30,7 @@ SCHEMA = Schema(
 @settings(deadline=None)
 @given(schemas)
 def test_what_toml_holds_is_the_schema(schema: Schema) -> None:
-    assert Schema.from_dict(tomllib.loads(to_toml(schema.to_dict()))) == schema
-
-
-@settings(deadline=None)
-@given(names, texts, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
-def test_toml_reads_what_we_write(name: str, text: str, whole: int, real: float, flag: bool) -> None:
-    values = [text, whole, real, flag, [text, text], [whole], [flag], []]
-    for value in values:
-        found = tomllib.loads(f"{toml_key(name)} = {toml_value(value)}")
-        assert found == {name: value}
-        assert type(found[name]) is type(value)
+    assert Schema.from_dict(tomllib.loads(tomli_w.dumps(schema.to_dict()))) == schema
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json", ".TOML"])
@@ -57,7 +46,7 @@ def test_toml_is_for_people(tmp_path: Path) -> None:
     Schema({"age": Integer(0, 120), "dep time": Category("a", "b", missing=True)}).save(path)
     assert path.read_text(encoding="utf-8") == (
         'headwater = 1\n\n[columns.age]\nkind = "integer"\nlow = 0\nhigh = 120\n\n'
-        '[columns."dep time"]\nkind = "category"\nvalues = ["a", "b"]\nmissing = true\n'
+        '[columns."dep time"]\nkind = "category"\nvalues = [\n    "a",\n    "b",\n]\nmissing = true\n'
     )
 
 
@@ -69,7 +58,7 @@ def test_dates_of_toml_itself_are_taken(tmp_path: Path) -> None:
 
 def test_the_mark_of_some_editors_is_no_matter(tmp_path: Path) -> None:
     path = tmp_path / "schema.toml"
-    path.write_bytes(b"\xef\xbb\xbf" + to_toml(SCHEMA.to_dict()).encode())
+    path.write_bytes(b"\xef\xbb\xbf" + tomli_w.dumps(SCHEMA.to_dict()).encode())
     assert Schema.load(path) == SCHEMA
 
 

@@ -11,18 +11,18 @@ from dataclasses import replace
 from fractions import Fraction
 
 import headwater
-from headwater.audit.checks import AuditAlarm, check_counting, check_ledger, check_sensitivity
+from headwater.audit.checks import check_counting, check_ledger, check_sensitivity
+from headwater.audit.edges import check_files, check_tables, file_pairs
 from headwater.audit.exact import linear_loss
-from headwater.audit.experiments import Experiment
+from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.findings import ALPHA, Finding, judge
 from headwater.audit.page import AuditReport, ExactFinding
 from headwater.audit.runner import Progress, run_experiments
 from headwater.audit.sealing import sparse_loss
-from headwater.audit.suite import SIZES, at_random, cascade, handpicked, long_cascade, paper, pmm, tables
+from headwater.audit.suite import SIZES, at_random, handpicked, long_cascade, tables, worst_cases
 from headwater.counters import BinaryCounter, HybridCounter
-from headwater.mechanisms.paper.measure import PaperMechanism
+from headwater.mechanisms import registry
 from headwater.noise import Noise
-from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import unit_cube
 
 SCREEN = 400  # runs on each stream of a random pair before the most telling ones are run in full
@@ -87,7 +87,7 @@ def run_audit(
         best: list[tuple[float, Experiment]] = []
         for experiment, columns in run_experiments(screened, SCREEN, phase="screen", progress=progress, **options):  # type: ignore[arg-type]
             found = judge(experiment, columns)
-            best.append((found.lower / experiment.epsilon, experiment))
+            best.append((found.lower / experiment.claim.epsilon, experiment))
         best.sort(key=lambda pair: -pair[0])
         experiments += [experiment for _, experiment in best[:KEEP]]
         if seed is not None:
@@ -136,44 +136,48 @@ def _computations(size: str) -> Iterator[tuple[str, float, str, Callable[[], flo
             "by composition: its sparse counter, every cut, and half of ε for its total",
             lambda h=horizon, e=epsilon, c=constant: sparse_loss(h, e, c)[1] + e,  # type: ignore[misc]
         )  # fmt: skip
+    for pair in file_pairs():
+        yield (
+            f"files: {pair.name} ({pair.file})", 0.0, "when releases come, their sizes, the exit code: all the same",
+            lambda one=pair: check_files(one),  # type: ignore[misc]
+        )  # fmt: skip
+    yield "tables: a float among whole numbers", 0.0, "what is kept of other records is the same", check_tables
     for experiment in _traced(size):
         yield (
             experiment.name, experiment.epsilon, "the dearest of the outputs tried; nothing else published differs",
-            lambda one=experiment: _sensitivity(one),  # type: ignore[misc]
+            lambda one=experiment: _sensitivity(one, outputs=2 if size == "quick" else 4),  # type: ignore[misc]
         )  # fmt: skip
     for dimension, epsilon in [(1, 0.1), (1, 1.0), (2, 1.0), (2, 50.0), (5, 2.0)]:
-        yield (
-            f"ledgers, d = {dimension}, ε = {epsilon:g}", epsilon, "the largest total of any stage or level",
-            lambda d=dimension, e=epsilon: float(_ledgers(d, e)),  # type: ignore[misc]
-        )  # fmt: skip
+        for name in registry.names():
+            yield (
+                f"{name}, ledger, d = {dimension}, ε = {epsilon:g}", epsilon, "the largest total, to 2^40 records",
+                lambda n=name, d=dimension, e=epsilon: float(_ledger(n, d, e)),  # type: ignore[misc]
+            )  # fmt: skip
 
 
 def _traced(size: str) -> list[Experiment]:
-    """Releases, windows, cards and saved states, for pairs at every bucket's and level's end."""
+    """Releases, windows, cards and saved states, for pairs at every time at which something is measured."""
     settings = (
         [(2, 8.0)] if size == "quick" else [(1, 0.5), (1, 8.0), (1, 64.0), (2, 1.0), (2, 8.0), (2, 64.0), (3, 8.0)]
     )
-    found = [experiment for d, epsilon in settings for experiment in cascade(d, epsilon)]
-    found += [experiment for d, epsilon in settings[:4] if epsilon >= 1 for experiment in paper(d, epsilon)]
-    found += [experiment for d, epsilon in settings[-2:] for experiment in pmm(d, epsilon)]
+    found = [one for name in registry.names() for d, epsilon in settings for one in worst_cases(name, d, epsilon)]
+    found += [one for name in registry.online() for one in tables(name, 8.0)]
     long = (
         [(2, 64.0, 1100)] if size == "quick" else [(1, 20.0, 3000), (2, 20.0, 6000), (2, 64.0, 1100), (2, 500.0, 700)]
     )
-    return [*found, *(long_cascade(*setting) for setting in long), *tables(8.0)]
+    return [*found, *(long_cascade(*setting) for setting in long)]
 
 
-def _sensitivity(experiment: Experiment) -> float:
+def _sensitivity(experiment: Experiment, outputs: int) -> float:
     check_counting(experiment)
     check_sensitivity(replace(experiment, files=True), outputs=1)  # every byte that could be published
-    return float(check_sensitivity(experiment, outputs=4).bound)
+    return float(check_sensitivity(experiment, outputs=outputs).bound)
 
 
-def _ledgers(dimension: int, epsilon: float) -> Fraction:
-    """The largest total of cascade's stages to a billion records and of the paper's levels to the deepest."""
-    stages = Synthesizer(unit_cube(dimension), epsilon=epsilon).plan(until=10**9).stages
-    levels = PaperMechanism(unit_cube(dimension), epsilon, Noise(seed=0))  # nothing is measured with it
-    books = [stage.ledger() for stage in stages] + [levels.ledger_of(level) for level in range(40)]
-    return max(check_ledger(book, epsilon) for book in books)
+def _ledger(name: str, dimension: int, epsilon: float) -> Fraction:
+    """The largest total of a mechanism's ledger, at times that are twice as late each time."""
+    mechanism = registry.mechanism(name)(unit_cube(dimension), epsilon, Noise(seed=0))  # nothing is measured with it
+    return max(check_ledger(mechanism.ledger(t), epsilon) for t in [0, *(1 << q for q in range(0, 41, 4))])
 
 
 @contextmanager

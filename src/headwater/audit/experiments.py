@@ -10,18 +10,29 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 
 import numpy as np
 
+import headwater
 from headwater.audit.events import Value
 from headwater.audit.streams import TABLE, Pair, Points, Rows, as_table
-from headwater.audit.views import View, look_at_files, look_at_measured, look_at_release
+from headwater.audit.views import View, look_at_files, look_at_release
 from headwater.counters import BinaryCounter, Counter, HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.mechanisms.protocol import AnySchema
+from headwater.mechanisms import registry
+from headwater.mechanisms.protocol import AnySchema, Mechanism
 from headwater.noise import Noise, SeededRunWarning
+from headwater.privacy import Guarantee
 from headwater.release.release import Release
-from headwater.synthesizer import Synthesizer, pmm
+from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import unit_cube
+
+NOISE = "noise"
+"""The name of experiments on one draw of noise."""
+
+
+class AuditAlarm(AssertionError):  # noqa: N818 - nothing has gone wrong with the auditor
+    """Something that is published depends on raw data more than was paid for."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +44,23 @@ class Experiment:
     name
         What to call it in a table.
     mechanism
-        A key of `MECHANISMS`.
+        The name of a registered mechanism, a key of `COUNTERS`, or `NOISE`.
     epsilon
-        The claim: no event may be more than ``exp(epsilon)`` times likelier on one stream of the pair.
+        The budget that the run is given.
+    pair
+        The two neighbouring streams.
     times
         After how many records something is published: a release, every window, the card and the file of each.
     windows
-        How many of the last records further releases are about. Cascade only.
+        How many of the last records further releases are about. Only of mechanisms that have windows.
     reloads
         After which of the times the run is saved, loaded and asked again.
     options
-        Further arguments of the mechanism.
+        Further arguments of a counter.
+    noisy_counts
+        Whether to look at what crosses the trust boundary instead of at releases: the claim holds for that already.
+    table
+        Whether the rows of the pair stand for records of `headwater.audit.streams.TABLE`, not for points.
     files
         Whether releases are also saved and published, and their files looked at byte by byte: slow.
     """
@@ -56,18 +73,50 @@ class Experiment:
     windows: tuple[int, ...] = ()
     reloads: tuple[int, ...] = ()
     options: dict[str, float] = field(default_factory=dict)
+    noisy_counts: bool = False
+    table: bool = False
     files: bool = False
 
     def __post_init__(self) -> None:
-        if self.mechanism not in MECHANISMS:
-            raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, not {self.mechanism!r}")
+        known = (*registry.names(), *COUNTERS, NOISE)
+        if self.mechanism not in known:
+            raise ValueError(f"mechanism must be one of {', '.join(known)}, not {self.mechanism!r}")
         if any(not 0 < t <= len(self.pair.one) for t in self.times) or list(self.times) != sorted(set(self.times)):
             raise ValueError("times must rise, and lie between 1 and the length of the streams")
 
+    @cached_property
+    def claim(self) -> Guarantee:
+        """What the run itself promises, as it states it: this is what an audit attacks."""
+        if self.mechanism in COUNTERS:
+            claim = COUNTERS[self.mechanism](self, len(self.pair.one), None).budget().guarantee(self.epsilon)
+        elif self.mechanism == NOISE:
+            claim = Guarantee(self.epsilon)
+        elif self.kind.online:
+            claim = Synthesizer(self.schema, epsilon=self.epsilon, mechanism=self.mechanism).guarantee
+        else:
+            claim = self._release_once(self.pair.one, None).guarantee
+        if claim != Guarantee(self.epsilon):
+            raise AuditAlarm(f"{self.name}: asked for {Guarantee(self.epsilon)}, the run promises only: {claim}")
+        return claim
+
     @property
-    def dimension(self) -> int:
-        """Of the points."""
-        return len(self.pair.one[0])
+    def kind(self) -> type[Mechanism]:
+        """The class of the mechanism."""
+        return registry.mechanism(self.mechanism)
+
+    @property
+    def schema(self) -> AnySchema:
+        """What a record is."""
+        return TABLE if self.table else unit_cube(len(self.pair.one[0]))
+
+    def batch(self, rows: Rows) -> object:
+        """These rows as a batch of records."""
+        return as_table(rows) if self.table else np.array(rows)
+
+    @property
+    def places(self) -> Points:
+        """Where the replaced record and its replacement are, in the unit cube."""
+        return self.schema.encode(self.batch(self.pair.places))
 
     @property
     def fingerprint(self) -> str:
@@ -83,94 +132,72 @@ class Experiment:
         """What one run on one stream publishes. Without a seed the run has a key of its own, as it should."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRunWarning)
-            return MECHANISMS[self.mechanism](self, self.stream(side), seed)
+            rows = self.stream(side)
+            if self.mechanism in COUNTERS:
+                return _counted(COUNTERS[self.mechanism](self, len(rows), seed), rows)
+            if self.mechanism == NOISE:
+                return View({name: values[0] for name, values in _draws(self, side, 1, seed).items()})
+            if self.kind.online:
+                return self._stream(rows, seed)
+            return self._released(self.mechanism, self._release_once(rows, seed))
 
     def columns(self, side: int, runs: int, seed: int | None = None) -> dict[str, list[Value]]:
         """Many runs on one stream, feature by feature. Run ``i`` has the seed ``seed + 2·i + side``."""
-        if self.mechanism == "noise":
-            return _many_draws(self, side, runs, seed)
+        if self.mechanism == NOISE:
+            return _draws(self, side, runs, None if seed is None else seed + side)
         seeds: Sequence[int | None] = [None if seed is None else seed + 2 * i + side for i in range(runs)]
         views = [self.view(side, one) for one in seeds]
         names = {name: None for view in views for name in view}
         return {name: [view.get(name) for view in views] for name in names}
 
-
-def schema_and_table(experiment: Experiment, rows: Rows) -> tuple[AnySchema, object]:
-    """What a record is, and these rows as a batch of records."""
-    if experiment.mechanism.endswith("table"):
-        return TABLE, as_table(rows)
-    return unit_cube(len(experiment.pair.one[0])), np.array(rows)
-
-
-def places(experiment: Experiment) -> Points:
-    """Where the replaced record and its replacement are, in the unit cube."""
-    schema, table = schema_and_table(experiment, experiment.pair.places)
-    return schema.encode(table)
-
-
-def _synthesizer(watched: str, look: Callable[..., View]) -> Callable[[Experiment, Rows, int | None], View]:
-    def run(experiment: Experiment, rows: Rows, seed: int | None) -> View:
+    def _stream(self, rows: Rows, seed: int | None) -> View:
+        """What a run publishes at all times, and again after it was saved and loaded."""
         seen, done = View(), 0
-        schema, _ = schema_and_table(experiment, rows[:1])
-        synth = Synthesizer(schema, epsilon=experiment.epsilon, mechanism=watched, seed=seed)
-        for t in experiment.times:
-            synth.update(schema_and_table(experiment, rows[done:t])[1])
-            seen |= look(f"t={t}", synth, experiment)
-            if t in experiment.reloads:
+        synth = Synthesizer(self.schema, epsilon=self.epsilon, mechanism=self.mechanism, seed=seed)
+        for t in self.times:
+            synth.update(self.batch(rows[done:t]))
+            seen |= self._published(f"t={t}", synth)
+            if t in self.reloads:
                 synth = Synthesizer.from_bytes(synth.to_bytes())
-                seen |= look(f"t={t} loaded", synth, experiment)
+                seen |= self._published(f"t={t} loaded", synth)
             done = t
         return seen
 
-    return run
+    def _published(self, at: str, synth: Synthesizer) -> View:
+        if self.noisy_counts:
+            return View(synth.measured().near(self.places))
+        seen = self._released(at, synth.release())
+        for last in self.windows:
+            seen |= self._released(f"{at} last={last}", synth.release(last=last))
+        return seen
+
+    def _released(self, at: str, release: Release) -> View:
+        seen = look_at_release(at, release, self.places)
+        return seen | look_at_files(at, release) if self.files else seen
+
+    def _release_once(self, rows: Rows, seed: int | None) -> Release:
+        """The release of a mechanism that takes a whole data set: it is a function of its name."""
+        release: Release = getattr(headwater, self.mechanism)(
+            self.batch(rows), self.schema, epsilon=self.epsilon, seed=seed
+        )
+        return release
 
 
-def _pmm(experiment: Experiment, rows: Rows, seed: int | None) -> View:
-    points = np.array(rows)
-    return _published("pmm", pmm(points, unit_cube(points.shape[1]), epsilon=experiment.epsilon, seed=seed), experiment)
-
-
-def _releases(at: str, synth: Synthesizer, experiment: Experiment) -> View:
-    seen = _published(at, synth.release(), experiment)
-    for last in experiment.windows:
-        seen |= _published(f"{at} last={last}", synth.release(last=last), experiment)
+def _counted(counter: Counter, rows: Rows) -> View:
+    """All counts that could be read, the steps between them, and what the counter says of its error."""
+    seen, before = View(), 0
+    for step, (increment,) in enumerate(rows, start=1):
+        counter.add(int(increment))
+        seen[f"count {step}"], seen[f"change {step}"] = counter.count, counter.count - before
+        before = counter.count
+    seen["error bound"], seen["ledger"] = counter.error_bound(), str(counter.budget())
     return seen
 
 
-def _published(at: str, release: Release, experiment: Experiment) -> View:
-    seen = look_at_release(at, release, places(experiment))
-    return seen | look_at_files(at, release) if experiment.files else seen
-
-
-def _noisy_counts(at: str, synth: Synthesizer, experiment: Experiment) -> View:
-    return look_at_measured(synth, places(experiment))
-
-
-def _counter(make: Callable[..., Counter]) -> Callable[[Experiment, Rows, int | None], View]:
-    """All counts that could be read, the steps between them, and what the counter says of its error."""
-
-    def run(experiment: Experiment, rows: Rows, seed: int | None) -> View:
-        counter, seen, before = make(experiment, len(rows), seed), View(), 0
-        for step, (increment,) in enumerate(rows, start=1):
-            counter.add(int(increment))
-            seen[f"count {step}"], seen[f"change {step}"] = counter.count, counter.count - before
-            before = counter.count
-        seen["error bound"], seen["ledger"] = counter.error_bound(), str(counter.budget())
-        return seen
-
-    return run
-
-
-def _many_draws(experiment: Experiment, side: int, runs: int, seed: int | None) -> dict[str, list[Value]]:
+def _draws(experiment: Experiment, side: int, runs: int, seed: int | None) -> dict[str, list[Value]]:
     """A count of 0 or 1 with one draw of noise on it, as many times as wanted: the source itself, quickly."""
     ((value,),) = experiment.stream(side)
-    noise = Noise(None if seed is None else seed + side)
-    return {"count": (int(value) + noise.laplace_at(1 / experiment.epsilon, 0, np.arange(runs))).tolist()}
-
-
-def _one_draw(experiment: Experiment, rows: Rows, seed: int | None) -> View:
-    noise = Noise(seed)
-    return View({"count": int(rows[0][0]) + int(noise.laplace_at(1 / experiment.epsilon, 0, 0)[0])})
+    return {"count": (int(value) + Noise(seed).laplace_at(1 / experiment.epsilon, 0, np.arange(runs))).tolist()}
 
 
 def _sparse(e: Experiment, horizon: int, seed: int | None) -> Counter:
@@ -181,18 +208,10 @@ def _inhomogeneous(e: Experiment, _: int, seed: int | None) -> Counter:
     return InhomogeneousCounter(epsilon=e.epsilon, seed=seed, **e.options)  # type: ignore[arg-type]
 
 
-MECHANISMS: dict[str, Callable[[Experiment, Rows, int | None], View]] = {
-    "cascade": _synthesizer("cascade", _releases),
-    "cascade summaries": _synthesizer("cascade", _noisy_counts),
-    "cascade table": _synthesizer("cascade", _releases),
-    "paper": _synthesizer("paper", _releases),
-    "paper table": _synthesizer("paper", _releases),
-    "paper reports": _synthesizer("paper", _noisy_counts),
-    "pmm": _pmm,
-    "binary counter": _counter(lambda e, horizon, seed: BinaryCounter(horizon, epsilon=e.epsilon, seed=seed)),
-    "hybrid counter": _counter(lambda e, _, seed: HybridCounter(epsilon=e.epsilon, seed=seed)),
-    "sparse counter": _counter(_sparse),
-    "inhomogeneous counter": _counter(_inhomogeneous),
-    "noise": _one_draw,
+COUNTERS: dict[str, Callable[[Experiment, int, int | None], Counter]] = {
+    "binary counter": lambda e, horizon, seed: BinaryCounter(horizon, epsilon=e.epsilon, seed=seed),
+    "hybrid counter": lambda e, _, seed: HybridCounter(epsilon=e.epsilon, seed=seed),
+    "sparse counter": _sparse,
+    "inhomogeneous counter": _inhomogeneous,
 }
-"""What can be audited. "summaries" and "reports" are what crosses the wall: the claim holds for these already."""
+"""How the counter of an experiment is made, for a number of steps and a seed."""

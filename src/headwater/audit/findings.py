@@ -66,7 +66,7 @@ def judge(experiment: Experiment, columns: Sequence[Columns], *, alpha: float = 
     return Finding(
         experiment.name,
         experiment.mechanism,
-        experiment.epsilon,
+        experiment.claim.epsilon,
         epsilon_lower(hits, (counted, counted), alpha),
         epsilon_lower(hits, (counted, counted), alpha / experiments),
         estimate,

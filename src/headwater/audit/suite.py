@@ -1,47 +1,86 @@
-"""Which experiments make up an audit: worst cases picked by hand, and pairs found at random."""
+"""Which experiments make up an audit: worst cases of every registered mechanism, and pairs found at random."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
-from headwater.audit.experiments import Experiment
+from headwater.audit.experiments import NOISE, Experiment
 from headwater.audit.streams import KINDS, TABLE, Pair, crowd, heap, increments, kind_of_pair, random_pair, replaced
-from headwater.counters.levels import level_start
+from headwater.audit.trace import watching
+from headwater.mechanisms import registry
+from headwater.mechanisms.protocol import AnySchema
+from headwater.noise import Noise
 from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import unit_cube
 
-SHORT = 200  # streams are no longer than this unless the first bucket is
-SIZES: dict[str, int] = {"quick": 1_000, "standard": 4_000, "full": 20_000}
+SHORT = 200  # streams are no longer than this, unless nothing is measured before
+MOST = 1 << 12  # nor than this
+MOMENTS, ENOUGH = 20, 1 << 13  # times at which something is measured, and draws until then, after which to look no more
+SIZES: dict[str, int] = {"quick": 600, "standard": 4_000, "full": 20_000}
 """Runs on each stream of a pair."""
 
 
-def cascade(dimension: int, epsilon: float, *, watched: str = "cascade") -> Iterator[Experiment]:
-    """The first point; the last step of a bucket of every speed, and the step after; points on cuts and faces."""
-    stages = Synthesizer(unit_cube(dimension), epsilon=epsilon).plan(until=SHORT).stages
-    first, slow = stages[0].end, stages[1].timescales[0].size
+@lru_cache
+def moments(mechanism: str, schema: AnySchema, epsilon: float) -> tuple[int, ...]:
+    """The first times at which something new is measured: ends of buckets, starts and ends of levels.
+
+    They are public, and found by looking: a run on a heap of records is asked at every time what it has measured. New
+    are draws that were not there before; of a mechanism that may ask for any cell at any time, only those of a scale
+    that was not there before.
+    """
+    kind = registry.mechanism(mechanism)
+    run = kind(schema, epsilon, Noise(seed=0))  # what it measures is thrown away
+    row = run.encode(np.full((1, schema.dimension), 0.1))
+    known, found, draws = set[object](), list[int](), 0
+    with watching(lambda _: 1 << 20) as record:  # beyond every threshold
+        while len(found) < MOMENTS and ((run.t < SHORT and draws < ENOUGH) or (len(found) < 2 and run.t < MOST)):
+            run.update(row)
+            run.measured(0, 0)
+            drawn = {one for m in record for one in (m.addresses if kind.partitions else [m.scale])}
+            if drawn - known:
+                found.append(run.t)
+            known |= drawn
+            draws += sum(len(m.addresses) for m in record)
+            record.clear()
+    return tuple(found) or (run.t,)
+
+
+def online(mechanism: str, dimension: int, epsilon: float, *, noisy_counts: bool = False) -> Iterator[Experiment]:
+    """The first record; the last one before something is measured, and the next; records on cuts and faces."""
+    ends = moments(mechanism, unit_cube(dimension), epsilon)
+    first, second = (*ends, 2 * ends[0])[:2]
     cases = [
-        ("corner", "the first point", 0, (1, first), ()),
-        ("corner", "last step of the first bucket", first - 1, (first - 1, first, first + slow), (slow,)),
-        ("cut", "last step of the first bucket", first - 1, (first,), ()),
-        ("face", "last step of the first bucket", first - 1, (first,), ()),
-        ("corner", "first step of the second bucket", first, (first, first + slow), (slow,)),
-        ("corner", "last step of the second bucket", first + slow - 1, (first + slow - 1, first + slow), (slow,)),
+        ("corner", "the first record", 0, (1, *ends[:4])),
+        ("corner", "the last record before a measurement", first - 1, (first - 1, first, second)),
+        ("cut", "the last record before a measurement", first - 1, (first, second)),
+        ("face", "the last record before a measurement", first - 1, (first, second)),
+        ("corner", "the first record after a measurement", first, (first, *ends[1:3])),
     ]
-    for stage in stages:
-        if len(stage.timescales) > 1 and stage.start < SHORT:
-            fast, wide = stage.timescales[1].size, stage.timescales[0].size
-            where, ends = stage.start + fast - 1, (stage.start + fast, stage.start + wide)
-            cases.append(("corner", "last step of a fast bucket", where, ends, (wide,)))
-            cases.append(("corner", "last step of a fast and a slow bucket", ends[1] - 1, ends, (fast,)))
-            break
-    for kind, what, position, times, windows in cases:
-        pair = kind_of_pair(kind, heap(times[-1] if times[-1] > position else position + 1, dimension), position)
-        windows = windows if watched == "cascade" else ()
-        name = _name(watched, dimension, epsilon, what, kind)
-        yield Experiment(name, watched, epsilon, pair, times, windows, reloads=times[-1:])
+    for end, following in list(pairwise(ends[1:]))[:: max(1, len(ends) // 4)]:
+        cases.append(("corner", f"record {end:,}, just before a measurement", end - 1, (end - 1, end, following)))
+    windows = (second - first,) if registry.mechanism(mechanism).windows and not noisy_counts else ()
+    for kind, what, position, times in cases:
+        asked = tuple(sorted({t for t in times if t > 0}))
+        pair = kind_of_pair(kind, heap(max(asked[-1], position + 1), dimension), position)
+        name = _name(mechanism, dimension, epsilon, what, kind, noisy_counts=noisy_counts)
+        yield Experiment(name, mechanism, epsilon, pair, asked, windows, reloads=asked[-1:], noisy_counts=noisy_counts)
+
+
+def offline(mechanism: str, dimension: int, epsilon: float) -> Iterator[Experiment]:
+    """One release of a complete data set."""
+    for kind in KINDS:
+        pair = kind_of_pair(kind, heap(16, dimension), 5)
+        yield Experiment(_name(mechanism, dimension, epsilon, "16 records", kind), mechanism, epsilon, pair)
+
+
+def worst_cases(mechanism: str, dimension: int, epsilon: float) -> list[Experiment]:
+    """Of any registered mechanism."""
+    make = online if registry.mechanism(mechanism).online else offline
+    return [*make(mechanism, dimension, epsilon)]
 
 
 def long_cascade(dimension: int, epsilon: float, until: int) -> Experiment:
@@ -50,56 +89,26 @@ def long_cascade(dimension: int, epsilon: float, until: int) -> Experiment:
     Too slow to sample, not too slow to trace.
     """
     stage = Synthesizer(unit_cube(dimension), epsilon=epsilon).plan(until=until).stages[-1]
-    sizes = [speed.size for speed in stage.timescales]
+    sizes = [scale.size for scale in stage.timescales]
     middle = stage.start + sizes[0] // 2
     times = tuple(sorted({stage.start, middle, *(middle + size for size in sizes[1:]), stage.start + sizes[0]}))
     pair = kind_of_pair("corner", crowd(times[-1], dimension), middle + sizes[-1] - 1)
-    name = _name("cascade", dimension, epsilon, f"a bucket of each of {len(sizes)} speeds", "corner")
+    name = _name("cascade", dimension, epsilon, f"a bucket of each of {len(sizes)} timescales", "corner")
     return Experiment(name, "cascade", epsilon, pair, times)
 
 
-def tables(epsilon: float) -> Iterator[Experiment]:
+def tables(mechanism: str, epsilon: float) -> Iterator[Experiment]:
     """Records of a table: another category, a value that is or is not missing, a number on its bound."""
     cases = {
         "another category": ((0.1, 0, 0), (0.1, 2, 0)),
         "a value goes missing": ((0.1, 0, 0), (0.1, 0, -1)),
         "everything changes": ((0.0, 0, 0), (1.0, 2, -1)),
     }
-    first = Synthesizer(TABLE, epsilon=epsilon).plan(until=1).stages[0].end
-    for watched in ("cascade table", "paper table"):
-        for what, (one, other) in cases.items():
-            background = np.tile([0.1, 0.0, 0.0], (2 * first, 1))
-            # The record is the last of cascade's first bucket, and the paper's level it is in is over at the end.
-            pair, times = replaced(background, first - 1, one, other), (first, 2 * first)
-            yield Experiment(f"{watched}, ε = {epsilon:g}: {what}", watched, epsilon, pair, times, reloads=times[:1])
-
-
-def paper(dimension: int, epsilon: float, *, watched: str = "paper") -> Iterator[Experiment]:
-    """The first counted point, the last step of a level, the step after; on a line also the history of late cells."""
-    first = max(0, math.ceil(math.log2(epsilon)))  # a large ε leaves no time for the levels before
-    starts = [level_start(level, epsilon) for level in range(first, first + 5)]
-    cases = [
-        ("corner", "the first counted point", starts[0] - 1, (starts[0], starts[1], starts[2], starts[4])),
-        ("corner", "last step of a level", starts[3] - 2, (starts[3] - 1, starts[3], starts[4])),
-        ("corner", "first step of a level", starts[3] - 1, (starts[3], starts[4] - 1, starts[4])),
-        ("cut", "last step of a level", starts[3] - 2, (starts[3], starts[4])),
-        ("face", "last step of a level", starts[3] - 2, (starts[3], starts[4])),
-    ]
-    if dimension == 1:
-        every = tuple(sorted(set(starts)))
-        cases.append(("corner", "history: a first point that later cells count", starts[0] - 1, every))
-    for kind, what, position, times in cases:
-        times = tuple(sorted(set(times)))
-        pair = kind_of_pair(kind, heap(max(times[-1], position + 1), dimension), position)
-        name = _name(watched, dimension, epsilon, what, kind)
-        yield Experiment(name, watched, epsilon, pair, times, reloads=times[-1:])
-
-
-def pmm(dimension: int, epsilon: float) -> Iterator[Experiment]:
-    """One release of a complete data set."""
-    for kind in KINDS:
-        pair = kind_of_pair(kind, heap(16, dimension), 5)
-        yield Experiment(_name("pmm", dimension, epsilon, "16 points", kind), "pmm", epsilon, pair)
+    first = moments(mechanism, TABLE, epsilon)[0]
+    for what, (one, other) in cases.items():
+        pair = replaced(np.tile([0.1, 0.0, 0.0], (2 * first, 1)), first - 1, one, other)
+        name, times = f"{mechanism}, a table, ε = {epsilon:g}: {what}", (first, 2 * first)
+        yield Experiment(name, mechanism, epsilon, pair, times, reloads=times[:1], table=True)
 
 
 def counters(epsilon: float) -> Iterator[Experiment]:
@@ -117,34 +126,35 @@ def counters(epsilon: float) -> Iterator[Experiment]:
 
 def noise(epsilon: float) -> Iterator[Experiment]:
     """One count with one draw on it."""
-    yield Experiment(f"noise of scale {1 / epsilon:g}", "noise", epsilon, Pair(((0.0,),), ((1.0,),)))
+    yield Experiment(f"noise of scale {1 / epsilon:g}", NOISE, epsilon, Pair(((0.0,),), ((1.0,),)))
 
 
-def _name(watched: str, dimension: int, epsilon: float, what: str, kind: str) -> str:
-    return f"{watched}, d = {dimension}, ε = {epsilon:g}: {what}, {kind}"
+def _name(mechanism: str, d: int, epsilon: float, what: str, kind: str, *, noisy_counts: bool = False) -> str:
+    looked = ", noisy counts" if noisy_counts else ""
+    return f"{mechanism}{looked}, d = {d}, ε = {epsilon:g}: {what}, {kind}"
 
 
 def handpicked(size: str = "standard") -> list[Experiment]:
-    """The worst cases, with tiny and large ε. ``"quick"`` has a few of each mechanism."""
+    """The worst cases of every mechanism, with tiny and large ε. ``"quick"`` has a few of each."""
     found: list[Experiment] = []
+    for name in registry.names():
+        if not registry.mechanism(name).online:
+            for d, epsilon in [(2, 1.0)] if size == "quick" else [(1, 1.0), (2, 1.0), (2, 6.0)]:
+                found += [*offline(name, d, epsilon)][: 1 if size == "quick" else None]
+        elif size == "quick":
+            found += [*online(name, 2, 4.0, noisy_counts=True)][1:2] + [*online(name, 2, 4.0)][1:2]
+            found += [*online(name, 1, 8.0)][5:6]
+        else:
+            for d, epsilon in [(1, 8.0), (2, 0.5), (2, 2.0), (2, 8.0), (3, 4.0)]:
+                found += online(name, d, epsilon)
+            for d, epsilon in [(1, 2.0), (1, 8.0), (2, 1.0), (2, 4.0), (2, 64.0)]:
+                seen = online(name, d, epsilon, noisy_counts=True)
+                found += [one for one in seen if one.name.endswith("corner")]
+            found += tables(name, 4.0)
     if size == "quick":
-        found += [*cascade(2, 8.0, watched="cascade summaries")][:3] + [*cascade(2, 4.0)][1:2] + [*cascade(1, 8.0)][-1:]
-        found += [*paper(2, 4.0, watched="paper reports")][:2] + [*paper(1, 8.0)][-1:] + [*pmm(2, 1.0)][:1]
         return [*found, *[*counters(2.0)][1::3], *noise(1.0)]
-    for dimension, epsilon in [(1, 8.0), (2, 0.5), (2, 2.0), (2, 8.0), (3, 4.0)]:
-        found += cascade(dimension, epsilon)
-    for dimension, epsilon in [(1, 2.0), (1, 8.0), (2, 1.0), (2, 4.0), (2, 64.0)]:
-        every = cascade(dimension, epsilon, watched="cascade summaries")
-        found += [one for one in every if one.name.endswith("corner")]
-    for dimension, epsilon in [(1, 2.0), (2, 1.0), (2, 8.0)]:
-        found += paper(dimension, epsilon)
-    for dimension, epsilon in [(1, 8.0), (2, 4.0)]:
-        found += paper(dimension, epsilon, watched="paper reports")
-    for dimension, epsilon in [(1, 1.0), (2, 1.0), (2, 6.0)]:
-        found += pmm(dimension, epsilon)
     for epsilon in (0.5, 4.0):
         found += counters(epsilon)
-    found += tables(4.0)
     for epsilon in (0.1, 1.0, 8.0):
         found += noise(epsilon)
     return found
@@ -155,12 +165,15 @@ def at_random(count: int, seed: int) -> list[Experiment]:
     rng = np.random.default_rng(seed)
     found = []
     for number in range(count):
-        watched = str(rng.choice(["cascade", "cascade summaries", "paper", "paper reports"]))
+        mechanism, noisy_counts = str(rng.choice(registry.online())), bool(rng.integers(2))
         dimension, epsilon = int(rng.integers(1, 4)), float(rng.choice([1.0, 2.0, 4.0, 8.0, 16.0]))
         length = int(rng.integers(4, 40)) if epsilon > 2 else int(rng.integers(30, 90))
         pair = random_pair(length, dimension, rng)
         times = {length, *(int(rng.integers(1, length + 1)) for _ in range(3))}
-        windows = (int(rng.integers(1, length + 1)),) if watched == "cascade" else ()
-        name = f"{watched}, d = {dimension}, ε = {epsilon:g}: random pair {number}"
-        found.append(Experiment(name, watched, epsilon, pair, tuple(sorted(times)), windows))
+        window = int(rng.integers(1, length + 1))
+        windows = (window,) if registry.mechanism(mechanism).windows and not noisy_counts else ()
+        name = _name(mechanism, dimension, epsilon, "random pair", str(number), noisy_counts=noisy_counts)
+        found.append(
+            Experiment(name, mechanism, epsilon, pair, tuple(sorted(times)), windows, noisy_counts=noisy_counts)
+        )
     return found

@@ -8,7 +8,6 @@ import math
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,6 @@ from headwater.partition import Points
 from headwater.release.folder import card_of, publish, read_card
 from headwater.release.release import Release
 from headwater.table.schema import Schema
-
-if TYPE_CHECKING:
-    from headwater.synthesizer import Synthesizer
 
 
 class View(dict[str, Value]):
@@ -76,8 +72,3 @@ def look_at_files(at: str, release: Release) -> View:
         table = isinstance(release.schema, Schema)
         card = read_card(publish(release, folder, format="csv")) if table else card_of(release, saved)
     return seen | {f"{at} card.json {name}": json.dumps(value) for name, value in card.items() if name != "time"}
-
-
-def look_at_measured(synth: Synthesizer, places: Points) -> View:
-    """The noisy numbers themselves, before anything is made of them: those that hold either place."""
-    return View(synth.measured().near(places))

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.outcome import Exit, err, out, told
+from headwater.cli.console import complain, out, say
+from headwater.cli.exit_codes import Exit, reports_errors
 
 
-@told
+@reports_errors
 def command(
     size: Annotated[str, typer.Option(help="quick (about a minute), standard or full (hours).")] = "quick",
     runs: Annotated[int | None, typer.Option(help="How often each case runs, if not as the size says.")] = None,
@@ -32,7 +33,7 @@ def command(
     if as_json:
         out.print_json(found.to_json())
     else:
-        out.print(str(found), markup=False, soft_wrap=True)
+        say(str(found))
     if not found.passed:
-        err.print(f"claims refuted: {', '.join(found.alarms)}", style="bold red", markup=False)
+        complain(f"claims refuted: {', '.join(found.alarms)}", "bold red")
         raise typer.Exit(int(Exit.LEAK))

@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from headwater.cli import report, run
-from headwater.cli.outcome import say, told
+from headwater.cli.console import say
+from headwater.cli.exit_codes import reports_errors
 
 _FILES = ("flights.csv.gz", "flights.toml", "README.md")
 
 
-@told
+@reports_errors
 def command(
     folder: Annotated[Path, typer.Option("--out", help="Where to put everything.")] = Path("headwater-demo"),
     epsilon: Annotated[float, typer.Option(help="The privacy budget.")] = 1.0,

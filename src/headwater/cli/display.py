@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on."""
+"""What a person sees while a run is under way."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 
-from headwater.cli.outcome import interactive, out, say
-from headwater.pipeline import Progress, Run
+from headwater.cli.console import interactive, out, say, shown
 from headwater.release.release import Release
+from headwater.run import Published, Run, Sink
 
 
 class Display:
@@ -21,8 +21,8 @@ class Display:
     def __init__(self) -> None:
         self._run: Run | None = None
         self._began, self._from, self._t = time.monotonic(), 0, 0
-        self._releases, self._where = 0, Path()
-        self._last: Release | None = None
+        self._level, self._releases = "", 0
+        self._last: Published | None = None
         self._live = Live(console=out, refresh_per_second=8, get_renderable=self._panel) if interactive() else None
 
     def __enter__(self) -> Display:
@@ -36,20 +36,23 @@ class Display:
         if self._live:
             self._live.stop()
 
-    def begun(self, run: Run) -> None:
-        """The run is ready: say whether it goes on from somewhere."""
-        self._run, self._from, self._t = run, run.synth.t, run.synth.t
-        if run.synth.t:
-            say(f"going on from record {run.synth.t:,}")
+    def start(self, run: Run) -> None:
+        """Show a run from now on, and say whether it continues from somewhere."""
+        self._run, self._from = run, run.t
+        self.update()
+        if run.t:
+            say(f"going on from record {run.t:,}")
 
-    def show(self, progress: Progress) -> None:
-        """Something happened."""
-        self._t = progress.t
-        if progress.release is not None and progress.published is not None:
-            self._releases, self._last, self._where = self._releases + 1, progress.release, progress.published
-            if not self._live:
-                error = progress.release.expected_error()
-                say(f"{progress.published}  t = {progress.t:,}  {error}")
+    def update(self) -> None:
+        """Read how far the run is."""
+        if self._run:
+            self._t, self._level = self._run.t, self._run.synth.status
+
+    def show(self, published: Published) -> None:
+        """Show a new release."""
+        self._releases, self._last = self._releases + 1, published
+        if not self._live:
+            say(f"{published.place}  t = {published.t:,}  {published.release.expected_error()}")
 
     def rate(self) -> float:
         """Records a second since the start."""
@@ -59,16 +62,16 @@ class Display:
         table = Table.grid(padding=(0, 2))
         table.add_row("records in", f"[bold]{self._t:,}[/]   {self.rate():,.0f} a second")
         if self._run:
-            synth = self._run.synth
-            table.add_row("level", synth.status)
-            table.add_row("ε", f"{synth.epsilon:g} in all, for ever: it does not grow with records or releases")
-        table.add_row("releases", f"{self._releases}" + (f", the last in {self._where}" if self._releases else ""))
+            table.add_row("level", shown(self._level))
+            table.add_row("ε", f"{self._run.epsilon:g} in all, for ever: it does not grow with records or releases")
+        last = f", the last in {self._last.place}" if self._last else ""
+        table.add_row("releases", shown(f"{self._releases}{last}"))
         if self._last:
-            table.add_row("expected error", str(self._last.expected_error()))
+            table.add_row("expected error", str(self._last.release.expected_error()))
         return Panel(table, title="headwater run", title_align="left", expand=False)
 
-    def close(self, out_folder: Path, state: Path | None, *, stopped: bool) -> None:
-        """The last words: what there is, and how to go on."""
+    def summarize(self, out_folder: Path, state: Path | None, *, stopped: bool) -> None:
+        """Print what was done, and how to continue."""
         done, made = self._t - self._from, self._releases
         speed = f", {self.rate():,.0f} records a second" if done else ""
         say(f"{done:,} new records, {made} new release{'' if made == 1 else 's'} in {out_folder}{speed}")
@@ -78,3 +81,25 @@ class Display:
             say(f"stopped. To go on, give the same command again: {state} holds everything, and is secret")
         else:
             say(f"when there is more, give the same command again: {state} holds everything, and is secret")
+
+
+class ShownSink:
+    """A sink that shows what goes through it."""
+
+    def __init__(self, sink: Sink, display: Display) -> None:
+        self._sink, self._display = sink, display
+
+    @property
+    def location(self) -> str:
+        """That of the sink behind it."""
+        return self._sink.location
+
+    def begin(self, run_id: str) -> None:
+        """Begin the sink behind it."""
+        self._sink.begin(run_id)
+
+    def publish(self, release: Release, run_id: str) -> Published:
+        """Publish through the sink behind it, and show the result."""
+        published = self._sink.publish(release, run_id)
+        self._display.show(published)
+        return published

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
-from headwater.cli.outcome import out, told
+from headwater.cli.console import clean, out
+from headwater.cli.exit_codes import reports_errors
 from headwater.release.folder import folders, read_card
 from headwater.table.readers import read_points
 from headwater.table.schema import Schema
 
 
-@told
+@reports_errors
 def command(
     real: Annotated[list[str], typer.Argument(metavar="REAL... SYNTHETIC", help="Files, the synthetic one last.")],
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
@@ -44,9 +46,10 @@ def command(
     after = np.concatenate([np.empty((0, known.dimension)), *read_points([table], known, ignore_extra=ignore_extra)])
     found = evaluate(before, after, known)
     if as_json:
-        out.print_json(json.dumps(found.to_dict()))
+        out.print_json(json.dumps(found.to_dict()), ensure_ascii=True)
     else:
-        out.print(found)
+        named = tuple(replace(column, name=clean(column.name)) for column in found.columns)
+        out.print(replace(found, columns=named))
 
 
 def _table(path: str) -> tuple[str, tuple[int, int] | None]:

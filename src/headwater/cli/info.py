@@ -9,16 +9,17 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from headwater.cli.outcome import err, out, say, told
+from headwater.cli.console import complain, out, say, shown
+from headwater.cli.exit_codes import reports_errors
 from headwater.mechanisms.accuracy import ExpectedError
-from headwater.pipeline import opened
 from headwater.release.folder import folders, read_card
 from headwater.release.release import Release
-from headwater.store import is_store
+from headwater.run.restore import read_state
+from headwater.run.store import is_store
 from headwater.table.schema import Schema, schema_from_dict
 
 
-@told
+@reports_errors
 def command(
     path: Annotated[Path, typer.Argument(help="A release, a folder of releases, a state or a schema.")],
     plan: Annotated[bool, typer.Option("--plan", help="Of a state: also the schedule of buckets and noise.")] = False,
@@ -34,19 +35,19 @@ def command(
     if path.is_dir():
         _releases([path] if (path / "card.json").exists() else folders(path), path)
     elif path.suffix in (".toml", ".json"):
-        out.print(str(Schema.load(path)), soft_wrap=True, markup=False)
+        say(str(Schema.load(path)))
     elif _begins(path, b"headwater release"):
         release = Release.load(path)
         say(f"{release}: {release.expected_error()}")
     elif not is_store(path) and not _begins(path, b"headwater state"):
         raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
     else:
-        with opened(path) as synth:
-            rows = {"records": f"{synth.t:,}", "ε": f"{synth.epsilon:g}", "mechanism": synth.mechanism}
-            rows |= {"level": synth.status, "schema": str(synth.schema)}
-            _print(rows, f"{path} (state: secret)")
-            if plan:
-                out.print(str(synth.plan()), markup=False)
+        synth = read_state(path)
+        rows = {"records": f"{synth.t:,}", "ε": f"{synth.epsilon:g}", "mechanism": synth.mechanism}
+        rows |= {"level": synth.status, "schema": str(synth.schema)}
+        _print(rows, f"{path} (state: secret)")
+        if plan:
+            out.print(shown(synth.plan()))
 
 
 def _releases(places: list[Path], folder: Path) -> None:
@@ -59,18 +60,20 @@ def _releases(places: list[Path], folder: Path) -> None:
         card["expected_error"] = _error(card["expected_error"])
         _print({name: _plain(value) for name, value in card.items()}, str(places[0]))
         return
-    table = Table("release", "records", "ε", "mechanism", "expected error", title=f"{folder}: {len(places)} releases")
+    title = shown(f"{folder}: {len(places)} releases")
+    table = Table("release", "records", "ε", "mechanism", "expected error", title=title)
     for place in places:
         card = read_card(place)
         about = _error(card["expected_error"])
-        table.add_row(place.name, f"{card['rows']:,}", f"{card['epsilon']:g}", card["mechanism"], about)
+        cells = (place.name, f"{card['rows']:,}", f"{card['epsilon']:g}", card["mechanism"], about)
+        table.add_row(*map(shown, cells))
     out.print(table)
     runs = {str(card.get("run")): card["epsilon"] for card in map(read_card, places)}
     if len(runs) == 1:
-        out.print("ε is that of all these releases together: it does not add up.")
+        say("ε is that of all these releases together: it does not add up.")
     else:
         cost = sum(runs.values())
-        err.print(f"these are releases of {len(runs)} runs: together they cost ε = {cost:g}", style="bold red")
+        complain(f"these are releases of {len(runs)} runs: together they cost ε = {cost:g}", "bold red")
 
 
 def _begins(path: Path, head: bytes) -> bool:

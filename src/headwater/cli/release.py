@@ -7,32 +7,57 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.outcome import say, told
-from headwater.pipeline import opened
-from headwater.release.folder import publish, refuse_others
+from headwater.cli.console import say
+from headwater.cli.exit_codes import reports_errors
+from headwater.run import FolderSink, Published, Run
+from headwater.run.store import is_store
+from headwater.synthesizer import Synthesizer
 
 
-@told
+@reports_errors
 def command(
     state: Annotated[Path, typer.Argument(help="The state of a run that has stopped.")],
     out_: Annotated[Path, typer.Option("--out", help="The folder that the release goes to.")] = Path("releases"),
     last: Annotated[int | None, typer.Option(help="Only about the last so many records.")] = None,
     since: Annotated[int | None, typer.Option(help="Only about the records after the first so many.")] = None,
-    format_: Annotated[str, typer.Option("--format", help="parquet or csv.")] = "parquet",
+    format_: Annotated[str, typer.Option("--format", help="Of the table: parquet or csv.")] = "parquet",
+    allow_copy: Annotated[
+        bool,
+        typer.Option("--allow-copy", help="Publish from a copy or an older backup of a state. No other run may."),
+    ] = False,
 ) -> None:
     """Publish what a run has learned so far, at no further cost in ε: all of it, or a window of time.
 
+    What is measured for the release is kept in the state before the release can be seen.
+
     Example: headwater release releases.state --out windows --last 50000
     """
-    with opened(state) as synth:
-        if synth.t == 0:
-            raise ValueError(f"{state}: no record has come yet, so there is nothing to publish")
-        release = synth.release(last=last, since=since)
-        refuse_others(out_, synth.run_id)
-        place = publish(release, out_, run=synth.run_id, format=format_)
+    sink = FolderSink(out_, format_)
+    if state.is_file() and not is_store(state):
+        published = _from_file(state, sink, last, since)
+    else:
+        with Run.resume(state, sink, allow_copy=allow_copy) as run:
+            _refuse_empty(state, run.t)
+            published = run.publish_to(sink, last=last, since=since)
+    place = Path(published.place)
     if not (place / f"data.{format_}").exists():  # what was published stays as it is
         raise ValueError(
             f"{place}: this release was published before in another format; give another --out for this one"
         )
-    first, end = release.span
-    say(f"{place}: records {first + 1:,} to {end:,}, {release.expected_error()}")
+    first, end = published.release.span
+    say(f"{place}: records {first + 1:,} to {end:,}, {published.release.expected_error()}")
+
+
+def _from_file(path: Path, sink: FolderSink, last: int | None, since: int | None) -> Published:
+    """Publish from a file that `Synthesizer.save` wrote, after writing back what the release has measured."""
+    synth = Synthesizer.load(path)
+    _refuse_empty(path, synth.t)
+    sink.begin(synth.run_id)
+    release = synth.release(last=last, since=since)
+    synth.save(path)
+    return sink.publish(release, synth.run_id)
+
+
+def _refuse_empty(state: Path, t: int) -> None:
+    if t == 0:
+        raise ValueError(f"{state}: no record has come yet, so there is nothing to publish")

@@ -8,16 +8,17 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from headwater.cli.outcome import err, say, told
+from headwater.cli.console import complain, err, say
+from headwater.cli.exit_codes import reports_errors
 from headwater.release.folder import folders, read_card
 from headwater.table.readers import read_points
 from headwater.table.schema import schema_from_dict
 
 
-@told
+@reports_errors
 def command(
     releases: Annotated[Path, typer.Argument(help="The folder of releases.")],
-    out_: Annotated[Path, typer.Option("--out", help="The page.")] = Path("report.html"),
+    out_: Annotated[Path, typer.Option("--out", help="The HTML page to write.")] = Path("report.html"),
     against: Annotated[
         list[str] | None, typer.Option(help="The real data, to show beside it. The page is then NOT PRIVATE.")
     ] = None,
@@ -53,7 +54,7 @@ def command(
 
         page = write_report(releases, out_, against=truth, pairs=pairs, progress=tell)
     if against:
-        err.print(f"{page} shows the real data: it is NOT PRIVATE", style="bold red", soft_wrap=True, markup=False)
+        complain(f"{page} shows the real data: it is NOT PRIVATE", "bold red")
     say(f"{page}: open it in a browser")
 
 

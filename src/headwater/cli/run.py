@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from headwater.cli.display import Display
-from headwater.cli.outcome import Exit, told
-from headwater.pipeline import Every, run
+from headwater.cli.display import Display, ShownSink
+from headwater.cli.exit_codes import Exit, reports_errors
+from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
+from headwater.run.store import StoreError
+from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
 
-@told
+@reports_errors
 def command(
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="INPUT...", help="Files or folders, oldest records first; - is standard input."),
+        typer.Argument(metavar="INPUT", help="Files or folders, oldest records first; - is standard input."),
     ],
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
     epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
@@ -28,13 +32,14 @@ def command(
         str, typer.Option(help="Publish after so many records (10000) or so much time (30s, 15min, 1h).")
     ] = "10000",
     state: Annotated[
-        Path | None, typer.Option(help="What is needed to go on. Secret. Default: the name of --out plus .state.")
+        Path | None,
+        typer.Option(help="The file that keeps the run. Secret. Default: the name of --out plus .state."),
     ] = None,
     no_state: Annotated[bool, typer.Option("--no-state", help="Keep nothing: the run cannot be continued.")] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading what is added to the last file or folder.")
     ] = False,
-    mechanism: Annotated[str, typer.Option(help="cascade, or paper.")] = "cascade",
+    mechanism: Annotated[str, typer.Option(help="How records are measured: cascade or paper.")] = "cascade",
     format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
     input_format: Annotated[
         str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")
@@ -46,10 +51,12 @@ def command(
         bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")
     ] = False,
     stdin_continues: Annotated[
-        bool, typer.Option("--stdin-continues", help="When going on: standard input starts with new records.")
+        bool,
+        typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
     ] = False,
     allow_copy: Annotated[
-        bool, typer.Option("--allow-copy", help="Go on from a copy or a backup of a state. No other run may.")
+        bool,
+        typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
     ] = False,
     seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.")] = None,
 ) -> None:
@@ -61,28 +68,47 @@ def command(
     """
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
+    reading: dict[str, Any] = {
+        "format": input_format,
+        "delimiter": delimiter,
+        "ignore_extra": ignore_extra,
+        "stdin_continues": stdin_continues,
+        "follow": follow,
+        "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
+    }
     stopped = False
+    with _interruptible(), Display() as display:
+        try:
+            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed)
+            sink = ShownSink(FolderSink(out_, format_), display)
+            options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
+            with Run.open(config, sink, **options) as run:
+                display.start(run)
+                try:
+                    with open_source(inputs, config.schema, run.position("input"), **reading) as source:
+                        feed(run, source, progress=display.update)
+                finally:
+                    with suppress(StoreError):  # then nothing more can be known
+                        display.update()
+        except KeyboardInterrupt:
+            stopped = True
+    display.summarize(out_, kept, stopped=stopped)
+    if stopped and not follow:
+        raise typer.Exit(int(Exit.INTERRUPTED))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C and SIGTERM stop the run once; while it is being closed, further ones are ignored."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         for other in before:
-            signal.signal(other, signal.SIG_IGN)  # once is enough: what is under way is brought to its end
+            signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    with Display() as display:
-        try:
-            for progress in run(
-                inputs, Schema.load(schema), epsilon=epsilon, out=out_, every=Every.parse(every), state=kept,
-                mechanism=mechanism, release_format=format_, follow=follow, seed=seed, allow_copy=allow_copy,
-                begun=display.begun, format=input_format, delimiter=delimiter, ignore_extra=ignore_extra,
-                stdin_continues=stdin_continues,
-            ):  # fmt: skip
-                display.show(progress)
-        except KeyboardInterrupt:
-            stopped = True
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-    display.close(out_, kept, stopped=stopped)
-    if stopped and not follow:
-        raise typer.Exit(int(Exit.INTERRUPTED))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

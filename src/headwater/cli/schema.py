@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.outcome import out, say, told
+from headwater.cli.console import say
+from headwater.cli.exit_codes import reports_errors
 from headwater.table.draft import draft_schema
 from headwater.table.readers import names_and_types
 
 
-@told
+@reports_errors
 def command(
     data: Annotated[str, typer.Argument(help="A file of records.")],
     out_: Annotated[Path | None, typer.Option("--out", help="Where to write it; default: standard output.")] = None,
@@ -31,7 +32,7 @@ def command(
     """
     text = draft_schema(names_and_types(data, format=input_format, delimiter=delimiter))
     if out_ is None:
-        out.print(text, markup=False, soft_wrap=True, end="")
+        typer.echo(text, nl=False)
         return
     try:
         with out_.open("x", encoding="utf-8") as file:  # never over a schema that somebody has filled in

@@ -88,6 +88,10 @@ class Mechanism(Protocol):
     """Whether records can be taken one after another; if not, only all at once."""
     windows: ClassVar[bool]
     """Whether it can tell the last records from all of them."""
+    thresholds: ClassVar[bool]
+    """Whether it compares true counts with noisy thresholds (sparse vector), besides adding noise to counts."""
+    partitions: ClassVar[bool]
+    """Whether each of its measurements counts every record of some span exactly once."""
     version: ClassVar[int]
     """Of the rule that decides what is measured: a rule that measures something else needs another number."""
     options: ClassVar[dict[str, tuple[str, ...]]]
@@ -121,8 +125,8 @@ class Mechanism(Protocol):
         ``seed`` is public randomness.
         """
 
-    def ledger(self) -> Ledger:
-        """Every draw that a record arriving now can move, now or later."""
+    def ledger(self, t: int | None = None) -> Ledger:
+        """Every draw that record number ``t + 1``, the next one unless given, can move, then or later."""
 
     def status(self) -> str:
         """How finely it measures at this time, in words. Public."""

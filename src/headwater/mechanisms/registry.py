@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FOLDERS = {
     "cascade": "headwater.mechanisms.cascade",
+    "marginals": "headwater.mechanisms.marginals",
     "paper": "headwater.mechanisms.paper",
     "pmm": "headwater.mechanisms.pmm",
 }
@@ -80,17 +81,18 @@ def online() -> tuple[str, ...]:
 
 def mechanism(name: str) -> type[Mechanism]:
     """The class that measures. It reads records: nothing that publishes may call this."""
-    found: type[Mechanism] = import_module(f"{_folder(name)}.measure").MECHANISM
+    found: type[Mechanism] = import_module(f"{folder_of(name)}.measure").MECHANISM
     return found
 
 
 def model(name: str) -> type[Model]:
     """The class of what a release holds."""
-    found: type[Model] = import_module(f"{_folder(name)}.model").MODEL
+    found: type[Model] = import_module(f"{folder_of(name)}.model").MODEL
     return found
 
 
-def _folder(name: str) -> str:
+def folder_of(name: str) -> str:
+    """The importable package that has a mechanism's modules."""
     if name not in names():
         raise ValueError(f"mechanism must be one of {', '.join(_FOLDERS)}, not {name!r}")
     return _FOLDERS[name]

@@ -20,7 +20,7 @@ from headwater.partition import Points
 from headwater.privacy import Guarantee
 from headwater.release.conditions import conditions
 from headwater.release.write_table import write_table
-from headwater.table.frames import KINDS
+from headwater.table.frames import TABLE_KINDS
 from headwater.table.schema import schema_from_dict
 from headwater.table.unit_cube import UnitCube
 
@@ -223,7 +223,7 @@ class Release:
             start, seed, kind = (header[name] for name in ("start", "seed", "kind"))
             files.need(files.whole_number(start, "start") <= facts.t, "start")
             files.need(type(seed) is int and 0 <= seed <= _SEED, "seed")
-            files.need(kind is None or (not isinstance(facts.schema, UnitCube) and kind in KINDS), "kind")
+            files.need(kind is None or (not isinstance(facts.schema, UnitCube) and kind in TABLE_KINDS), "kind")
             model = registry.model(facts.mechanism).restore(header, arrays, facts.schema, facts.t - start)
             return Release(facts, start, model, seed, kind)
 

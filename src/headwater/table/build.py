@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Flags, Points
+from headwater.table.arrow import from_numpy, pyarrow
 from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
-from headwater.table.frames import KINDS
+from headwater.table.frames import TABLE_KINDS
 
 Array = NDArray[Any]
 
@@ -22,11 +23,11 @@ def build(columns: Mapping[str, Column], points: Points, kind: str) -> Any:  # n
     >>> build({"age": Integer(0, 3)}, np.array([[0.25], [0.5]]), "records")
     [{'age': 1}, {'age': 2}]
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    if kind not in TABLE_KINDS:
+        raise ValueError(f"kind must be one of {', '.join(TABLE_KINDS)}, not {kind!r}")
     if kind in ("columns", "records", "numpy"):
         return _plain(columns, points, kind)
-    library = importlib.import_module("pyarrow" if kind.startswith("arrow") else kind)
+    library = pyarrow() if kind.startswith("arrow") else importlib.import_module(kind)
     make = {"pandas": _pandas, "polars": _polars}.get(kind, _arrow)
     made = {}
     for axis, (name, column) in enumerate(columns.items()):
@@ -75,31 +76,21 @@ def _common(columns: list[Column]) -> type[Any]:
 
 def _arrow(pa: Any, column: Column, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - Arrow's array
     if isinstance(column, Category):
-        return _listed(pa, column).take(_memory(pa, raw, missing))
+        return _listed(pa, column).take(from_numpy(raw, missing))
     if isinstance(column, Datetime):
-        return _memory(pa, raw.view(np.int64), missing).cast(pa.timestamp("us", tz=column.zone))
+        return from_numpy(raw.view(np.int64), missing).cast(pa.timestamp("us", tz=column.zone))
     if isinstance(column, TimeOfDay):
-        return _memory(pa, raw.view(np.int64), missing).cast(pa.time64("us"))
-    return _memory(pa, raw, missing)
+        return from_numpy(raw.view(np.int64), missing).cast(pa.time64("us"))
+    return from_numpy(raw, missing)
 
 
 def _listed(pa: Any, column: Category) -> Any:  # noqa: ANN401 - Arrow's array
     """The values of a category."""
     if column.type is not str:
-        return _memory(pa, np.array(column.values, dtype=column.type), None)
+        return from_numpy(np.array(column.values, dtype=column.type), None)
     texts = [str(value).encode() for value in column.values]
     ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
-
-
-def _memory(pa: Any, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - Arrow's array
-    """NumPy's memory as Arrow's, without Arrow's own way from NumPy: that one would import pandas."""
-    bits = raw.dtype.kind == "b"
-    there = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    data = np.packbits(raw, bitorder="little") if bits else np.ascontiguousarray(raw)
-    return pa.Array.from_buffers(
-        pa.bool_() if bits else pa.from_numpy_dtype(raw.dtype), len(raw), [there, pa.py_buffer(data)]
-    )
 
 
 def _polars(pl: Any, column: Column, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - polars' series

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -18,14 +18,6 @@ from numpy.typing import NDArray
 from headwater.partition import Axis, Flags, Points
 from headwater.table.errors import SchemaError, TableError, listed, quoted
 from headwater.table.series import Values, read_values
-
-
-class WrongValueError(Exception):
-    """A value that does not fit: what kind of value it is and what to do, not the value. It stays in this room."""
-
-    def __init__(self, problem: str, remedy: str, index: int = 0) -> None:
-        super().__init__(problem)
-        self.problem, self.remedy, self.index = problem, remedy, index
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,8 +56,15 @@ class Column(ABC):
         """How many values there are; None for a continuum."""
 
     @abstractmethod
+    def read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
+        """Text as a number for `_fit`, or None if it says that the value is missing.
+
+        This is the grammar of the column: whatever else reads text must read it in the same way or not at all.
+        """
+
+    @abstractmethod
     def _parse(self, value: Any) -> Any:  # noqa: ANN401 - a value of any type
-        """One object as a number for `_fit`, or None if it is missing."""
+        """One object that is no text as a number for `_fit`."""
 
     @abstractmethod
     def _cast(self, values: Values) -> NDArray[Any]:
@@ -111,44 +110,45 @@ class Column(ABC):
         axis = self.axis
         try:
             if isinstance(values.data, list):
-                numbers, gone = self._parse_all(values.data)
+                numbers, gone = self.read_values(values.data)
             elif values.missing is not None and values.missing.all():  # the type of nothing says nothing
                 numbers, gone = np.zeros(len(values.data)), values.missing
             else:
                 numbers, gone = self._cast(values) if len(values.data) else np.empty(0), values.missing
             if gone is not None and not self.missing:
                 remedy = "fill it in before, or declare missing=True for this column"
-                raise WrongValueError("the value is missing", remedy, int(np.argmax(gone)))
+                raise TableError("the value is missing", remedy, row=int(np.argmax(gone)))
             places = axis.place(self._fit(numbers, gone), gone)
-        except WrongValueError as wrong:
-            problem, remedy, row = wrong.problem, wrong.remedy, values.row(wrong.index)
-        else:
-            return places if values.codes is None else places[values.codes]
-        raise TableError(problem, remedy, row=row)  # outside of the except clause: a cause may hold the value
+        except TableError as error:
+            raise error.at(row=values.row(error.row or 0)) from None  # a cause may hold the value
+        return places if values.codes is None else places[values.codes]
 
     def decode(self, coordinates: Points) -> tuple[NDArray[Any], Flags | None]:
         """The values at coordinates, and which of them are missing (None if none can be): `encode` backwards."""
         numbers, gone = self.axis.value(np.asarray(coordinates, dtype=np.float64))
         return self.label(self.raw(numbers)), gone
 
-    def _parse_all(self, items: list[Any]) -> tuple[NDArray[Any], Flags | None]:
-        numbers, gone = [], []
-        for index, item in enumerate(items):
+    def read_values(self, items: Sequence[Any]) -> tuple[NDArray[Any], Flags | None]:
+        """Values of any types as numbers for `_fit`, and which of them are missing; an error has the row."""
+        numbers, gone = [], np.zeros(len(items), dtype=np.bool_)
+        for row, item in enumerate(items):
             try:
-                number = None if is_missing(item) else self._parse(item)
-            except WrongValueError as wrong:
-                wrong.index = index
-                raise
+                if isinstance(item, str):
+                    number = self.read_text(item)
+                elif type(item) is int or (type(item) is float and item == item):
+                    number = self._parse(item)
+                else:
+                    number = None if is_missing(item) else self._parse(item)
+            except TableError as error:
+                raise error.at(row=row) from None
             if number is None:
-                gone.append(index)
+                gone[row] = True
             numbers.append(0 if number is None else number)
-        flags = np.zeros(len(items), dtype=np.bool_)
-        flags[gone] = True
-        return np.array(numbers), flags if gone else None
+        return np.array(numbers), gone if gone.any() else None
 
-    def wrong(self, what: object) -> WrongValueError:
+    def wrong(self, what: object) -> TableError:
         """The error for a value of another kind; of an array its type is enough."""
-        return WrongValueError(
+        return TableError(
             f"{describe(what)}, not {self.wants}", f"give {self.wants}, or declare another kind of column"
         )
 
@@ -192,7 +192,13 @@ def _ordered(kind: type[Column]) -> list[Field[Any]]:
 
 @dataclass(frozen=True, repr=False)
 class Bounded(Column):
-    """A column with bounds. ``outside`` is what happens beyond them: "clip" takes the bound, "error" refuses."""
+    """A column with bounds.
+
+    Parameters
+    ----------
+    outside
+        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
+    """
 
     outside: str = field(default="clip", kw_only=True)
 
@@ -215,7 +221,7 @@ class Bounded(Column):
                 index = int(np.argmax(bad))
                 side = "below the lower" if numbers[index] < low else "above the upper"
                 remedy = 'declare wider bounds, or outside="clip" to take the bound instead'
-                raise WrongValueError(f"the value is {side} bound", remedy, index)
+                raise TableError(f"the value is {side} bound", remedy, row=index)
         clipped: NDArray[Any] = np.clip(numbers, low, high)
         return clipped
 

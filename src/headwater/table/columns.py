@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from headwater.table.choices import Boolean, Category
+from headwater.table.categorical import Boolean, Category
 from headwater.table.column import Column
 from headwater.table.numeric import Integer, Number
 from headwater.table.times import Datetime, TimeOfDay
 
-__all__ = ["KINDS", "Boolean", "Category", "Column", "Datetime", "Integer", "Number", "TimeOfDay"]
+__all__ = ["COLUMN_KINDS", "Boolean", "Category", "Column", "Datetime", "Integer", "Number", "TimeOfDay"]
 
-KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Integer, Category, Boolean, Datetime, TimeOfDay)}
+COLUMN_KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (Number, Integer, Category, Boolean, Datetime, TimeOfDay)
+}
 """Kinds of columns by their names in schema files."""

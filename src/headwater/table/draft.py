@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from headwater.table.errors import SchemaError, quoted
-from headwater.table.schema_files import FORMAT, toml_key
+import tomli_w
+
+from headwater.table.errors import SchemaError
+from headwater.table.schema_files import FORMAT
 
 HEAD = f"""\
 # A draft of a schema, made from the names and types of the columns. Text files have no types: there they were
@@ -62,7 +64,7 @@ def draft_schema(types: Mapping[str, object]) -> str:
 
     Examples
     --------
-    >>> print("\n".join(draft_schema({"age": "int64"}).splitlines()[-4:]))
+    >>> print("\n".join(draft_schema({"age": "int64"}).rstrip().split("\n")[-4:]))
     [columns.age]
     kind = "integer"
     # low = 0      # the lowest value that is possible
@@ -76,7 +78,7 @@ def draft_schema(types: Mapping[str, object]) -> str:
 def _column(name: str, type_: object) -> str:
     text = (type_.__name__ if isinstance(type_, type) else str(type_)).lower()
     kind = next((kind for kind, pattern in PATTERNS if re.search(pattern, text)), "category")
-    lines = [f"[columns.{toml_key(name)}]", f"kind = {quoted(kind)}"]
+    lines = tomli_w.dumps({"columns": {name: {"kind": kind}}}).rstrip().split("\n")
     if kind == "number" and re.search(PATTERNS[2][1], text):
         lines.append("# A time span: turn it into a number first, such as seconds.")
     zone = "+00:00" if re.search(r"tz|time_zone='|utc|, [a-z]+/", text) else ""

@@ -12,17 +12,8 @@ from copy import copy
 from typing import Self
 
 
-class TableError(ValueError):
-    """A table or a file of records that does not fit its schema; nothing of it was counted.
-
-    Rows are numbered from 0, lines of a file from 1.
-
-    Examples
-    --------
-    >>> error = TableError("text that is not a number", "write a number", row=3, column="age")
-    >>> print(error.at(file="people.csv", line=5))
-    people.csv, line 5, row 3, column "age": text that is not a number; write a number
-    """
+class _PlacedError(ValueError):
+    """A problem, its remedy, and where it is."""
 
     def __init__(
         self,
@@ -49,36 +40,52 @@ class TableError(ValueError):
         return located
 
     def __str__(self) -> str:
-        place = [self.file] if self.file is not None else []
-        place += [f"line {self.line}"] if self.line is not None else []
-        place += [f"row {self.row}"] if self.row is not None else []
-        place += [f"column {quoted(self.column)}"] if self.column is not None else []
-        return f"{', '.join(place)}: {self.problem}; {self.remedy}" if place else f"{self.problem}; {self.remedy}"
+        where = [self.file] if self.file is not None else []
+        where += [f"line {self.line}"] if self.line is not None else []
+        where += [f"row {self.row}"] if self.row is not None else []
+        where += [f"column {quoted(self.column)}"] if self.column is not None else []
+        return f"{', '.join(where)}: {self.problem}; {self.remedy}" if where else f"{self.problem}; {self.remedy}"
 
 
-class SchemaError(ValueError):
+class TableError(_PlacedError):
+    """A table or a file of records that does not fit its schema; nothing of it was counted.
+
+    Rows are numbered from 0, lines of a file from 1.
+
+    Parameters
+    ----------
+    problem
+        What is wrong, without the value.
+    remedy
+        What to do.
+    file, line, row, column
+        Where it is, as far as that is known.
+
+    Examples
+    --------
+    >>> error = TableError("text that is not a number", "write a number", row=3, column="age")
+    >>> print(error.at(file="people.csv", line=5))
+    people.csv, line 5, row 3, column "age": text that is not a number; write a number
+    """
+
+
+class SchemaError(_PlacedError):
     """A schema, or a schema file, that cannot be used.
 
+    Parameters
+    ----------
+    problem
+        What is wrong.
+    remedy
+        What to do.
+    file, column
+        Where it is, as far as that is known.
+
+    Examples
+    --------
     >>> print(SchemaError("low is missing", "write low = 0", column="age").at(file="schema.toml"))
     schema.toml, column "age": low is missing; write low = 0
     """
-
-    def __init__(self, problem: str, remedy: str, *, file: str | None = None, column: str | None = None) -> None:
-        super().__init__(problem, remedy)
-        self.problem, self.remedy = problem, remedy
-        self.file, self.column = file, column
-
-    def at(self, *, file: str | None = None, column: str | None = None) -> Self:
-        """A copy that also says where."""
-        located = copy(self)
-        located.file = file if file is not None else self.file
-        located.column = column if column is not None else self.column
-        return located
-
-    def __str__(self) -> str:
-        place = [self.file] if self.file is not None else []
-        place += [f"column {quoted(self.column)}"] if self.column is not None else []
-        return f"{', '.join(place)}: {self.problem}; {self.remedy}" if place else f"{self.problem}; {self.remedy}"
 
 
 def is_unicode(text: str) -> bool:

@@ -14,12 +14,12 @@ from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_p
 
 from headwater.table.errors import TableError, listed
 
-KINDS = ("pandas", "polars", "arrow", "arrow-batch", "columns", "records", "numpy")
+TABLE_KINDS = ("pandas", "polars", "arrow", "arrow-batch", "columns", "records", "numpy")
 """Kinds of tables: two kinds of data frames, two of Arrow, dictionaries of columns, lists of records, 2-D arrays."""
 
 
 def kind_of(table: object) -> str:
-    """The kind of a table, one of `KINDS`. One record by itself counts as a list of records.
+    """The kind of a table, one of `TABLE_KINDS`. One record by itself counts as a list of records.
 
     >>> kind_of({"age": [31, 45]}), kind_of({"age": 31}), kind_of([{"age": 31}])
     ('columns', 'records', 'records')

@@ -12,17 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import MOST_VALUES, Flags
-from headwater.table.column import Bounded, WrongValueError, finite
-from headwater.table.errors import SchemaError
+from headwater.table.column import Bounded, finite
+from headwater.table.errors import SchemaError, TableError
 from headwater.table.series import Values
 
-FARTHEST = 1 << 62
+LARGEST_BOUND = 1 << 62
 """Bounds of whole numbers are not farther than this from 0, so that a machine word can hold what lies beyond."""
 
 
 @dataclass(frozen=True, repr=False)
 class Number(Bounded):
     """A column of real numbers between two bounds.
+
+    Parameters
+    ----------
+    low, high
+        The bounds: finite numbers, declared and never taken from the data.
+    outside
+        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
 
     Examples
     --------
@@ -66,14 +77,18 @@ class Number(Bounded):
         assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
         return self.low, self.high
 
-    def _parse(self, value: Any) -> float | None:  # noqa: ANN401 - a value of any type
-        if isinstance(value, str):
-            text = value.strip()
-            if not text:
-                return None
-            number = _number(text, float)
-            return None if number != number else number  # only NaN is not itself
-        if isinstance(value, Real | Decimal | np.number) and not isinstance(value, bool):
+    def read_text(self, text: str) -> float | None:
+        """A decimal number, also ``inf``; blank text and ``nan`` are missing."""
+        text = text.strip()
+        if not text:
+            return None
+        number = float(_number(text, float))
+        return None if number != number else number  # only NaN is not itself
+
+    def _parse(self, value: Any) -> float:  # noqa: ANN401 - a value of any type
+        if type(value) is float:
+            return value
+        if type(value) is int or (isinstance(value, Real | Decimal | np.number) and not isinstance(value, bool)):
             try:
                 return float(value)
             except OverflowError:
@@ -107,6 +122,19 @@ class Number(Bounded):
 class Integer(Bounded):
     """A column of whole numbers between two bounds, both of them included.
 
+    Parameters
+    ----------
+    low, high
+        The bounds: whole numbers between −2^62 and 2^62, at most 2^53 values apart.
+    outside
+        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+
+    Examples
+    --------
     >>> Integer(1, 6).encode([1, 2.0, "6"]).tolist()
     [0.0, 0.125, 0.625]
     """
@@ -125,7 +153,7 @@ class Integer(Bounded):
             if bound is not None:
                 if isinstance(bound, bool) or not isinstance(bound, int | np.integer):
                     raise SchemaError(f"{name} must be a whole number", f"write for example {self.required[name]}")
-                if not -FARTHEST <= bound <= FARTHEST:
+                if not -LARGEST_BOUND <= bound <= LARGEST_BOUND:
                     raise SchemaError(f"{name} must lie between −2^62 and 2^62", "declare a bound nearer to 0")
                 self.set(**{name: int(bound)})
         if self.low is not None and self.high is not None:
@@ -147,15 +175,16 @@ class Integer(Bounded):
         assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
         return self.low, self.high
 
-    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
-        if isinstance(value, str):
-            text = value.strip()
-            if not text:
-                return None
-            value = _number(text, Decimal)
-            if value.is_nan():
-                return None
-        elif isinstance(value, np.number):
+    def read_text(self, text: str) -> int | None:
+        """A decimal number without a fraction: ``7``, ``7.0``, ``7e0``; blank text and ``nan`` are missing."""
+        text = text.strip()
+        value = _number(text, Decimal) if text else Decimal("nan")
+        return None if value.is_nan() else _whole(value)
+
+    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+        if type(value) is int or type(value) is float:  # asking for all kinds of numbers takes longer than the rest
+            return _whole(value)
+        if isinstance(value, np.number):
             value = value.item()
         if isinstance(value, bool) or not isinstance(value, float | Decimal | Rational):
             raise self.wrong(value)
@@ -168,9 +197,9 @@ class Integer(Bounded):
             broken = data != np.floor(data)
             if broken.any():
                 raise _fraction(int(np.argmax(broken)))
-            data = np.clip(data, -1.5 * FARTHEST, 1.5 * FARTHEST)
+            data = np.clip(data, -1.5 * LARGEST_BOUND, 1.5 * LARGEST_BOUND)
         elif data.dtype.kind == "u":
-            data = np.minimum(data, np.uint64(2 * FARTHEST - 1))
+            data = np.minimum(data, np.uint64(2 * LARGEST_BOUND - 1))
         elif data.dtype.kind != "i":
             raise self.wrong(data)
         return data.astype(np.int64, copy=False)
@@ -190,20 +219,20 @@ def _number(text: str, kind: Any) -> Any:  # noqa: ANN401 - float or Decimal
             return kind(text)
     except (ValueError, InvalidOperation):
         pass
-    raise WrongValueError(
-        "text that is not a number", "write digits, with a point for decimals, or leave the column out"
-    )
+    raise TableError("text that is not a number", "write digits, with a point for decimals, or leave the column out")
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - float, Decimal or Rational
     """A whole number in a machine word, far ones as the farthest; no fraction is rounded."""
-    if not -FARTHEST <= value <= FARTHEST:  # before all else: 10^999999999 is written quickly and computed slowly
-        return FARTHEST + 1 if value > 0 else -FARTHEST - 1
+    if (
+        not -LARGEST_BOUND <= value <= LARGEST_BOUND
+    ):  # before all else: 10^999999999 is written quickly and computed slowly
+        return LARGEST_BOUND + 1 if value > 0 else -LARGEST_BOUND - 1
     whole = int(value)
     if whole != value:
         raise _fraction(0)
     return whole
 
 
-def _fraction(index: int) -> WrongValueError:
-    return WrongValueError("a number with a fraction, not a whole number", "round it before, or declare Number", index)
+def _fraction(index: int) -> TableError:
+    return TableError("a number with a fraction, not a whole number", "round it before, or declare Number", row=index)

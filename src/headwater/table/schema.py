@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.partition import DEEPEST, Partition, Points
+from headwater.partition import Partition, Points
 from headwater.table.build import build
-from headwater.table.columns import KINDS, Column
+from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
 from headwater.table.frames import columns_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
@@ -26,6 +26,8 @@ class Schema:
     ----------
     columns
         Columns by name, in order; names that are no Python names go in a dictionary: ``Schema({"dep time": …})``.
+    more
+        Columns as keywords: ``Schema(age=Integer(0, 120))``. At most 1000 columns in all.
 
     Examples
     --------
@@ -48,9 +50,10 @@ class Schema:
         named |= more
         if not named:
             raise SchemaError("a schema must have a column", "declare one, such as Schema(age=Integer(0, 120))")
-        if len(named) > DEEPEST:
+        if len(named) > MOST_AXES:
             raise SchemaError(
-                f"a schema can have at most {DEEPEST} columns, not {len(named)}", "leave out the ones that matter least"
+                f"a schema can have at most {MOST_AXES} columns, not {len(named)}",
+                "leave out the ones that matter least",
             )
         for name, column in named.items():
             if not (name and isinstance(name, str)):
@@ -58,13 +61,16 @@ class Schema:
             if not is_unicode(name):
                 raise SchemaError("the name of a column holds half a character", "write it in Unicode")
             if not isinstance(column, Column):
-                kinds = ", ".join(kind.__name__ for kind in KINDS.values())
+                kinds = ", ".join(kind.__name__ for kind in COLUMN_KINDS.values())
                 raise SchemaError(
                     f"a column must be one of {kinds}, not {type(column).__name__}",
                     "write such as Number(0, 1)",
                     column=name,
                 )
-            _check(name, column)
+            try:
+                column.check()  # open bounds are refused here, with what to write
+            except SchemaError as error:
+                raise error.at(column=name) from None
         object.__setattr__(self, "_items", tuple(named.items()))
 
     @property
@@ -94,7 +100,8 @@ class Schema:
         ----------
         table
             A data frame, an Arrow table, a dictionary of columns, records or one record, or an array with the columns
-            in order.
+            in order. Each value is read by itself, whatever else is in the table; where a library has put whole
+            numbers and fractions into one array before, they are what that array holds.
 
         Raises
         ------
@@ -121,9 +128,15 @@ class Schema:
         return points
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
-        """Points as a table of a kind that `headwater.table.frames.kind_of` names; types are those of the schema.
+        """Points as a table; its types are those of the schema.
 
-        Without a kind it is a dictionary of columns.
+        Parameters
+        ----------
+        points
+            An array of shape ``(n, d)`` in the unit cube.
+        kind
+            ``"pandas"``, ``"polars"``, ``"arrow"``, ``"arrow-batch"``, ``"columns"`` (a dictionary of arrays, the
+            default), ``"records"`` or ``"numpy"``.
         """
         points = np.asarray(points, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != self.dimension:
@@ -136,7 +149,13 @@ class Schema:
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any]) -> Schema:
-        """A schema as `to_dict` describes it."""
+        """A schema as `to_dict` describes it.
+
+        Parameters
+        ----------
+        declared
+            The content of a schema file: the version of the format and a mapping of columns.
+        """
         _check_format(declared, {"headwater", "columns"})
         columns = declared.get("columns")
         if not isinstance(columns, Mapping) or not columns:
@@ -147,14 +166,26 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
-        """The schema of a ``.toml`` or ``.json`` file."""
+        """The schema of a ``.toml`` or ``.json`` file.
+
+        Parameters
+        ----------
+        path
+            The file.
+        """
         try:
             return cls.from_dict(read_schema_file(path))
         except SchemaError as error:
             raise error.at(file=fspath(path)) from None
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the schema to a ``.toml`` or ``.json`` file."""
+        """Write the schema to a ``.toml`` or ``.json`` file.
+
+        Parameters
+        ----------
+        path
+            The file; its ending decides the format.
+        """
         write_schema_file(self.to_dict(), path)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -219,18 +250,10 @@ def _column(name: str, declared: object) -> Column:
             )
         rest = dict(declared)
         kind = rest.pop("kind", None)
-        if not isinstance(kind, str) or kind not in KINDS:
+        if not isinstance(kind, str) or kind not in COLUMN_KINDS:
             what = "kind is missing" if kind is None else f"unknown kind {quoted(str(kind))}"
-            raise SchemaError(what, f"known kinds are {', '.join(KINDS)}")
-        column = KINDS[kind].from_dict(rest)
+            raise SchemaError(what, f"known kinds are {', '.join(COLUMN_KINDS)}")
+        column = COLUMN_KINDS[kind].from_dict(rest)
     except SchemaError as error:
         raise error.at(column=name) from None
     return column
-
-
-def _check(name: str, column: Column) -> None:
-    """Refuse a column with open bounds, and say what to write."""
-    try:
-        column.check()
-    except SchemaError as error:
-        raise error.at(column=name) from None

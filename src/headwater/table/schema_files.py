@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from headwater.table.errors import SchemaError, quoted
 
 FORMAT = 1
@@ -42,40 +44,8 @@ def read_schema_file(path: str | PathLike[str]) -> dict[str, Any]:
 def write_schema_file(schema: Mapping[str, Any], path: str | PathLike[str]) -> None:
     """Write what `Schema.to_dict` gives."""
     suffix = _suffix(path)
-    text = to_toml(schema) if suffix == ".toml" else json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    text = tomli_w.dumps(schema) if suffix == ".toml" else json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
     Path(path).write_text(text, encoding="utf-8", newline="\n")
-
-
-def to_toml(schema: Mapping[str, Any]) -> str:
-    """A schema as TOML: the version, then a table for each column."""
-    lines = [f"headwater = {schema['headwater']}"]
-    for name, column in schema["columns"].items():
-        lines += ["", f"[columns.{toml_key(name)}]", *(f"{key} = {toml_value(value)}" for key, value in column.items())]
-    return "\n".join(lines) + "\n"
-
-
-def toml_key(name: str) -> str:
-    """A key of a TOML file, in quotes if it needs them."""
-    bare = name.isascii() and name.replace("-", "a").replace("_", "a").isalnum()
-    return name if bare else toml_value(name)
-
-
-def toml_value(value: object) -> str:
-    r"""Text, a number, a boolean or a list of them, as TOML writes it.
-
-    >>> toml_value(["a", 'say "b"', 1.5e300, True])
-    '["a", "say \\"b\\"", 1.5e+300, true]'
-    """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        # What JSON writes as text is text in TOML as well, except for the one control character that JSON allows.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return f"[{', '.join(map(toml_value, value))}]"
-    raise TypeError(f"a schema file holds text, numbers, booleans and lists, not {type(value).__name__}")
 
 
 def _suffix(path: str | PathLike[str]) -> str:

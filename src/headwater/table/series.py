@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Flags, Integers
+from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
-
-EXACT = 1 << 53
-"""Whole numbers up to here are exact in floating point."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,7 @@ class Values:
     def distinct(self) -> Values:
         """An array as the list of its distinct values."""
         data = np.asarray(self.data)
+        data = data + 0.0 if data.dtype.kind == "f" else data  # −0.0 equals 0.0, but does not read like it
         here = slice(None) if self.missing is None else ~self.missing
         found, first, inverse = np.unique(data[here], return_index=True, return_inverse=True)
         order = np.argsort(first)
@@ -66,7 +65,7 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
     if isinstance(series, list | tuple):
         return _objects(list(series))
     if type(series).__module__.partition(".")[0] == "pyarrow" and not hasattr(series, "chunks"):
-        series = importlib.import_module("pyarrow").chunked_array([series])
+        series = pyarrow().chunked_array([series])
     known = nw.from_native(series, series_only=True, pass_through=True)
     if isinstance(known, nw.Series):
         return _series(known)
@@ -93,7 +92,7 @@ def _array(array: NDArray[Any]) -> Values:
 
 
 def _objects(items: list[Any]) -> Values:
-    """Lists of one type become arrays, if that changes no value."""
+    """Lists of values of exactly one type become arrays. In a mixed list each value is read by itself."""
     types = set(map(type, items))
     if types == {bool}:
         return Values(np.array(items, dtype=np.bool_))
@@ -104,10 +103,8 @@ def _objects(items: list[Any]) -> Values:
     try:
         if types == {int}:
             return Values(np.array(items, dtype=np.int64))
-        if float in types and types <= {float, int, NoneType}:
-            numbers = np.array(items, dtype=np.float64)
-            if int not in types or not (np.abs(numbers[np.isfinite(numbers)]) > EXACT).any():
-                return _array(numbers)
+        if float in types and types <= {float, NoneType}:
+            return _array(np.array(items, dtype=np.float64))
     except OverflowError:  # whole numbers that no machine word holds: one by one, then
         pass
     return Values(items)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
@@ -12,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import MOST_VALUES, Flags
-from headwater.table.column import Bounded, Column, WrongValueError
-from headwater.table.errors import SchemaError
-from headwater.table.moments import DAY, NAIVE, UNITS, epoch, microseconds, moment_of, zone_name, zone_of
+from headwater.table.column import Bounded, Column
+from headwater.table.errors import SchemaError, TableError
 from headwater.table.series import Values
+from headwater.table.time_units import DAY, NAIVE, UNITS, epoch, microseconds, moment_of, zone_name, zone_of
 
 Moment = str | date | datetime
 COARSER = {"us": 1, "ms": 10**3, "s": 10**6, "m": UNITS["min"], "h": UNITS["h"], "D": DAY, "W": 7 * DAY}
@@ -34,6 +35,12 @@ class Datetime(Bounded):
         How finely time is told apart: "1us", "1ms", "1s", "1min", "1h", "1d" or multiples such as "15min".
     zone
         The time zone of what comes out; that of ``start`` if not given.
+    outside
+        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
 
     Examples
     --------
@@ -116,16 +123,11 @@ class Datetime(Bounded):
         """Whether values have a time zone."""
         return isinstance(self.start, datetime) and self.start.tzinfo is not None
 
-    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
-        if isinstance(value, str):
-            if not value.strip():
-                return None
-            try:
-                value = datetime.fromisoformat(value.strip())
-            except ValueError:
-                value = None
-            if value is None:
-                raise WrongValueError("text that is not a date and time", "write it as 2024-02-29T13:45:00 (ISO 8601)")
+    def read_text(self, text: str) -> int | None:
+        """A date, or a date and time, in ISO 8601; blank text is missing."""
+        return self._parse(_from_iso(datetime, text, self.wants, "2024-02-29T13:45:00")) if text.strip() else None
+
+    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         if isinstance(value, np.datetime64):
             self._same_zone(zoned=False)
             return int(self._microseconds(value.reshape(1))[0])
@@ -139,7 +141,7 @@ class Datetime(Bounded):
     def _same_zone(self, *, zoned: bool) -> None:
         if zoned != self.zoned:
             here, there = ("a", "have none") if zoned else ("no", "have one")
-            raise WrongValueError(
+            raise TableError(
                 f"mixed time zones: the value has {here} time zone, but the bounds of the column {there}",
                 "give all dates of the column and its bounds with a time zone, or all without",
             )
@@ -151,9 +153,8 @@ class Datetime(Bounded):
         first = 0 if values.missing is None else int(np.argmin(values.missing))
         try:
             self._same_zone(zoned=values.zoned)
-        except WrongValueError as wrong:
-            wrong.index = first
-            raise
+        except TableError as error:
+            raise error.at(row=first) from None
         if values.missing is not None:
             data = np.where(values.missing, data[first], data)
         return self._microseconds(data)
@@ -203,6 +204,17 @@ class Datetime(Bounded):
 class TimeOfDay(Column):
     """A column of times of day, in steps from midnight; in between, the step before counts.
 
+    Parameters
+    ----------
+    step
+        How finely time is told apart: "1us", "1ms", "1s", "1min", "1h" or multiples such as "15min", at most a day.
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+
+    Examples
+    --------
     >>> TimeOfDay(step="6h").encode(["05:59", "18:00:00"]).tolist()
     [0.0, 0.75]
     """
@@ -222,24 +234,19 @@ class TimeOfDay(Column):
         """How many steps a day has."""
         return (DAY - 1) // microseconds(self.step) + 1
 
-    def _parse(self, value: Any) -> int | None:  # noqa: ANN401 - a value of any type
-        if isinstance(value, str):
-            if not value.strip():
-                return None
-            try:
-                value = time.fromisoformat(value.strip())
-            except ValueError:
-                value = None
-            if value is None:
-                raise WrongValueError("text that is not a time of day", "write it as 13:45:00 (ISO 8601)")
+    def read_text(self, text: str) -> int | None:
+        """A time of day in ISO 8601; blank text is missing."""
+        return self._parse(_from_iso(time, text, self.wants, "13:45:00")) if text.strip() else None
+
+    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         if isinstance(value, timedelta | np.timedelta64):
             return int(self._cast(Values(np.array([value], dtype="m8[us]")))[0])
         if not isinstance(value, time):
             raise self.wrong(value)
         if value.tzinfo is not None:
-            raise WrongValueError("a time of day with a time zone", "leave the zone out, or declare Datetime")
+            raise TableError("a time of day with a time zone", "leave the zone out, or declare Datetime")
         whole = (value.hour * 60 + value.minute) * 60 + value.second
-        return (whole * 10**6 + value.microsecond) // microseconds(self.step)
+        return whole * 10**6 + value.microsecond
 
     def _cast(self, values: Values) -> NDArray[Any]:
         data = np.asarray(values.data)
@@ -250,8 +257,11 @@ class TimeOfDay(Column):
         bad = (data < np.timedelta64(0, "s")) | (data >= np.timedelta64(1, "D"))
         if bad.any():
             index = int(np.argmax(bad))
-            raise WrongValueError("a time span outside of one day", "give a time from 00:00 to 23:59:59", index)
-        return data.astype("m8[us]").view(np.int64) // microseconds(self.step)
+            raise TableError("a time span outside of one day", "give a time from 00:00 to 23:59:59", row=index)
+        return data.astype("m8[us]").view(np.int64)
+
+    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
+        return numbers.astype(np.int64, copy=False) // microseconds(self.step)
 
     def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Times since midnight as ``timedelta64[us]``."""
@@ -263,3 +273,9 @@ class TimeOfDay(Column):
         found = np.empty(len(few), dtype=object)
         found[:] = [(NAIVE + span).time() for span in few.tolist()]
         return found[codes]
+
+
+def _from_iso(kind: type[datetime] | type[time], text: str, wants: str, example: str) -> datetime | time:
+    with suppress(ValueError):
+        return kind.fromisoformat(text.strip())
+    raise TableError(f"text that is not {wants}", f"write it as {example} (ISO 8601)")

@@ -52,6 +52,13 @@ class UnitCube:
 def unit_cube(dimension: int) -> UnitCube:
     """The schema of arrays that already lie in ``[0,1]^d``.
 
+    Parameters
+    ----------
+    dimension
+        How many coordinates a point has, from 1 to 1000.
+
+    Examples
+    --------
     >>> unit_cube(2).encode([0.25, 1.0])
     array([[0.25, 1.  ]])
     """

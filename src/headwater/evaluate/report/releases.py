@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from headwater.evaluate.axes import Floats, SchemaLike
 from headwater.files import FileRefusedError
 from headwater.release.folder import folders, read_card
+from headwater.table.arrow import pyarrow
 
 MOST = 60
 """Releases on one page."""
@@ -88,10 +88,10 @@ def thin(releases: Sequence[Published], most: int = MOST) -> list[Published]:
 
 
 def _table(path: Path, data: bytes) -> Any:  # noqa: ANN401  # pyarrow ships no types
-    arrow = _arrow("pyarrow")
+    arrow = pyarrow()
     try:
         if path.suffix == ".parquet":
-            return _arrow("pyarrow.parquet").read_table(arrow.BufferReader(data))
+            return pyarrow("parquet").read_table(arrow.BufferReader(data))
         if path.suffix == ".csv":
             return _csv(data)
     except arrow.ArrowException as error:
@@ -101,19 +101,13 @@ def _table(path: Path, data: bytes) -> Any:  # noqa: ANN401  # pyarrow ships no 
 
 def _csv(data: bytes) -> Any:  # noqa: ANN401
     """All columns as text, which the schema can read: types that are guessed could differ between releases."""
-    arrow, csv = _arrow("pyarrow"), _arrow("pyarrow.csv")
+    arrow, csv = pyarrow(), pyarrow("csv")
     names = csv.open_csv(arrow.BufferReader(data)).schema.names
+    lines = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)  # a blank line is a missing value
     options = csv.ConvertOptions(
         column_types=dict.fromkeys(names, arrow.string()),
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    return csv.read_csv(arrow.BufferReader(data), convert_options=options)
-
-
-def _arrow(module: str) -> Any:  # noqa: ANN401
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"{module} is not installed: pip install 'headwater[cli]'") from error
+    return csv.read_csv(arrow.BufferReader(data), parse_options=lines, convert_options=options)

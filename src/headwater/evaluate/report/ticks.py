@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from headwater.evaluate.axes import ColumnAxis
-from headwater.table.moments import microseconds
+from headwater.table.time_units import microseconds
 
 Ticks = list[tuple[float, str]]
 

@@ -68,6 +68,8 @@ class CascadeMechanism(CellRows):
     name: ClassVar[str] = "cascade"
     online: ClassVar[bool] = True
     windows: ClassVar[bool] = True
+    thresholds: ClassVar[bool] = False
+    partitions: ClassVar[bool] = True
     version: ClassVar[int] = 2
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
@@ -197,9 +199,10 @@ class CascadeMechanism(CellRows):
         sizes = " and ".join(f"{scale.size:,}" for scale in self.stage.timescales)
         return f"records {self.stage.start:,} to {self.stage.end:,}, in buckets of {sizes}"
 
-    def ledger(self) -> Ledger:
-        """What one point of this stage can move."""
-        return self.stage.ledger()
+    def ledger(self, t: int | None = None) -> Ledger:
+        """What one point of a stage can move."""
+        stage = self.stage if t is None else stage_at(t, self.partition.dimension, self.epsilon)
+        return stage.ledger()
 
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""

@@ -73,6 +73,8 @@ class PaperMechanism(CellRows):
     name: ClassVar[str] = "paper"
     online: ClassVar[bool] = True
     windows: ClassVar[bool] = False
+    thresholds: ClassVar[bool] = True
+    partitions: ClassVar[bool] = False
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
 
@@ -189,9 +191,9 @@ class PaperMechanism(CellRows):
                 sub.add(held)
         raise AssertionError("counting never ends")
 
-    def ledger(self) -> Ledger:
-        """Every draw that a point arriving now can move, now or later."""
-        return self.ledger_of(max(level_at(self.t + 1, self.epsilon), 0))
+    def ledger(self, t: int | None = None) -> Ledger:
+        """Every draw that point number ``t + 1``, the next one unless given, can move, then or later."""
+        return self.ledger_of(max(level_at((self.t if t is None else t) + 1, self.epsilon), 0))
 
     def ledger_of(self, level: int) -> Ledger:
         """Every draw that one point arriving during this level can move, now or later, on its two paths."""

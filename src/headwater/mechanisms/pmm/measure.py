@@ -43,6 +43,8 @@ class PmmMechanism(CellRows):
     name: ClassVar[str] = "pmm"
     online: ClassVar[bool] = False
     windows: ClassVar[bool] = False
+    thresholds: ClassVar[bool] = False
+    partitions: ClassVar[bool] = False
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
 
@@ -55,11 +57,16 @@ class PmmMechanism(CellRows):
         if self.t:
             raise ValueError("pmm takes a data set once; mechanism='cascade' takes records one after another")
         self.t = len(rows)
-        self.depth = min(max(math.floor(Fraction(self.epsilon) * self.t).bit_length() - 1, 0), self.partition.deepest)
+        self._scales = self._plan(self.t)
+        self.depth = len(self._scales)
         self._cells = np.sort(rows[:, 0] >> np.uint64(self.finest - self.depth))
-        weights = [2 ** (j * (1 - 1 / self.partition.dimension) / 2) for j in range(1, self.depth + 1)]
+
+    def _plan(self, n: int) -> list[float]:
+        """The scale of the noise at each depth, for ``n`` points."""
+        depth = min(max(math.floor(Fraction(self.epsilon) * n).bit_length() - 1, 0), self.partition.deepest)
+        weights = [2 ** (j * (1 - 1 / self.partition.dimension) / 2) for j in range(1, depth + 1)]
         share = self.epsilon / 2 * (1 - 2.0**-40) / sum(weights or [1.0])  # rounding must never overdraw
-        self._scales = [scale_for(share * weight) for weight in weights]
+        return [scale_for(share * weight) for weight in weights]
 
     def window(self, since: int) -> int:
         """Always all records."""
@@ -78,9 +85,9 @@ class PmmMechanism(CellRows):
         noise = self.noise.laplace_at(self._scales[depth - 1], np.uint64(1 << depth) | cells, 0)
         return NoisyCounts(depth, cells, upper - lower + noise)
 
-    def ledger(self) -> Ledger:
-        """Two cells of each depth."""
-        scales = self._scales if self.t else []
+    def ledger(self, t: int | None = None) -> Ledger:
+        """Two cells of each depth, for a data set of ``t`` points; of this one unless given."""
+        scales = self._plan(self.t if t is None else t)
         return Ledger(Spend(f"count, depth {j}", scale, touches=2) for j, scale in enumerate(scales, start=1))
 
     def status(self) -> str:

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
-from headwater.table.readers.arrow import arrow
-from headwater.table.readers.layout import Layout
+from headwater.table.readers.fields import Fields
 from headwater.table.readers.options import Options, changed
 from headwater.table.readers.paths import Input, refused
 from headwater.table.readers.stream import file_digest
-from headwater.table.readers.text_file import Block, Place
+from headwater.table.readers.text_file import FilePosition, Part
 
 
 class ColumnarFile:
-    """One Parquet or Arrow file. A place is a row number and the SHA-256 of the whole file."""
+    """One Parquet or Arrow file. A position is a row number and the SHA-256 of the whole file."""
 
     ended = True  # such a file is complete when it is there
+    idle = False
 
-    def __init__(self, source: Input, layout: Layout, options: Options, place: Place | None = None) -> None:
+    def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
         if source.path is None:
             remedy = "write it to a file first, or pipe in CSV or JSON lines"
             raise TableError("Parquet and Arrow cannot be read from standard input", remedy, file=source.name)
-        self._source, self._path, self._options = source, source.path, options
+        self._source, self._path, self._fields, self._options = source, source.path, fields, options
         self._seen = self._status()
         self.digest = self.digest_of(source)
-        if place is not None and place["sha256"] != self.digest:
+        if position is not None and position["sha256"] != self.digest:
             raise changed(source.name, "changed")
-        self._row = place["row"] if place else 0
-        self._layout = layout
+        self._row = position["row"] if position else 0
+        self._rest: Any = None  # rows that were read and not handed out yet
         self._file: Any = None
         try:
-            self._file = arrow().OSFile(os.fspath(self._path))
+            self._file = pyarrow().OSFile(os.fspath(self._path))
             self._tables = self._parquet() if source.format == "parquet" else self._arrow()
         except OSError as error:
             raise refused(source.name, error) from None
@@ -49,76 +50,75 @@ class ColumnarFile:
         if self._file is not None:
             self._file.close()
 
-    def next(self, *, final: bool) -> tuple[Block, int] | None:
-        """The next rows; None at the end."""
-        pa = arrow()
-        table, readable = None, True
-        try:
-            table = next(self._tables, None)
-        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
-            readable = False  # the message may hold data
+    def position(self) -> Callable[[], FilePosition]:
+        """What gives the position behind the last part."""
+        position = {"row": self._row, "sha256": self.digest}
+        return lambda: position
+
+    def next(self, limit: int, wait: float) -> Part | None:
+        """At most ``limit`` of the next rows; None at the end."""
         self._check()
-        if not readable:
-            problem = f"the file cannot be read as {self._source.format.capitalize()}: it is of another kind or damaged"
-            remedy = "check the format, and that the file was written to its end"
-            raise TableError(problem, remedy, file=self._source.name)
-        if table is None:
-            return None
-        start, digest = self._row, self.digest
+        while not self._rest:
+            pa = pyarrow()
+            readable = True
+            try:
+                self._rest = next(self._tables, None)
+            except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
+                readable = False  # the message may hold data
+            self._check()
+            if not readable:
+                kind = self._source.format.capitalize()
+                problem = f"the file cannot be read as {kind}: it is of another kind or damaged"
+                remedy = "check the format, and that the file was written to its end"
+                raise TableError(problem, remedy, file=self._source.name)
+            if self._rest is None:
+                return None
+        table, self._rest = self._rest.slice(0, limit), self._rest.slice(limit)
         self._row += table.num_rows
-        return Block(table, lambda row: {"row": start + row, "sha256": digest}, lambda row: None), 0
+        return Part(table, lambda row: None)
 
     def _parquet(self) -> Iterator[Any]:
-        pa = arrow()
-        file = arrow("parquet").ParquetFile(self._file)
-        names = file.schema_arrow.names
-        places = self._find(file.schema_arrow)
+        file = pyarrow("parquet").ParquetFile(self._file)
+        indices = self._indices(file.schema_arrow)
         group, skip = 0, self._row
         while group < file.num_row_groups and skip >= file.metadata.row_group(group).num_rows:
             skip -= file.metadata.row_group(group).num_rows
             group += 1
-        groups = list(range(group, file.num_row_groups))
-        wanted = [names[place] for place in places]
-        for batch in file.iter_batches(self._options.batch_rows, row_groups=groups, columns=wanted) if groups else ():
-            batch.validate(
-                full=True
-            )  # a damaged file may hold places outside of itself, where reading ends the process
-            if skip < batch.num_rows:
-                yield self._pick(pa.Table.from_batches([batch.slice(skip)]), wanted)
-            skip = max(skip - batch.num_rows, 0)
+        wanted = [file.schema_arrow.names[index] for index in indices]
+        rows, groups = self._options.batch_rows, list(range(group, file.num_row_groups))
+        batches = file.iter_batches(rows, row_groups=groups, columns=wanted) if groups else iter(())
+        yield from self._selected((batch.select(wanted) for batch in batches), skip)
 
     def _arrow(self) -> Iterator[Any]:
-        pa = arrow()
+        pa = pyarrow()
         start = self._file.read(6)
         self._file.seek(0)
-        opened = pa.ipc.open_file(self._file) if start == b"ARROW1" else pa.ipc.open_stream(self._file)
-        places = self._find(opened.schema)
         in_file = start == b"ARROW1"
+        opened = pa.ipc.open_file(self._file) if in_file else pa.ipc.open_stream(self._file)
+        indices = self._indices(opened.schema)
         batches = map(opened.get_batch, range(opened.num_record_batches)) if in_file else iter(opened)
-        skip = self._row
+        yield from self._selected((batch.select(indices) for batch in batches), self._row)
+
+    def _selected(self, batches: Iterator[Any], skip: int) -> Iterator[Any]:
+        """Record batches as tables with the names of the schema, without the first ``skip`` rows."""
+        names = [field.name for field in self._fields.fields]
         for batch in batches:
-            batch.validate(full=True)
+            batch.validate(full=True)  # a damaged file may hold offsets that would end the process when used
             if skip < batch.num_rows:
-                yield self._rename(pa.Table.from_batches([batch.slice(skip)]).select(places))
+                yield pyarrow().Table.from_batches([batch.slice(skip)]).rename_columns(names)
             skip = max(skip - batch.num_rows, 0)
 
-    def _find(self, schema: Any) -> list[int]:  # noqa: ANN401 - a pyarrow.Schema
+    def _indices(self, schema: Any) -> list[int]:  # noqa: ANN401 - a pyarrow.Schema
         """Where the columns are, or an error."""
         try:
-            places = self._layout.find(schema.names, self._options.ignore_extra)
+            indices = self._fields.indices(schema.names, self._options.ignore_extra)
         except TableError as error:
             raise error.at(file=self._source.name) from None
-        for place, field in zip(places, self._layout.fields, strict=True):
-            if arrow("types").is_nested(schema.field(place).type):
+        for index, field in zip(indices, self._fields.fields, strict=True):
+            if pyarrow("types").is_nested(schema.field(index).type):
                 remedy = "write plain values only"
                 raise TableError("a column of nested values", remedy, file=self._source.name, column=field.name)
-        return places
-
-    def _pick(self, table: Any, wanted: list[str]) -> Any:  # noqa: ANN401
-        return self._rename(table.select(wanted))
-
-    def _rename(self, table: Any) -> Any:  # noqa: ANN401
-        return table.rename_columns([field.name for field in self._layout.fields])
+        return indices
 
     def _status(self) -> os.stat_result:
         try:

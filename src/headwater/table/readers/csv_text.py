@@ -1,4 +1,12 @@
-"""Blocks of CSV text as Arrow tables, typed by the schema."""
+"""CSV records as Arrow tables, typed by the schema.
+
+The rule for quotes is strict: a quote opens a field at its very beginning, closes it at its very end, and is doubled in
+between. Text that breaks the rule is refused. A line is a record, also a blank one: with one column it is a missing
+value, with several it is refused.
+
+pyarrow reads what is written in the usual way. What it refuses, or what it may read otherwise than the grammar of the
+column (`Column.read_text`), is read as text by that grammar, so a value never depends on other values of its block.
+"""
 
 from __future__ import annotations
 
@@ -7,83 +15,93 @@ import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
+from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
-from headwater.table.readers.arrow import arrow
-from headwater.table.readers.layout import Field, Layout
-from headwater.table.readers.records import (
-    Bytes,
-    Records,
-    check_bytes,
-    check_quotes,
-    end_of_records,
-    fields_in,
-    quotes_in,
-    records_in,
-)
+from headwater.table.readers.fields import Field, Fields
+from headwater.table.readers.text_buffer import Offsets, positions_of
+
+Bytes = bytes | bytearray
 
 NOT_UTF8 = TableError("text that is not UTF-8", "save the file as UTF-8")
 
+_QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
 _STEP = 1 << 20  # how much text pyarrow gives to one thread at a time
+_YEAR_1 = -62135596800 * 10**6  # in microseconds of the epoch
 
 
 class CsvParser:
     """The CSV of one file: its header is known, blocks of whole records come one after another."""
 
     def __init__(
-        self, header: list[str], layout: Layout, *, delimiter: str, null_text: tuple[str, ...], ignore_extra: bool
+        self, header: list[str], fields: Fields, *, delimiter: str, null_text: tuple[str, ...], ignore_extra: bool
     ) -> None:
         self._width = len(header)
-        self._fields = dict(zip(layout.find(header, ignore_extra), layout.fields, strict=True))
+        self._fields = dict(zip(fields.indices(header, ignore_extra), fields.fields, strict=True))
         self._delimiter, self._null_text = delimiter, list(null_text)
+        self._unusual: set[int] = set()  # columns that pyarrow could not read in an earlier block: saves the attempt
 
-    def cut(self, buffer: Bytes, line: int) -> int:
-        """Just behind the last complete record."""
-        quotes = quotes_in(buffer)
-        check_quotes(buffer, quotes, self._delimiter, line)
-        return end_of_records(buffer, quotes)
+    def check_open(self, data: Bytes, line: int) -> None:
+        """Raise an error if a record that has begun cannot become one."""
+        check_quotes(data, self._delimiter, line)
 
-    def finish(self, tail: Bytes, line: int) -> None:
-        """A last line may lack its newline, but not its quotes."""
-        quotes = quotes_in(tail)
-        if quotes.size % 2:
-            where = line + tail.count(b"\n", 0, int(quotes[-1]))
-            raise TableError(
-                "a quote that is never closed", "close the quotes; double those inside a field", line=where
-            )
-
-    def line(self, data: Bytes, line: int, row: int) -> int:
-        """The line in which one record begins."""
-        return int(records_in(data, line).lines[row])
-
-    def start(self, data: Bytes, row: int) -> int:
-        """Where one record begins."""
-        return int(records_in(data, 1).starts[row])
-
-    def parse(self, data: Bytes, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
-        """A block of records as a table; ``line`` is where it begins in the file."""
+    def parse(self, data: bytearray, ends: Offsets, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
+        """Whole records as a table; ``line`` is where they begin in the file."""
+        check_quotes(data, self._delimiter, line)
         check_bytes(data, line)
+        starts = np.concatenate(([0], ends[:-1]))
+        if self._width > 1:
+            _check_blank(data, starts, ends, line)
+        if not data.endswith(b"\n"):
+            data = data + b"\n"
         # pyarrow cuts text at newlines to share it among threads, also inside of quotes: so quoted text is one step.
         step = len(data) + 1 if b'"' in data else _STEP
-        columns = self._read(data, {place: field.types[0] for place, field in self._fields.items()}, step)
-        if columns is None:
-            columns = self._read_slowly(data, line)
-        return arrow().table({field.name: self._finish(columns[place], field) for place, field in self._fields.items()})
+        usual = {index: field.type for index, field in self._fields.items() if index not in self._unusual}
+        columns = self._read(data, usual, step)
+        if columns is None:  # find out which one it is
+            columns = {}
+            for index, kind in usual.items():
+                columns |= self._read(data, {index: kind}, len(data) + 1) or {}
+        columns = {index: column for index, column in columns.items() if self._is_usual(data, index, column)}
+        self._unusual = set(self._fields) - set(columns)
+        if self._unusual:
+            text = self._read(data, dict.fromkeys(self._unusual, pyarrow().string()), len(data) + 1)
+            if text is None:
+                raise self._broken(data, starts, ends, line)
+            for index in self._unusual:
+                columns[index] = self._fields[index].from_text(
+                    text[index], lambda row: line_of(data, int(starts[row]), line)
+                )
+        return pyarrow().table({field.name: _filled(columns[index], field) for index, field in self._fields.items()})
 
-    def _finish(self, column: Any, field: Field) -> Any:  # noqa: ANN401
-        return column.cast("string").fill_null("") if field.empty_is_text and column.null_count else column
+    def _is_usual(self, data: Bytes, index: int, column: Any) -> bool:  # noqa: ANN401 - a pyarrow.ChunkedArray
+        """Whether pyarrow has read these values as the column's grammar would; if in doubt, it has not."""
+        match self._fields[index].column.kind:
+            case "number":  # pyarrow takes nan(…) for a missing number
+                return b"(" not in data or not pyarrow("compute").any(pyarrow("compute").is_nan(column)).as_py()
+            case "integer":  # pyarrow takes 0x10 for 16
+                return not (b"x" in data and b"0x" in data) and not (b"X" in data and b"0X" in data)
+            case "datetime":
+                return is_since_year_1(column)
+            case "time-of-day":  # pyarrow takes 13:45:10. for a time
+                marks = (b".\n", b".\r", b'."', b"." + self._delimiter.encode())
+                return not any(mark in data for mark in marks)
+        return True
 
     def _read(self, data: Bytes | memoryview, types: Mapping[int, Any], step: int) -> dict[int, Any] | None:
-        """Some columns by their place, or None. pyarrow's own message is dropped: it shows values."""
-        pa, pacsv = arrow(), arrow("csv")
-        cut_short = bytes(data[-1:]) != b"\n"  # then pyarrow must look for the beginning of the last record
+        """Some columns by their index, or None. pyarrow's own message is dropped: it shows values."""
+        if not types:
+            return {}
+        pa, pacsv = pyarrow(), pyarrow("csv")
         try:
             table = pacsv.read_csv(
                 pa.BufferReader(data),
-                pacsv.ReadOptions(column_names=[str(place) for place in range(self._width)], block_size=step),
-                pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=cut_short),
+                pacsv.ReadOptions(column_names=[str(index) for index in range(self._width)], block_size=step),
+                pacsv.ParseOptions(delimiter=self._delimiter, ignore_empty_lines=False),
                 pacsv.ConvertOptions(
-                    column_types={str(place): kind for place, kind in types.items()},
-                    include_columns=[str(place) for place in types],
+                    column_types={str(index): kind for index, kind in types.items()},
+                    include_columns=[str(index) for index in types],
                     null_values=self._null_text,
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
@@ -91,45 +109,31 @@ class CsvParser:
             )
         except pa.ArrowInvalid:
             return None
-        return {place: table.column(str(place)) for place in types}
+        return {index: table.column(str(index)) for index in types}
 
-    def _read_slowly(self, data: Bytes, line: int) -> dict[int, Any]:
-        """Column by column, with the next type where one does not fit; or an error that says where."""
-        text, records = arrow().string(), records_in(data, line)
-        if not len(records):
-            return {place: arrow().array([], field.types[0]) for place, field in self._fields.items()}
-        step = len(data) + 1  # a record may be longer than the usual step
-        as_text = dict.fromkeys(self._fields, text)
-        if self._read(data, as_text, step) is None:
-            row = _first_failure(data, records, lambda part: self._read(part, as_text, step) is None)
-            raise self._broken(data[records.starts[row] : records.ends[row]]).at(line=int(records.lines[row]))
-        return {place: self._column(data, place, field, records) for place, field in self._fields.items()}
-
-    def _column(self, data: Bytes, place: int, field: Field, records: Records) -> Any:  # noqa: ANN401
-        step = len(data) + 1
-        for kind in field.types:
-            column = self._read(data, {place: kind}, step)
-            if column is not None:
-                return column[place]
-        widest = field.types[-1]
-        row = _first_failure(data, records, lambda part: self._read(part, {place: widest}, step) is None)
-        problem = f"a value that is not {field.called}"
-        remedy = f"write {field.called}, or leave the field empty where the schema says missing = true"
-        raise TableError(problem, remedy, line=int(records.lines[row]), row=row, column=field.name)
-
-    def _broken(self, record: Bytes) -> TableError:
-        """Why one record is no record."""
+    def _broken(self, data: bytearray, starts: Offsets, ends: Offsets, line: int) -> TableError:
+        """The error for the first record that is none."""
+        as_text = dict.fromkeys(self._fields, pyarrow().string())
+        row = _first_failure(data, starts, ends, lambda part: self._read(part, as_text, len(part) + 1) is None)
+        record = data[starts[row] : ends[row]]
+        problem = NOT_UTF8
         try:
             record.decode()
+            delimiters = positions_of(ord(self._delimiter), record)
+            found = 1 + np.count_nonzero(np.searchsorted(positions_of(_QUOTE, record), delimiters) % 2 == 0)
+            problem = TableError(
+                f"the line has {found} field(s), but the header has {self._width}",
+                "give every line one field for each column; quote fields that hold the delimiter",
+            )
         except UnicodeDecodeError:
-            return NOT_UTF8
-        found = fields_in(record, self._delimiter)
-        problem = f"the line has {found} field(s), but the header has {self._width}"
-        return TableError(problem, "give every line one field for each column; quote fields that hold the delimiter")
+            pass
+        return problem.at(line=line_of(data, int(starts[row]), line))
 
 
 def parse_header(record: Bytes, delimiter: str, line: int) -> list[str]:
     """The column names in the first line of a file."""
+    check_bytes(record, line)
+    check_quotes(record, delimiter, line)
     names: list[str] | None = None
     problem = NOT_UTF8
     try:
@@ -143,14 +147,77 @@ def parse_header(record: Bytes, delimiter: str, line: int) -> list[str]:
     return names
 
 
-def _first_failure(data: Bytes, records: Records, fails: Callable[[memoryview], bool]) -> int:
+def check_quotes(data: Bytes, delimiter: str, line: int) -> None:
+    """Raise an error where a quote stands in the middle of a field. ``data`` begins with a record."""
+    quotes = positions_of(_QUOTE, data)
+    if not quotes.size:
+        return
+    text = np.frombuffer(data, dtype=np.uint8)
+    opening, closing = quotes[0::2], quotes[1::2]
+    before = text[np.maximum(opening - 1, 0)]
+    good = (before == ord(delimiter)) | (before == _NEWLINE) | (before == _QUOTE) | (opening == 0)
+    after = text[np.minimum(closing + 1, len(data) - 1)]
+    fine = (after == ord(delimiter)) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
+    fine |= closing == len(data) - 1
+    if good.all() and fine.all():
+        return
+    offset = min(int(offsets[0]) for offsets in (opening[~good], closing[~fine]) if offsets.size)
+    raise TableError(
+        "a quote in the middle of a field",
+        'put the whole field in quotes and double the quotes in it ("…""…")',
+        line=line_of(data, offset, line),
+    )
+
+
+def check_bytes(data: Bytes, line: int) -> None:
+    """Raise an error where text holds what no CSV text holds: NUL bytes, or line ends of old machines."""
+    if b"\0" in data:
+        remedy = "save the file as plain UTF-8 text"
+        raise TableError("a NUL byte: this is not plain text", remedy, line=line_of(data, data.index(b"\0"), line))
+    if b"\r" not in data or data.count(b"\r") == data.count(b"\r\n"):
+        return
+    text = np.frombuffer(data, dtype=np.uint8)
+    returns = positions_of(_RETURN, data)
+    lone = returns[text[np.minimum(returns + 1, len(data) - 1)] != _NEWLINE]
+    outside = lone[np.searchsorted(positions_of(_QUOTE, data), lone) % 2 == 0]
+    if outside.size:
+        remedy = "end lines with a newline, and quote fields that hold line ends"
+        raise TableError("a carriage return without a newline", remedy, line=line_of(data, int(outside[0]), line))
+
+
+def is_since_year_1(column: Any) -> bool:  # noqa: ANN401 - a pyarrow.ChunkedArray of timestamps
+    """Whether all times are such as Python can hold; pyarrow knows a year 0 and years before it."""
+    first = pyarrow("compute").min(column.cast("int64")).as_py()
+    return first is None or first >= _YEAR_1
+
+
+def line_of(data: Bytes, offset: int, first: int) -> int:
+    """The line of a byte, if the text begins in line ``first``."""
+    return first + data.count(b"\n", 0, offset)
+
+
+def _check_blank(data: Bytes, starts: Offsets, ends: Offsets, line: int) -> None:
+    """Raise an error where a line is blank, and so no record of several columns."""
+    short = np.flatnonzero(ends - starts <= 2)
+    for row in short:
+        if not data[starts[row] : ends[row]].strip(b"\r\n"):
+            problem = "a blank line, which is no record of several columns"
+            remedy = "remove the line; a record whose values are all missing has its delimiters"
+            raise TableError(problem, remedy, line=line_of(data, int(starts[row]), line))
+
+
+def _filled(column: Any, field: Field) -> Any:  # noqa: ANN401 - a pyarrow.ChunkedArray
+    return column.fill_null("") if field.empty_is_text and column.null_count else column
+
+
+def _first_failure(data: bytearray, starts: Offsets, ends: Offsets, fails: Callable[[memoryview], bool]) -> int:
     """Number of the first record that fails, by halving: each half is read once."""
-    view = memoryview(data)
-    low, high = 0, len(records)  # the first failure is in here
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fails(view[records.starts[low] : records.ends[middle - 1]]):
-            high = middle
-        else:
-            low = middle
+    low, high = 0, len(ends)  # the first failure is in here
+    with memoryview(data) as view:
+        while high - low > 1:
+            middle = (low + high) // 2
+            if fails(view[starts[low] : ends[middle - 1]]):
+                high = middle
+            else:
+                low = middle
     return low

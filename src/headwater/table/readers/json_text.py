@@ -1,56 +1,89 @@
-"""Blocks of JSON lines as Arrow tables: one object a line."""
+"""JSON lines as Arrow tables: one line, one object, one record.
+
+The grammar is that of Python's parser. Numbers are kept as they are written and read by the grammar of their column
+(`Column.read_text`). pyarrow reads only blocks that it cannot read otherwise: each line looks like one plain object,
+and nothing occurs where it is more lenient (several objects on a line, ``Inf``, very deep nesting).
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from headwater.table.errors import TableError, is_unicode, listed
-from headwater.table.readers.arrow import arrow
-from headwater.table.readers.layout import Field, Layout
-from headwater.table.readers.records import Bytes, newlines_in
+import numpy as np
 
-_TYPES: dict[str, set[type]] = {"number": {int, float}, "integer": {int}, "boolean": {bool}}
-"""What JSON values of a kind are, where there is an Arrow type for them; all others are handed on as text."""
+from headwater.table.arrow import pyarrow
+from headwater.table.errors import TableError, is_unicode, listed
+from headwater.table.readers.csv_text import NOT_UTF8, Bytes, is_since_year_1
+from headwater.table.readers.fields import Field, Fields
+from headwater.table.readers.text_buffer import Offsets, positions_of
+
+_TYPED = ("number", "integer", "boolean")  # kinds that JSON has a type for; all others are text
+_INF = re.compile(rb"[:\[,]\s*-?Inf(?!inity)")  # what pyarrow takes for a number and Python does not
+_DEEPEST = 500  # nesting that Python's parser can take in any case
 
 
 class JsonParser:
     """The JSON of one file: blocks of whole lines come one after another."""
 
-    def __init__(self, layout: Layout, ignore_extra: bool) -> None:
-        if not layout.named:
+    def __init__(self, fields: Fields, ignore_extra: bool) -> None:
+        if not fields.named:
             raise TableError("JSON lines need column names, which this schema has not", "use a CSV or Parquet file")
-        self._fields, self._ignore_extra = layout.fields, ignore_extra
+        self._fields, self._ignore_extra = fields.fields, ignore_extra
 
-    def cut(self, buffer: Bytes, line: int) -> int:
-        """Just behind the last complete line."""
-        return buffer.rfind(b"\n") + 1
+    def check_open(self, data: Bytes, line: int) -> None:
+        """Any line may become a record."""
 
-    def finish(self, tail: Bytes, line: int) -> None:
-        """A last line may lack its newline."""
+    def parse(self, data: bytearray, ends: Offsets, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
+        """Whole lines as a table."""
+        table = self._read(data) if self._is_usual(data, ends) else None
+        if table is not None and table.num_rows == len(ends) and not self._is_doubtful(table):
+            columns = {field.name: self._converted(table[field.name], field, line) for field in self._fields}
+        else:
+            starts = np.concatenate(([0], ends[:-1])).tolist()
+            texts = [bytes(data[start:end]) for start, end in zip(starts, ends.tolist(), strict=True)]
+            rows = [self._values(text, line + row) for row, text in enumerate(texts)]
+            columns = {}
+            for index, field in enumerate(self._fields):
+                column = pyarrow().chunked_array([[row[index] for row in rows]], "string")
+                columns[field.name] = self._converted(column, field, line)
+        return pyarrow().table(columns)
 
-    def line(self, data: Bytes, line: int, row: int) -> int:
-        """The line of one record; blank lines are none."""
-        return _lines(data, line)[row][0]
+    def _is_usual(self, data: bytearray, ends: Offsets) -> bool:
+        """Whether every line begins and ends as an object does, so that pyarrow can only find whole objects in it.
 
-    def start(self, data: Bytes, row: int) -> int:
-        """Where the line of one record begins."""
-        number = self.line(data, 0, row)
-        return sum(len(text) + 1 for text in bytes(data).split(b"\n", number)[:number])
+        Between a closing and an opening brace JSON wants a comma, so no object goes on in the next line; with as many
+        objects as lines, each line holds one.
+        """
+        text = np.frombuffer(data, dtype=np.uint8)
+        starts, last = np.concatenate(([0], ends[:-1])), ends - 1
+        last = last - (text[last] == 0x0A)
+        last = last - (text[np.maximum(last, 0)] == 0x0D)
+        plain = bool((text[starts] == 0x7B).all() and (text[np.maximum(last, 0)] == 0x7D).all())
+        return plain and not (b"Inf" in data and _INF.search(data)) and not self._is_deep(data, ends)
 
-    def parse(self, data: Bytes, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
-        """A block of lines as a table."""
-        table = self._read(data)
-        lines = newlines_in(data) + (not data.endswith(b"\n"))
-        gaps = table is not None and any(table[f.name].null_count and not f.missing for f in self._fields)
-        if table is None or gaps or table.num_rows != lines:
-            table = self._read_slowly(data, line)
-        return arrow().table({field.name: _moments(table[field.name], field) for field in self._fields})
+    def _is_deep(self, data: bytearray, ends: Offsets) -> bool:
+        """Whether a line may be nested too deeply for Python's parser; only in what is ignored can it be nested."""
+        if not self._ignore_extra or data.count(b"[") + data.count(b"{") - len(ends) < _DEEPEST:
+            return False
+        opening = np.concatenate((positions_of(0x5B, data), positions_of(0x7B, data)))
+        return int(np.bincount(np.searchsorted(ends, opening, side="right")).max()) >= _DEEPEST
 
-    def _read(self, data: Bytes) -> Any:  # noqa: ANN401
-        """The fast way, or None. pyarrow's own message is dropped: it may show values."""
-        pa, pajson = arrow(), arrow("json")
-        fields = [(field.name, field.types[0] if field.kind in _TYPES else pa.string()) for field in self._fields]
+    def _is_doubtful(self, table: Any) -> bool:  # noqa: ANN401 - a pyarrow.Table
+        """Whether values are missing where none may be, or are no finite numbers: then Python's parser has a look."""
+        pc = pyarrow("compute")
+        for field in self._fields:
+            if table[field.name].null_count and not field.column.missing:
+                return True
+            if field.column.kind == "number" and pc.all(pc.is_finite(table[field.name])).as_py() is False:
+                return True
+        return False
+
+    def _read(self, data: bytearray) -> Any:  # noqa: ANN401 - a pyarrow.Table or None
+        """All lines with pyarrow, or None. Its own message is dropped: it may show values."""
+        pa, pajson = pyarrow(), pyarrow("json")
+        types = [(field.name, field.type if field.column.kind in _TYPED else pa.string()) for field in self._fields]
         extra = "ignore" if self._ignore_extra else "error"
         try:
             if not data.isascii():
@@ -58,86 +91,67 @@ class JsonParser:
             return pajson.read_json(
                 pa.BufferReader(data),
                 pajson.ReadOptions(block_size=1 << 20),
-                pajson.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=extra),
+                pajson.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior=extra),
             )
         except (pa.ArrowInvalid, UnicodeDecodeError):
             return None
 
-    def _read_slowly(self, data: Bytes, line: int) -> dict[str, Any]:
-        """Line by line, to find what is wrong and where, or to take what only the codecs understand."""
-        rows = [self._object(text, where) for where, text in _lines(data, line)]
-        return {field.name: _array([row.get(field.name) for row in rows], field) for field in self._fields}
-
-    def _object(self, text: bytes, line: int) -> dict[str, Any]:
-        record: Any = None
-        error = TableError("a line that is not a JSON object", "write one JSON object a line")
+    def _converted(self, column: Any, field: Field, line: int) -> Any:  # noqa: ANN401 - a pyarrow.ChunkedArray
+        if str(column.type) != "string":
+            return column
         try:
-            record = json.loads(text.decode(), object_pairs_hook=_once)
+            if field.column.kind == "datetime":
+                times = column.cast(field.type)
+                if is_since_year_1(times):
+                    return times
+        except pyarrow().ArrowInvalid:
+            pass
+        return field.from_text(column, lambda row: line + row)
+
+    def _values(self, text: bytes, line: int) -> list[str | None]:
+        """The values of one line as text, in the order of the schema."""
+        pairs: Any = None
+        error = TableError("a line that is not a JSON object", "write one JSON object a line, and no blank lines")
+        try:
+            pairs = json.loads(
+                text.decode(), object_pairs_hook=_Pairs, parse_int=str, parse_float=str, parse_constant=str
+            )
         except UnicodeDecodeError:
-            error = TableError("text that is not UTF-8", "save the file as UTF-8")
-        except _TwiceError:
-            error = TableError("an object that has a key twice", "write every key once")
+            error = NOT_UTF8
         except (ValueError, RecursionError):
-            error = TableError("a line that is not JSON", "write one JSON object a line")
-        if isinstance(record, dict):
-            wrong = self._wrong(record)
+            error = TableError("a line that is not JSON", "write one JSON object a line, and no blank lines")
+        if isinstance(pairs, _Pairs):
+            record = dict(pairs)
+            wrong = self._wrong(pairs, record)
             if wrong is None:
-                return record
+                return [_text(record.get(field.name)) for field in self._fields]
             error = wrong
         raise error.at(line=line)  # outside of the handlers: their exceptions hold the text
 
-    def _wrong(self, record: dict[str, Any]) -> TableError | None:
-        missing = [field.name for field in self._fields if field.name not in record and not field.missing]
+    def _wrong(self, pairs: list[tuple[str, Any]], record: dict[str, Any]) -> TableError | None:
+        names = [field.name for field in self._fields]
+        known = [name for name, _ in pairs if name in names]
+        if len(known) > len(set(known)):
+            return TableError("an object that has a key twice", "write every key once")
+        missing = [field.name for field in self._fields if field.name not in record and not field.column.missing]
         if missing:
             return TableError(f"missing key {listed(missing)}", "add it, or declare missing = true for the column")
-        extra = len(record) - sum(field.name in record for field in self._fields)
+        extra = len(record) - len(known)
         if extra and not self._ignore_extra:
             remedy = "add them to the schema, or read with ignore_extra (--ignore-extra)"
             return TableError(f"{extra} extra key(s) that the schema does not name", remedy)
-        for field in self._fields:
-            value = record.get(field.name)
-            if isinstance(value, dict | list):
-                return TableError("a nested value", "write plain values only", column=field.name)
+        for name in known:
+            value = record[name]
+            if isinstance(value, list):
+                return TableError("a nested value", "write plain values only", column=name)
             if isinstance(value, str) and not is_unicode(value):
-                return TableError("text with half a character in it", "write whole characters", column=field.name)
+                return TableError("text with half a character in it", "write whole characters", column=name)
         return None
 
 
-def _array(values: list[Any], field: Field) -> Any:  # noqa: ANN401 - a pyarrow.Array
-    """Values of one column; as text where they are not of one plain kind, so that the codec finds the wrong one."""
-    pa = arrow()
-    kinds = {type(value) for value in values if value is not None}
-    if kinds and kinds <= _TYPES.get(field.kind, set()):
-        try:
-            return pa.array(values, field.types[0])
-        except (pa.ArrowInvalid, OverflowError):  # whole numbers beyond a machine word
-            pass
-    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
-    return pa.array(texts, "string")
+class _Pairs(list[tuple[str, Any]]):
+    """An object of JSON with its keys as they stand there, also those that stand there twice."""
 
 
-def _moments(column: Any, field: Field) -> Any:  # noqa: ANN401
-    """Text as dates and times, if all of it is written in the usual way; otherwise the codec has a look."""
-    pa = arrow()
-    if field.kind == "datetime":
-        try:
-            return column.cast(field.types[0])
-        except pa.ArrowInvalid:
-            pass
-    return column
-
-
-class _TwiceError(Exception):
-    """A key that is there twice."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        raise _TwiceError
-    return record
-
-
-def _lines(data: Bytes, first: int) -> list[tuple[int, bytes]]:
-    """Lines that are not blank, with their numbers."""
-    return [(number, text) for number, text in enumerate(bytes(data).split(b"\n"), first) if text.strip()]
+def _text(value: Any) -> str | None:  # noqa: ANN401 - a plain value of JSON
+    return value if value is None or isinstance(value, str) else json.dumps(value)

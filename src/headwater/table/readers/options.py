@@ -15,28 +15,43 @@ class InputChangedError(TableError):
 
 @dataclass(frozen=True)
 class Options:
-    """How files are to be read. The defaults suit nearly everybody."""
+    """How files are to be read. The defaults suit nearly everybody.
+
+    Parameters
+    ----------
+    format
+        One of `FORMATS`; otherwise the file name's ending says it.
+    delimiter
+        Between the fields of a CSV file: a comma, or a tab in a ``.tsv`` file, unless given.
+    null_text
+        Unquoted CSV fields that mean "missing".
+    ignore_extra
+        Whether columns that the schema does not name are left out (otherwise they are an error).
+    batch_rows
+        A batch ends after so many records, or earlier: fewer for a table of many columns, at the end of a file, or
+        when a pipe or a followed file is idle.
+    block_bytes
+        How much text is read ahead at a time. It does not decide where batches end.
+    line_bytes
+        A record of text that is longer than this is an error.
+    follow
+        Whether to wait for more at the end of the last file.
+    poll_seconds
+        A pipe or a followed file is idle if nothing arrives for so long.
+    stdin_continues
+        On resumption: standard input goes on with the next record, without a header, instead of starting again.
+    """
 
     format: str | None = None
-    """One of `FORMATS`; otherwise the file name's ending says it."""
     delimiter: str | None = None
-    """Between the fields of a CSV file: a comma, or a tab in a ``.tsv`` file, unless given."""
     null_text: tuple[str, ...] = ("",)
-    """Unquoted CSV fields that mean "missing"."""
     ignore_extra: bool = False
-    """Whether columns that the schema does not name are left out (otherwise they are an error)."""
     batch_rows: int = 65536
-    """At most so many records at a time."""
     block_bytes: int = 1 << 22
-    """How much text is read at a time."""
     line_bytes: int = 1 << 26
-    """A record of text that is longer than this is an error."""
     follow: bool = False
-    """Whether to wait for more at the end of the last file."""
     poll_seconds: float = 1.0
-    """How long to wait before looking again."""
     stdin_continues: bool = False
-    """On resumption: standard input goes on with new records, instead of starting again from the beginning."""
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -46,7 +61,7 @@ class Options:
         ):
             raise ValueError("delimiter must be one plain character, and neither a quote nor a line end")
         for name in ("batch_rows", "block_bytes", "line_bytes", "poll_seconds"):
-            if not getattr(self, name) > 0:
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")
 
 

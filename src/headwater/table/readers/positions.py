@@ -8,7 +8,7 @@ from typing import Any
 from headwater.table.errors import TableError
 from headwater.table.readers.paths import Input
 
-_FARTHEST = 1 << 62
+_LARGEST = 1 << 62
 
 
 def check_position(position: Any, name: str) -> None:  # noqa: ANN401 - whatever was kept
@@ -17,30 +17,32 @@ def check_position(position: Any, name: str) -> None:  # noqa: ANN401 - whatever
     finished = position.get("finished") if fits else None
     if not (isinstance(finished, list) and all(isinstance(mark, str) for mark in finished)):
         raise _unknown(name)
-    place = position.get("place")
-    skip = place.get("skip", 0) if isinstance(place, Mapping) else None
-    if not (_count(skip) and skip <= position["records"]):
+    if not isinstance(position.get("place"), Mapping):
         raise _unknown(name)
 
 
-def check_place(place: Mapping[str, Any], source: Input) -> None:
-    """Raise an error unless this is a place in such a file."""
-    good = isinstance(place.get("sha256"), str)
+def check_file_position(position: Mapping[str, Any], source: Input) -> None:
+    """Raise an error unless this is a position in such a file."""
+    good = isinstance(position.get("sha256"), str)
     if source.format in ("parquet", "arrow"):
-        good = good and _count(place.get("row"))
+        good = good and _count(position.get("row"))
     else:
-        header, start, end, line, skip = (place.get(name) for name in ("header", "start", "end", "line", "skip"))
-        good = good and all(map(_count, (header, start, end, line, skip))) and header <= start <= end  # type: ignore[operator]
+        header, end, line = (position.get(name) for name in ("header", "end", "line"))
+        good = good and all(map(_count, (header, end, line))) and header <= end  # type: ignore[operator]
         if source.path is None:
-            columns = place.get("columns", 0)
+            columns = position.get("columns", 0)
             names = columns is None or (isinstance(columns, list) and all(isinstance(name, str) for name in columns))
-            good = good and names and isinstance(place.get("continued"), bool)
+            good = good and names and isinstance(position.get("continued"), bool)
+    good = good and _count(position.get("skip", 0))
+    if good and position.get("skip", 0):
+        problem = "the run was stopped inside a block by an older version, which this one cannot go on from"
+        raise TableError(problem, "go on with the version that wrote the state, then upgrade", file=source.name)
     if not good:
         raise _unknown(source.name)
 
 
 def _count(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _FARTHEST
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _LARGEST
 
 
 def _unknown(name: str) -> TableError:

@@ -5,55 +5,71 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 from headwater.partition import Points
+from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
 from headwater.table.readers.columnar import ColumnarFile
-from headwater.table.readers.layout import layout_of
+from headwater.table.readers.fields import fields_of
 from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input, Inputs, StrPath
-from headwater.table.readers.positions import check_place, check_position
-from headwater.table.readers.text_file import Block, Place, TextFile
+from headwater.table.readers.positions import check_file_position, check_position
+from headwater.table.readers.text_file import FilePosition, Part, TextFile
 
 Position = dict[str, Any]
 """Everything up to here has been read: a JSON object, of use to `open_source` only."""
 
 
-@dataclass(frozen=True)
+_FIRST_BATCH = 64  # records; so a slow pipe is looked at soon, and a fast one reaches full batches after a few
+_MOST_VALUES = 1 << 21  # of a batch: how many columns there are is public
+
+
 class Batch:
-    """Some records, and the position behind them."""
+    """Some records, and the position behind them.
 
-    table: Any
-    """A ``pyarrow.Table`` with the columns of the schema."""
-    position: Position
-    """Everything up to the end of this batch has been read."""
-    file: str
-    """Where the records come from."""
-    _block: Block = field(repr=False)
-    _first: int = field(repr=False)
-    _base: Position = field(repr=False)
+    Parameters
+    ----------
+    table
+        A ``pyarrow.Table`` with the columns of the schema.
+    file
+        Where the records come from.
+    position
+        What gives the position behind the records.
+    parts
+        The parts of the table as they were read: they know their lines.
+    """
 
-    def position_after(self, rows: int) -> Position:
-        """The position when only the first ``rows`` records of this batch have been taken."""
-        if not 0 <= rows <= self.table.num_rows:
-            raise ValueError(f"rows must be between 0 and {self.table.num_rows}")
-        if rows == self.table.num_rows:
-            return self.position
-        row = self._first + rows
-        return {**self._base, "records": self._base["records"] + row, "place": self._block.place(row)}
+    def __init__(self, table: Any, file: str, position: Callable[[], Position], parts: list[Part]) -> None:  # noqa: ANN401
+        self.table, self.file = table, file
+        self._position, self._parts = position, parts
 
-    def place(self, error: TableError) -> TableError:
+    @cached_property
+    def position(self) -> Position:
+        """Everything up to the end of this batch has been read."""
+        return self._position()
+
+    def with_line(self, error: TableError) -> TableError:
         """An error of this batch (from `schema.encode`) with the file and the line filled in."""
-        line = None if error.row is None else self._block.line(self._first + error.row)
+        row, line = error.row, None
+        for part in self._parts:
+            if row is not None and row < part.table.num_rows:
+                line = part.line(row)
+                break
+            row = None if row is None else row - part.table.num_rows
         return error.at(file=self.file, line=line)
 
 
 class Source:
-    r"""Files as an iterator of batches. With ``follow`` it never ends. None means: waited in vain.
+    r"""Files as an iterator of batches. With ``follow`` it never ends. It gives None after a poll that found nothing.
+
+    Formal guarantees
+    -----------------
+    A batch ends after a number of records that depends on public facts only (options, number of columns, how many
+    records there are in each file), or when a pipe or a followed file is idle. The text of a record decides nothing but
+    the record (``proofs/tables.md``).
 
     Examples
     --------
@@ -76,7 +92,9 @@ class Source:
         position: Position | None,
         options: Options,
     ) -> None:
-        self._layout, self._options = layout_of(schema), options
+        self._fields, self._options = fields_of(schema), options
+        self._most = max(1, min(options.batch_rows, _MOST_VALUES // len(self._fields.fields)))
+        self._size = min(_FIRST_BATCH, self._most)
         self._inputs = Inputs(paths, options)
         self._piped = any(source.path is None for source in self._inputs.found)
         self._finished: list[str] = []
@@ -105,7 +123,7 @@ class Source:
 
     # ---- inside
 
-    def _resume(self, position: Position) -> Place:
+    def _resume(self, position: Position) -> FilePosition:
         """Check the files that an earlier run has read to their ends, and say where in the next one it stopped."""
         check_position(position, self._inputs.found[0].name if self._inputs.found else "the input")
         for number, known in enumerate(position["finished"]):
@@ -124,10 +142,8 @@ class Source:
             name = found[0].name
             problem = f"another file stands where {position['name']} was read before"
             raise InputChangedError(problem, "give the same files in the same order, or start a new run", file=name)
-        place: Place = position["place"]
-        if not self._options.stdin_continues:  # the block is read again, and its first rows left out
-            self._records -= place.get("skip", 0)
-        return place
+        in_file: FilePosition = position["place"]
+        return in_file
 
     def _gone(self, name: str) -> InputChangedError:
         where = self._inputs.found[-1].name if self._inputs.found else "the input"
@@ -137,30 +153,31 @@ class Source:
         """SHA-256 of a file that was read to its end."""
         if source.format in ("parquet", "arrow"):
             return ColumnarFile.digest_of(source)
-        reader = TextFile(source, self._layout, self._options)
+        reader = TextFile(source, self._fields, self._options)
         try:
             return reader.digest_to_end()
         finally:
             reader.close()
 
-    def _open(self, source: Input, place: Place | None) -> TextFile | ColumnarFile:
-        if place is not None:
-            check_place(place, source)
+    def _open(self, source: Input, position: FilePosition | None) -> TextFile | ColumnarFile:
+        if position is not None:
+            check_file_position(position, source)
         kind = ColumnarFile if source.format in ("parquet", "arrow") else TextFile
-        return kind(source, self._layout, self._options, place)
+        return kind(source, self._fields, self._options, position)
 
-    def _run(self, place: Place | None) -> Generator[Batch | None]:
+    def _run(self, position: FilePosition | None) -> Generator[Batch | None]:
         while True:
             if len(self._finished) < len(self._inputs.found):
                 source = self._inputs.found[len(self._finished)]
-                self._reader = self._open(source, place)
-                place = None
+                self._reader = self._open(source, position)
+                position = None
                 yield from self._read(source, self._reader)
                 self._reader.close()
                 self._finished.append(_mark(source, self._reader.digest))
                 self._note(source)
             elif self._options.follow and not self._piped:
-                self._wait()
+                time.sleep(self._options.poll_seconds)
+                self._look_again()
                 yield None
             else:
                 return
@@ -170,36 +187,48 @@ class Source:
         while True:
             last = len(self._finished) + 1 == len(self._inputs.found)
             complete = source.path is not None and not (self._options.follow and last)
-            found = reader.next(final=complete)
-            if found is not None:
-                yield from self._slice(source, *found)
-            elif complete or reader.ended:
+            batch, more = self._batch(source, reader, 0 if complete else self._options.poll_seconds)
+            if batch is not None:
+                yield batch
+            elif not more:
                 return
             else:
-                if source.path is not None:  # a pipe has waited already
-                    self._wait()
                 yield None
+            if reader.idle and source.path is not None:
+                self._look_again()
 
-    def _wait(self) -> None:
-        """Sleep, then look for new files and for old ones that changed."""
-        time.sleep(self._options.poll_seconds)
+    def _batch(self, source: Input, reader: TextFile | ColumnarFile, wait: float) -> tuple[Batch | None, bool]:
+        """The next batch, and whether there may be more of this file."""
+        limit = self._size if wait else self._most
+        parts: list[Part] = []
+        rows, begun = 0, time.monotonic()
+        while rows < limit:
+            part = reader.next(limit - rows, wait)
+            if part is not None:
+                parts.append(part)
+                rows += part.table.num_rows
+            if part is None or reader.idle:
+                break
+        else:
+            took = (time.monotonic() - begun) / self._options.poll_seconds
+            if took > 1 / 2:
+                self._size = max(1, self._size // 2)
+            elif took < 1 / 16:
+                self._size = min(2 * self._size, self._most)
+        if not parts:
+            return None, reader.idle
+        self._records += rows
+        known = {"records": self._records, "finished": list(self._finished), "name": source.key}
+        in_file = reader.position()
+        table = parts[0].table if len(parts) == 1 else pyarrow().concat_tables(part.table for part in parts)
+        return Batch(table, source.name, lambda: {**known, "place": in_file()}, parts), True
+
+    def _look_again(self) -> None:
+        """Look for new files and for old ones that changed."""
         self._inputs.look_again()
         for source, size in self._sizes:
             if source.path is not None and source.path.stat().st_size != size:
                 raise changed(source.name, "changed, and files after it were read,")
-
-    def _slice(self, source: Input, block: Block, skip: int) -> Iterator[Batch]:
-        """A block as batches of about equal size."""
-        rows = block.table.num_rows
-        if skip > rows:
-            raise changed(source.name, "has fewer records at the place where reading stopped")
-        base = {"records": self._records, "finished": list(self._finished), "name": source.key}
-        count = -(-(rows - skip) // self._options.batch_rows)
-        edges = [skip + (rows - skip) * i // count for i in range(count + 1)] if count else []
-        self._records += rows
-        for first, last in pairwise(edges):
-            position = {**base, "records": base["records"] + last, "place": block.place(last)}
-            yield Batch(block.table.slice(first, last - first), position, source.name, block, first, base)
 
     def _note(self, source: Input) -> None:
         if self._options.follow and source.path is not None:
@@ -251,7 +280,7 @@ def read_points(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any)
                 try:
                     yield schema.encode(batch.table)
                 except TableError as error:
-                    raise batch.place(error) from None
+                    raise batch.with_line(error) from None
 
 
 def _mark(source: Input, digest: str) -> str:

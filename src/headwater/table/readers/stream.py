@@ -1,4 +1,4 @@
-"""The bytes of one input, decompressed, with a running SHA-256 and a watch on the file they come from."""
+"""The bytes of one input, decompressed, and a check that the file they come from is still the same."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import lzma
 import os
 import select
 import sys
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
-from headwater.table.readers.arrow import arrow
 from headwater.table.readers.options import changed
 from headwater.table.readers.paths import Input, refused
 
@@ -26,8 +27,8 @@ _TAIL = 1 << 12  # so many bytes before the present end must still be there when
 class FileStream:
     """A file, read from the start."""
 
-    pauses = False
     ended = False  # a file may always grow
+    most = 1 << 30
 
     def __init__(self, source: Input) -> None:
         assert source.path is not None  # noqa: S101 - for the type checker: standard input has its own class
@@ -41,14 +42,15 @@ class FileStream:
         self._plain: Any = _decompressed(self._file, source.compression) if source.compression else self._file
         self._tail = b""
 
-    def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes; none at the present end."""
-        data = bytearray(size)
-        with memoryview(data) as view:
-            return bytes(data[: self.read_into(view)])
+    def read_into(self, view: memoryview, wait: float = 0) -> int:
+        """Fill ``view`` as far as there is something; how many bytes came, 0 if none did within ``wait`` seconds."""
+        found = self._read(view)
+        if not found and wait:
+            time.sleep(wait)
+            found = self._read(view)
+        return found
 
-    def read_into(self, view: memoryview) -> int:
-        """Fill ``view`` as far as there is something; how many bytes that was, 0 at the present end."""
+    def _read(self, view: memoryview) -> int:
         damaged = False
         try:
             found = int(self._plain.readinto(view) or 0)
@@ -105,12 +107,11 @@ class FileStream:
 
 
 class StandardInput:
-    """What somebody pipes in. It is handed on when it pauses, so that a slow pipe is not kept waiting."""
+    """What is piped in."""
 
-    pauses = True  # nothing now may mean something later
+    most = 1 << 16  # as much as a pipe holds
 
-    def __init__(self, poll_seconds: float) -> None:
-        self._poll = poll_seconds
+    def __init__(self) -> None:
         stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
         try:
             self._handle: int | None = stream.fileno()
@@ -118,24 +119,18 @@ class StandardInput:
             self._handle, self._stream = None, stream  # not a real file, as in tests and notebooks
         self.ended = False
 
-    def read_into(self, view: memoryview) -> int:
-        """What arrives until ``view`` is full or the pipe pauses; `ended` when there will never be more."""
+    def read_into(self, view: memoryview, wait: float = 0) -> int:
+        """What has arrived, 0 if nothing did within ``wait`` seconds; `ended` when there will never be more."""
         if self._handle is None:
             data = self._stream.read(len(view))
             view[: len(data)] = data
-            self.ended = not data
-            return len(data)
-        length = 0
-        while length < len(view):
-            ready, _, _ = select.select([self._handle], [], [], self._poll)
-            if not ready:
-                break
-            found = os.readv(self._handle, [view[length:]])
-            if not found:
-                self.ended = True
-                break
-            length += found
-        return length
+            found = len(data)
+        elif not select.select([self._handle], [], [], wait)[0]:
+            return 0
+        else:
+            found = os.readv(self._handle, [view])
+        self.ended = not found
+        return found
 
     def check(self, consumed: int, sha256: Callable[[], str]) -> None:
         """A pipe cannot be changed behind our back."""
@@ -147,9 +142,9 @@ class StandardInput:
 Stream = FileStream | StandardInput
 
 
-def open_stream(source: Input, poll_seconds: float) -> Stream:
+def open_stream(source: Input) -> Stream:
     """The bytes of an input."""
-    return StandardInput(poll_seconds) if source.path is None else FileStream(source)
+    return StandardInput() if source.path is None else FileStream(source)
 
 
 def file_digest(path: Path, name: str) -> str:
@@ -170,4 +165,4 @@ def _decompressed(file: IO[bytes], compression: str) -> Any:  # noqa: ANN401 - r
         case "xz":
             return lzma.LZMAFile(file)
         case _:
-            return arrow().CompressedInputStream(arrow().PythonFile(file, "r"), compression)
+            return pyarrow().CompressedInputStream(pyarrow().PythonFile(file, "r"), compression)

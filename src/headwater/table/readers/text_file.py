@@ -1,75 +1,77 @@
-"""One file of text records, read block by block from the start or from where an earlier run stopped."""
+"""One file of text records, read from the start or from where an earlier run stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
+
+import numpy as np
 
 from headwater.table.errors import TableError
-from headwater.table.readers.csv_text import CsvParser, parse_header
+from headwater.table.readers.csv_text import CsvParser, line_of, parse_header
+from headwater.table.readers.fields import Fields
 from headwater.table.readers.json_text import JsonParser
-from headwater.table.readers.layout import Layout
 from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input
-from headwater.table.readers.records import Bytes, check_bytes, check_quotes, end_of_first, newlines_in, quotes_in
 from headwater.table.readers.stream import open_stream
-from headwater.table.readers.tape import Tape
+from headwater.table.readers.text_buffer import Offsets, TextBuffer, TextDigest
 
-Place = dict[str, Any]
+FilePosition = dict[str, Any]
 """Where in a file reading stopped, as a JSON object."""
+
+_MARK = b"\xef\xbb\xbf"  # what some editors put before UTF-8 text
 
 
 @dataclass(frozen=True)
-class Block:
+class Part:
     """Some records of a file."""
 
     table: Any
-    place: Callable[[int], Place]
-    """Where in the file the block is read up to its row ``n``."""
+    """A ``pyarrow.Table``."""
     line: Callable[[int], int | None]
     """In which line of the file row ``n`` begins."""
 
 
-class Parser(Protocol):
-    """What the two text formats have to know."""
+@dataclass
+class _Block:
+    """Records that have been parsed; the first ``taken`` of them have been handed out."""
 
-    def cut(self, buffer: Bytes, line: int) -> int:
-        """Just behind the last complete record."""
+    table: Any
+    data: bytearray
+    ends: Offsets
+    lines: Offsets
+    """The line in which each record begins, and the line behind the last."""
+    taken: int = 0
 
-    def finish(self, tail: Bytes, line: int) -> None:
-        """Raise an error if what is left at the end of the file is not a record."""
 
-    def parse(self, data: Bytes, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
-        """Whole records as a table."""
-
-    def line(self, data: Bytes, line: int, row: int) -> int:
-        """The line of one record, if the block begins in ``line``."""
-
-    def start(self, data: Bytes, row: int) -> int:
-        """Where in the block one record begins."""
+_NOTHING = np.empty(0, dtype=np.int64)
 
 
 class TextFile:
     """One CSV or JSON lines file.
 
-    A place is: how long the header is, where the last block starts and ends (in bytes, decompressed), in which line
-    it starts, how many of its rows were taken, and the SHA-256 of everything up to its end. So a place can be in the
-    middle of a block, and what was read can be checked.
+    A position is: how long the header is, the byte (decompressed) and the line behind the last record that was taken,
+    and the SHA-256 of everything before that byte, so that what was read can be checked.
     """
 
-    def __init__(self, source: Input, layout: Layout, options: Options, place: Place | None = None) -> None:
-        self._source, self._layout, self._options = source, layout, options
-        self._tape = Tape(open_stream(source, options.poll_seconds))
+    def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
+        self._source, self._fields, self._options = source, fields, options
+        self._stream = open_stream(source)
+        self._buffer = TextBuffer(self._stream, quoted=source.format == "csv")
+        self._digest = TextDigest()
         self._line, self._header = 1, 0
         self._columns: list[str] | None = None
-        self._parser: Parser | None = None
-        self._again: tuple[bytes, int] | None = None  # a block that an earlier run took in part, and how many rows
+        self._parser: CsvParser | JsonParser | None = None
+        self._block = _Block(None, bytearray(), _NOTHING, _NOTHING)
+        self._cautious = False  # after a block with a refused record, no more is parsed than is asked for
         self._unfinished = False  # whether an earlier run took the last line without its newline
         self._continued = False
+        self.idle = False
+        """Whether nothing more came when it was last looked for."""
         try:
-            if place is not None:
-                self._resume(place)
+            if position is not None:
+                self._resume(position)
         except BaseException:
             self.close()
             raise
@@ -77,173 +79,213 @@ class TextFile:
     @property
     def ended(self) -> bool:
         """Whether there can never be more."""
-        return self._tape.ended
+        return self._buffer.ended
 
     @property
     def digest(self) -> str:
         """SHA-256 of what was read."""
-        return self._tape.digest
+        return self._digest.snapshot()()
 
     def close(self) -> None:
         """Close the file."""
-        self._tape.close()
+        self._digest.close()
+        self._stream.close()
 
     def digest_to_end(self) -> str:
         """SHA-256 of the whole content."""
-        self._tape.take_all(self._options.block_bytes)
+        while self._skip(self._options.block_bytes) is not None:
+            pass
         return self.digest
 
-    def next(self, *, final: bool) -> tuple[Block, int] | None:
-        """The next block and how many of its rows were taken before; None if there is none at present.
+    def next(self, limit: int, wait: float) -> Part | None:
+        """At most ``limit`` of the next records; None if no more come within ``wait`` seconds.
 
-        With ``final`` the file is complete: a last line without a newline is a record.
+        With ``wait = 0`` the file is complete: a last line without a newline is a record.
         """
-        try:
-            if self._again is not None:
-                (data, skip), self._again = self._again, None
-                return self._block(data), skip
-            fresh = self._take(final)
-            return None if fresh is None else (self._block(fresh, self._tape.before), 0)
-        except TableError as error:
-            raise error.at(file=self._source.name) from None
+        block = self._block
+        if block.taken == len(block.ends):
+            try:
+                if not self._load(limit, wait):
+                    return None
+            except TableError as error:
+                raise error.at(file=self._source.name) from None
+            block = self._block
+        first, lines = block.taken, block.lines
+        start = int(block.ends[first - 1]) if first else 0
+        block.taken = last = min(first + limit, len(block.ends))
+        self._digest.update(memoryview(block.data)[start : int(block.ends[last - 1])])
+        self._line = int(lines[last])
+        return Part(block.table.slice(first, last - first), lambda row: int(lines[first + row]))
 
-    def _block(self, data: Bytes, before: Any = None) -> Block:  # noqa: ANN401 - a hash object
-        parser, first, end = self._parser, self._line, self._tape.offset
-        assert parser is not None  # noqa: S101 - for the type checker: records come after the header
-        table = parser.parse(data, first)
-        self._line = after = first + newlines_in(data)
-        rows, start = table.num_rows, end - len(data)
-        common = {"header": self._header, "end": end, "sha256": self._tape.digest}
+    def position(self) -> Callable[[], FilePosition]:
+        """What gives the position behind the last part: the digest may still be on its way."""
+        known: FilePosition = {"header": self._header, "end": self._digest.size, "line": self._line}
         if self._source.path is None:
-            common |= {"columns": self._columns, "continued": self._continued}
+            known |= {"columns": self._columns, "continued": self._continued}
+        digest = self._digest.snapshot()
+        return lambda: {**known, "sha256": digest()}
 
-        def place(row: int) -> Place:
-            if row == rows:
-                return {**common, "start": end, "line": after, "skip": 0}
-            if before is None:
-                return {**common, "start": start, "line": first, "skip": row}
-            # Exactly behind the last record that was taken: what comes after it may still be put right.
-            size = parser.start(data, row)
-            taken = before.copy()
-            taken.update(data[:size])
-            here = {"start": start + size, "end": start + size, "sha256": taken.hexdigest()}
-            return {**common, **here, "line": parser.line(data, first, row), "skip": 0}
-
-        return Block(table, place, lambda row: parser.line(data, first, row))
-
-    def _take(self, final: bool) -> Bytes | None:
-        """The bytes of the next records."""
-        tape = self._tape
+    def _load(self, limit: int, wait: float) -> bool:
+        """Parse the next block: some megabytes of records, or all that there are. False if there are none."""
+        buffer = self._buffer
         while True:
             if self._parser is None:
                 self._read_header(final=False)
-            if self._parser is not None and (end := self._parser.cut(tape.buffer, self._line)):
-                return tape.take(end)
-            if len(tape.buffer) > self._options.line_bytes:
-                problem = f"a line of more than {self._options.line_bytes >> 20} MB"
-                raise TableError(problem, "check the line ends and the quotes of the file", line=self._line)
-            if not self._fill():
-                if not (final or tape.ended):
-                    return None
-                if self._parser is None:
-                    self._read_header(final=True)
-                if not tape.buffer:
-                    return None
-                if self._parser is not None:
-                    self._parser.finish(tape.buffer, self._line)
-                return tape.take(len(tape.buffer))
+            found = len(buffer.ends) if self._parser else 0
+            if found >= limit or (found and len(buffer.data) >= self._options.block_bytes):
+                break
+            if not found:
+                self._check_open()
+            if self._fill(wait):
+                continue
+            self.idle = bool(wait) and not buffer.ended
+            if found:
+                break
+            if self.idle:
+                return False
+            if self._parser is None:
+                self._read_header(final=True)
+            if self._parser is None or not buffer.data:
+                return False
+            if buffer.unclosed:
+                line = line_of(buffer.data, buffer.data.rindex(b'"'), self._line)
+                remedy = "close the quotes; double those inside a field"
+                raise TableError("a quote that is never closed", remedy, line=line)
+            buffer.finish()
+            break
+        data, ends = buffer.take(limit if self._cautious else len(buffer.ends))
+        try:
+            self._block = self._parsed(data, ends)
+        except TableError:  # what is before the refused record is handed out first, whatever was read with it
+            self._cautious = True
+            if limit >= len(ends):
+                raise
+            size = int(ends[limit - 1])
+            buffer.put_back(data[size:], ends[limit:] - size)
+            self._block = self._parsed(data[:size], ends[:limit])
+        return True
 
-    def _fill(self) -> int:
+    def _parsed(self, data: bytearray, ends: Offsets) -> _Block:
+        parser, starts = self._parser, np.concatenate(([0], ends[:-1]))
+        assert parser is not None  # noqa: S101 - for the type checker: records come after the header
+        long = np.flatnonzero(ends - starts > self._options.line_bytes)
+        if long.size:
+            raise self._too_long(line_of(data, int(starts[long[0]]), self._line))
+        table = parser.parse(data, ends, self._line)
+        if self._buffer.multiline:
+            newlines = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 0x0A)
+            lines = self._line + np.searchsorted(newlines, np.append(starts, len(data)))
+        else:
+            lines = self._line + np.arange(len(ends) + 1)
+            lines[-1] -= not data.endswith(b"\n")
+        return _Block(table, data, ends, lines)
+
+    def _check_open(self) -> None:
+        """Refuse a record as soon as it is clear that it cannot be one."""
+        if len(self._buffer.data) > self._options.line_bytes:
+            raise self._too_long(self._line)
+        if self._parser is not None:
+            self._parser.check_open(self._buffer.data, self._line)
+
+    def _too_long(self, line: int) -> TableError:
+        problem = f"a line of more than {self._options.line_bytes >> 20} MB"
+        return TableError(problem, "check the line ends and the quotes of the file", line=line)
+
+    def _fill(self, wait: float) -> int:
         """Read more; how much there was."""
-        found = self._tape.fill(self._options.block_bytes)
-        if found and self._unfinished:
-            if not self._tape.buffer.startswith((b"\n", b"\r")):
+        self._stream.check(self._digest.size, lambda: self.digest)
+        found = self._buffer.fill(self._options.block_bytes, wait)
+        self.idle = False
+        if found and self._unfinished and self._buffer.data != b"\r":
+            if not self._buffer.data.startswith((b"\n", b"\r\n")):
                 raise changed(self._source.name, "went on with its last line, which was not complete,")
+            self._digest.update(self._buffer.take(1)[0])  # the newline of the line that was taken
+            self._line += 1
             self._unfinished = False
         return found
 
     def _read_header(self, *, final: bool) -> None:
         """Make the parser as soon as the first line is there."""
-        if self._tape.offset == 0 and self._tape.buffer.startswith((b"\xff\xfe", b"\xfe\xff")):
+        buffer = self._buffer
+        if self._digest.size == 0 and buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise TableError("text in UTF-16", "save the file as UTF-8", line=1)
         if self._source.format == "jsonl":
-            if self._tape.buffer or final:
-                self._parser = JsonParser(self._layout, self._options.ignore_extra)
+            if len(buffer.data) >= len(_MARK) or final:
+                if buffer.data.startswith(_MARK) and not self._continued:
+                    self._header = len(_MARK)
+                    self._digest.update(_MARK)
+                    del buffer.data[: len(_MARK)]
+                    buffer.ends = buffer.ends - len(_MARK)
+                self._parser = JsonParser(self._fields, self._options.ignore_extra)
             return
-        first = self._first_line(final)
-        if not first:
-            if final and self._columns is None:
-                raise TableError("the file is empty", "begin the file with the column names")
+        if self._continued:
+            assert self._columns is not None  # noqa: S101 - for the type checker: kept with the position
+            self._parser = self._csv_parser(self._columns)  # a pipe that goes on has no second header
             return
-        names = self._names(first)
-        if self._continued and names != self._columns:
-            assert self._columns is not None  # noqa: S101 - for the type checker: kept with the place
-            self._parser = self._csv_parser(self._columns)  # a pipe that goes on need not repeat its header
-            return
-        try:
-            self._parser = self._csv_parser(names)
-        except TableError as error:
-            raise error.at(line=self._line) from None
-        self._columns = names
-        self._skip(len(first))
-
-    def _first_line(self, final: bool) -> bytes:
-        """The first line that is not blank, if it is there; lines before it are taken."""
-        while True:
-            buffer = self._tape.buffer
-            size = end_of_first(buffer, quotes_in(buffer)) or (len(buffer) if final else 0)
-            first = bytes(buffer[:size])
-            if not first or first.strip(b"\r\n"):
-                return first
-            self._skip(size)
-
-    def _names(self, first: bytes) -> list[str]:
-        """The column names in the first line."""
-        bare = first.removeprefix(b"\xef\xbb\xbf")
-        check_bytes(bare, self._line)
-        check_quotes(bare, quotes_in(bare), self._source.delimiter, self._line)
-        return parse_header(bare, self._source.delimiter, self._line)
+        if final:
+            buffer.finish()
+        while len(buffer.ends):
+            first, _ = buffer.take(1)
+            line = self._line
+            self._line += first.count(b"\n")
+            self._digest.update(first)
+            self._header = self._digest.size
+            if first.strip(b"\r\n"):
+                self._columns = parse_header(first.removeprefix(_MARK), self._source.delimiter, line)
+                try:
+                    self._parser = self._csv_parser(self._columns)
+                except TableError as error:
+                    raise error.at(line=line) from None
+                return
+        if final:
+            raise TableError("the file is empty", "begin the file with the column names")
 
     def _csv_parser(self, names: list[str]) -> CsvParser:
         options = self._options
         return CsvParser(
             names,
-            self._layout,
+            self._fields,
             delimiter=self._source.delimiter,
             null_text=options.null_text,
             ignore_extra=options.ignore_extra,
         )
 
-    def _skip(self, size: int) -> None:
-        self._line += newlines_in(self._tape.take(size))
-        self._header = self._tape.offset
-
-    def _resume(self, place: Place) -> None:
+    def _resume(self, position: FilePosition) -> None:
         """Go to where an earlier run stopped, and check that everything before is what it was."""
-        if self._source.path is None and (self._options.stdin_continues or place["continued"]):
+        if self._source.path is None and (self._options.stdin_continues or position["continued"]):
             if not self._options.stdin_continues:
                 raise self._other("went on with new records")
-            self._columns, self._continued = place["columns"], True
+            self._columns, self._continued = position["columns"], True
             return
-        header = self._repeat(place["header"], keep=True)
-        self._repeat(place["start"] - place["header"], keep=False)
-        data = self._repeat(place["end"] - place["start"], keep=True)
-        if self._tape.digest != place["sha256"]:
+        header = self._skip(position["header"], keep=True)
+        if header is None or self._skip(position["end"] - position["header"]) is None:
+            raise self._other("became shorter")
+        if self.digest != position["sha256"]:
             raise self._other("changed")
-        self._header, self._line = place["header"], place["line"]
-        self._again = (data, place["skip"]) if data else None
-        self._unfinished = self._tape.last != b"\n"
+        self._header, self._line = position["header"], position["line"]
+        self._unfinished = self._digest.last != b"\n"
         if self._source.format == "jsonl":
-            self._parser = JsonParser(self._layout, self._options.ignore_extra)
-        else:
-            self._columns = self._names(header.lstrip(b"\r\n"))
+            self._parser = JsonParser(self._fields, self._options.ignore_extra)
+        elif header:
+            names = header.lstrip(b"\r\n").removeprefix(_MARK)
+            self._columns = parse_header(names, self._source.delimiter, 1)
             self._parser = self._csv_parser(self._columns)
 
-    def _repeat(self, size: int, *, keep: bool) -> bytes:
-        data = self._tape.repeat(size, self._options.block_bytes, keep=keep)
-        if data is None:
-            raise self._other("became shorter")
-        return data
+    def _skip(self, size: int, *, keep: bool = False) -> bytes | None:
+        """Take bytes that an earlier run took; None if there are not so many. Empty unless ``keep``."""
+        kept, chunk = bytearray(), bytearray(min(size, self._options.block_bytes))
+        piped = self._source.path is None
+        wait = self._options.poll_seconds if piped else 0
+        while size > 0:
+            with memoryview(chunk) as view:
+                found = self._stream.read_into(view[: min(size, len(chunk))], wait)
+            if not found and (self._stream.ended or not piped):
+                return None
+            data = bytes(chunk[:found])
+            self._digest.update(data)
+            size -= found
+            kept += data if keep else b""
+        return bytes(kept)
 
     def _other(self, what: str) -> InputChangedError:
         """The error for input that is not what an earlier run read."""

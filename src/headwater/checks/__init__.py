@@ -1,0 +1,55 @@
+"""Conformance checks: what every mechanism must pass, whoever wrote it.
+
+`checks` lists them for one registered mechanism, as names and functions without arguments, to be handed to
+``pytest.mark.parametrize``; `check_mechanism` runs them all. They assume nothing of how a mechanism works: not cells,
+not trees, not how wide its rows are. They need what ``headwater[cli]`` installs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from headwater.checks import attack, behaviour, durable, interrupts, offline, threads
+from headwater.checks.cases import SCHEMAS, Case, CheckFailed
+from headwater.mechanisms import registry
+
+__all__ = ["Case", "CheckFailed", "check_mechanism", "checks"]
+
+Check = Callable[[Case], None]
+
+ANY: tuple[Check, ...] = (*offline.CHECKS, *attack.CHECKS)
+"""Of every mechanism, once."""
+ONLINE: tuple[Check, ...] = behaviour.CHECKS
+"""Of a mechanism that takes records one after another, for each schema."""
+ONCE: tuple[Check, ...] = (*interrupts.CHECKS, *threads.CHECKS, *durable.CHECKS)
+"""Of such a mechanism, for one schema: they are slow, and a schema makes no difference."""
+
+
+def checks(mechanism: str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The names and functions of all checks that apply to a mechanism.
+
+    Parameters
+    ----------
+    mechanism
+        The name under which it is registered (`headwater.mechanisms.registry`).
+    """
+    square = Case(mechanism, SCHEMAS["square"])
+    for check in ANY + (ONCE if registry.mechanism(mechanism).online else ()):
+        yield check.__name__, partial(check, square)
+    if registry.mechanism(mechanism).online:
+        for check in ONLINE:
+            for name, schema in SCHEMAS.items():
+                yield f"{check.__name__}, {name}", partial(check, Case(mechanism, schema))
+
+
+def check_mechanism(mechanism: str) -> None:
+    """Run all checks; the first that fails raises `CheckFailed` or an `AuditAlarm`, which are assertion errors.
+
+    Parameters
+    ----------
+    mechanism
+        The name under which it is registered (`headwater.mechanisms.registry`).
+    """
+    for _, check in checks(mechanism):
+        check()

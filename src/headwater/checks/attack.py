@@ -1,0 +1,112 @@
+"""The exact audit of tiny streams; and faults that are planted round the mechanism, which the audit must catch."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headwater import synthesizer
+from headwater.audit import AuditAlarm, audit_pairs, check_counting, check_sensitivity
+from headwater.audit.suite import tables, worst_cases
+from headwater.checks.cases import Case, CheckFailed, expect
+from headwater.noise import Noise
+from headwater.release.release import Release
+from headwater.table.unit_cube import UnitCube
+
+Fault = Callable[[Case], AbstractContextManager[object]]
+
+
+def check_exact_audit(case: Case) -> None:
+    """Whatever is published, a replaced record costs at most ε; nothing else that is published differs."""
+    experiments = [*worst_cases(case.mechanism, 1, 8.0)[::2], *worst_cases(case.mechanism, 2, 4.0)]
+    if case.kind.online:
+        experiments += tables(case.mechanism, 8.0)
+    costs = []
+    for number, experiment in enumerate(experiments):
+        check_counting(experiment)
+        files = replace(experiment, files=number % 6 == 0)  # every byte that could be published: slow
+        costs.append(check_sensitivity(files, outputs=2).bound)
+    expect(max(costs) > 0, "no replaced record moves anything that is measured: the audit sees nothing")
+
+
+def check_planted_faults(case: Case) -> None:
+    """The audit raises the alarm when the mechanism is given too little noise, or publishes what records decide."""
+    experiments = worst_cases(case.mechanism, 2, 8.0)
+    experiments += [replace(one, times=one.times[-1:], reloads=()) for one in experiments]  # all records in one batch
+    for fault in (too_little_noise, bounds_from_data, seed_from_records):
+        with fault(case):
+            try:
+                for experiment in experiments:
+                    check_sensitivity(experiment, outputs=1)
+            except AuditAlarm:
+                continue
+        raise CheckFailed(f"the audit does not notice a planted fault: {fault.__name__}")
+
+
+def check_no_noise_is_noticed(case: Case) -> None:
+    """By sampling: a run whose noise is always zero is refuted by a hundred runs on each stream."""
+    experiments = worst_cases(case.mechanism, 2, 1.0)
+    with patch.object(Noise, "laplace_at", _no_noise):
+        for experiment in experiments[:3]:
+            watched = replace(experiment, noisy_counts=case.kind.online, windows=(), reloads=())
+            (found,) = audit_pairs([watched], 100, processes=1, seed=0)
+            if found.alarm:
+                return
+    raise CheckFailed("a run without noise is not refuted: the audit sees nothing of what is measured")
+
+
+def _no_noise(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
+    shape = np.broadcast(np.atleast_1d(np.asarray(hi, np.uint64)), np.atleast_1d(np.asarray(lo, np.uint64))).shape
+    return np.zeros(shape, dtype=np.int64)
+
+
+class TooLittle(Noise):
+    """A sixteenth of the noise: part of ε may be kept for thresholds, and for what is measured later."""
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
+        """Too little noise."""
+        return super().laplace_at(scale / 16, hi, lo)
+
+
+def too_little_noise(case: Case) -> AbstractContextManager[object]:
+    """Every run gets a source of noise that draws too little of it."""
+    return patch.object(synthesizer, "Noise", TooLittle)
+
+
+def bounds_from_data(case: Case) -> AbstractContextManager[object]:
+    """A batch is stretched to fill the cube: one record decides where all others are."""
+    encode = UnitCube.encode
+
+    def learned(self: UnitCube, points: object) -> NDArray[np.float64]:
+        array = encode(self, points)
+        high = np.maximum(array.max(axis=0, initial=0.0), 1e-9)
+        stretched: NDArray[np.float64] = np.clip(array / high, 0, 1)
+        return stretched
+
+    return patch.object(UnitCube, "encode", learned)
+
+
+@contextmanager
+def seed_from_records(case: Case) -> Iterator[None]:
+    """The records of a release are drawn with a seed that the real records decide."""
+    update, points, seen = case.kind.update, Release.points, [0]
+
+    def remembered(self: Any, rows: NDArray[Any]) -> None:  # noqa: ANN401 - any mechanism
+        seen[0] = zlib.crc32(rows.tobytes(), seen[0] if self.t else 0)
+        update(self, rows)
+
+    def peeking(self: Release) -> NDArray[np.float64]:
+        return points(replace(self, seed=self.seed ^ (seen[0] & 0xFFFF)))
+
+    with patch.object(case.kind, "update", remembered), patch.object(Release, "points", peeking):
+        yield
+
+
+CHECKS = (check_exact_audit, check_planted_faults, check_no_noise_is_noticed)

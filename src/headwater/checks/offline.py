@@ -1,0 +1,80 @@
+"""Checks of what a mechanism publishes, whether it takes records one after another or all at once."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from headwater.audit import check_ledger
+from headwater.audit.trace import watching
+from headwater.checks.behaviour import check_release
+from headwater.checks.cases import SCHEMAS, Case, expect, same
+from headwater.evaluate.report import write_report
+from headwater.noise import Noise
+from headwater.release.folder import publish
+from headwater.release.release import Release
+
+BEYOND = 1 << 20  # more than any count here
+
+
+def check_releases(case: Case) -> None:
+    """Whole, in the schema, the same after save and load; under every schema, empty streams and single records."""
+    for schema in SCHEMAS.values():
+        of_schema = Case(case.mechanism, schema)
+        for n in (0, 1, 2, 300):
+            release = of_schema.release_once(n)
+            expect(release.t == n, f"a release of {n} records says {release.t}")
+            check_release(release)
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "release.hw"
+                release.save(path)
+                loaded = Release.load(path)
+            expect(same(release, loaded), "a release that was loaded is another one")
+            expect(np.array_equal(release.points(), loaded.points()), "a release that was loaded has other points")
+            expect(_errors(release) == _errors(loaded), "a release that was loaded says something else of its error")
+
+
+def _errors(release: Release) -> str:
+    return repr((release.expected_error(), release.error_bound))
+
+
+def check_report(case: Case) -> None:
+    """A release is published with its card, and the report reads it."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        publish(Case(case.mechanism, SCHEMAS["table"]).release_once(300), out, format="csv")
+        page = write_report(out, Path(folder) / "report.html").read_text()
+    expect(case.mechanism in page, "the report does not say which mechanism it was")
+
+
+def check_ledger_over_time(case: Case) -> None:
+    """At all times to 2^40 the ledger adds up to at most ε, and the guarantee is the one that was asked for."""
+    for schema in SCHEMAS.values():
+        for epsilon in (0.1, 1.0, 50.0):
+            mechanism = case.kind(schema, epsilon, Noise(seed=0))  # nothing is measured with it
+            for t in [0, *(1 << q for q in range(0, 41, 4))]:
+                ledger = mechanism.ledger(t)
+                check_ledger(ledger, epsilon)
+                expect(ledger.guarantee(epsilon).epsilon == epsilon, "the ledger promises something else")
+
+
+def check_every_draw_is_in_the_ledger(case: Case) -> None:
+    """No noise is drawn with a scale that the ledger of no record lists."""
+    for epsilon in (1.0, 8.0):
+        with watching(lambda _: BEYOND) as record:
+            mechanism = case.kind(case.schema, epsilon, Noise(seed=0))
+            listed = set[float]()
+            for _ in range(70 if case.kind.online else 1):
+                rows = mechanism.encode(case.schema.encode(case.batch(1 if case.kind.online else 300, mechanism.t)))
+                listed |= {spend.scale for spend in mechanism.ledger()}
+                mechanism.update(rows)
+                mechanism.measured(0, 0)
+                listed |= {spend.scale for spend in mechanism.ledger()}
+        drawn = {measurement.scale for measurement in record}
+        expect(drawn, "nothing was measured")
+        expect(drawn <= listed, f"noise of scales {sorted(drawn - listed)[:3]} is drawn, which no ledger lists")
+
+
+CHECKS = (check_releases, check_report, check_ledger_over_time, check_every_draw_is_in_the_ledger)

@@ -1,0 +1,108 @@
+"""Exit codes, and how errors are reported: one message for people, one code for programs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import traceback
+import warnings
+from collections.abc import Callable
+from enum import IntEnum
+from pathlib import Path
+from typing import NoReturn, ParamSpec, TypeVar
+
+import typer
+
+from headwater.cli.console import complain
+from headwater.files import FileRefusedError
+from headwater.noise import SeededRunWarning
+from headwater.run.store import StoreError
+from headwater.table.errors import SchemaError, TableError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Exit(IntEnum):
+    """Exit codes. They are documented, and keep their meaning."""
+
+    DONE = 0
+    """Everything that was asked for was done."""
+    BUG = 1
+    """Something went wrong that Headwater did not expect: please report it."""
+    USAGE = 2
+    """The command itself cannot be understood: an option is missing or makes no sense."""
+    INPUT = 3
+    """A record or a file of records is wrong. Nothing of its batch was counted."""
+    SCHEMA = 4
+    """The schema is wrong."""
+    STATE = 5
+    """The state cannot be used: in use, damaged, a copy, of another run; or there is no room for it."""
+    FILES = 6
+    """A file or folder cannot be read or written."""
+    MISSING = 7
+    """A package that this command needs is not installed."""
+    LEAK = 8
+    """An audit found more than the claimed ε."""
+    INTERRUPTED = 130
+    """Stopped by Ctrl-C or by a request to end. With --follow, which ends in no other way, that is 0."""
+
+
+def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """Turn every documented error of a command into a message and an exit code.
+
+    Parameters
+    ----------
+    command
+        The function of a command.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", SeededRunWarning)
+            warnings.showwarning = _report_warning  # type: ignore[assignment]  # where in the code helps nobody here
+            try:
+                return command(*args, **kwargs)
+            except TableError as error:
+                _end(error, Exit.INPUT)
+            except SchemaError as error:
+                _end(error, Exit.SCHEMA)
+            except (StoreError, FileRefusedError) as error:
+                _end(error, Exit.STATE)
+            except OSError as error:
+                where = f"{error.filename}: " if error.filename else ""
+                _end(f"{where}{error.strerror or error}", Exit.FILES)
+            except ImportError as error:
+                _end(error, Exit.MISSING)
+            except ValueError as error:
+                _end(error, Exit.USAGE)
+            except KeyboardInterrupt:
+                _end("stopped", Exit.INTERRUPTED)
+            except (typer.Exit, typer.Abort, typer.BadParameter):
+                raise
+            except Exception as error:
+                if os.environ.get("HEADWATER_DEBUG"):
+                    raise
+                _end(_unexpected(error), Exit.BUG)
+
+    return wrapped
+
+
+def _end(why: object, code: Exit) -> NoReturn:
+    complain(str(why), "bold red", "error:")
+    raise typer.Exit(int(code))
+
+
+def _unexpected(error: Exception) -> str:
+    """Where it happened, without the text of the error, which may be somebody's record."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}, line {last.lineno}"
+    return (
+        f"{type(error).__name__} in {where}. This is a bug of Headwater: please report it. HEADWATER_DEBUG=1 shows "
+        "everything, perhaps records too; nothing that was published is harmed"
+    )
+
+
+def _report_warning(message: Warning | str, *_: object) -> None:
+    complain(str(message), "yellow", "warning:")

@@ -1,0 +1,100 @@
+"""One bucket that has closed: exact counts of its records go in, noisy tables and private choices come out.
+
+The only code that turns records into numbers that may be seen is `Bucket.publish` and `Bucket.choose`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from headwater.mechanisms.marginals.bins import cut, profile
+from headwater.mechanisms.marginals.codes import Codes
+from headwater.mechanisms.marginals.counting import Question, count
+from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
+from headwater.mechanisms.marginals.pairs import Pair
+from headwater.mechanisms.marginals.plan import divide, variance
+from headwater.mechanisms.marginals.selection import choose, scale_of
+from headwater.noise import Noise
+from headwater.privacy import scale_for
+
+MOST_BINS = 256  # of a column, in a one-way table
+ENOUGH = (0.5, 0.5, 0.5, 0.5, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
+
+SLOW, FAST = 0, 1
+"""The timescales. An address has two bits for the kind of draw, and 46 for the draw."""
+TREE, EXTRA = 2, 3
+"""The kinds of choices, which only slow buckets make."""
+
+
+class Bucket:
+    """The records ``start … end − 1``, to be asked about.
+
+    Parameters
+    ----------
+    codes
+        Their codes, one row for each column.
+    codings
+        What the codes mean.
+    noise
+        Where protecting randomness is drawn. A draw has the address ``(start, kind, columns or round, cell)``.
+    timescale
+        `SLOW` or `FAST`.
+    start, end
+        The arrivals that the bucket holds.
+    """
+
+    def __init__(
+        self, codes: Codes, codings: Sequence[Coding], noise: Noise, timescale: int, start: int, end: int
+    ) -> None:
+        self.codes, self.codings, self.noise = codes, codings, noise
+        self.timescale, self.start, self.end = timescale, start, end
+
+    @property
+    def size(self) -> int:
+        """How many records there are. Public."""
+        return self.end - self.start
+
+    def count(self, questions: Sequence[Question]) -> list[Integers]:
+        """Exact counts. Not private."""
+        return count(self.codes, questions, self.codings)
+
+    def one_way(self, budget: Fraction, weights: Sequence[float], known: Sequence[NoisyTable]) -> list[NoisyTable]:
+        """One-way tables of the columns with a positive weight, in bins as fine as their noise allows."""
+        questions, total = list[Question](), math.fsum(weights)
+        for column, (coding, weight) in enumerate(zip(self.codings, weights, strict=True)):
+            if weight > 0:
+                scale = 2 * total / (float(budget) * weight)
+                least = [enough * scale / self.size for enough in ENOUGH]
+                edges = cut(coding, profile(column, coding, known), least, MOST_BINS)
+                questions.append(Question((column,), (edges,)))
+        shares = divide(budget, [weights[q.columns[0]] * math.sqrt(q.cells) for q in questions])
+        asked = zip(questions, self.count(questions), shares, strict=True)
+        return [self.publish(question, counts, share) for question, counts, share in asked]
+
+    def publish(self, question: Question, counts: Integers, budget: Fraction) -> NoisyTable:
+        """Counts with noise.
+
+        Formal guarantees
+        -----------------
+        Replacing a record moves two counts by one each, so noise of scale ``2/budget`` costs at most ``budget``. The
+        counts of a one-way table of two cells add up to the public number of records: there one draw of scale
+        ``1/budget`` is enough. A table of one cell is the public number itself and costs nothing.
+        """
+        single = question.shape == (2,)
+        scale = scale_for(budget if single else budget / 2)
+        lo = self.timescale << 46 | question.columns[0] << 34 | question.columns[-1] << 24
+        noise = self.noise.laplace_at(scale, self.start, np.uint64(lo) + np.arange(question.cells, dtype=np.uint64))
+        if single:
+            noise[0] = -noise[1]
+        noisy = counts + noise.reshape(counts.shape)
+        return NoisyTable(question.columns, self.start, self.end, question.edges, noisy, scale, variance(scale))
+
+    def choose(self, scores: Mapping[Pair, int], budget: Fraction, kind: int, turn: int) -> Pair:
+        """The pair that a private choice takes. Replacing a record may move a score by at most `SENSITIVITY`."""
+        pairs = list(scores)
+        found = choose(list(scores.values()), scale_of(budget), self.noise, self.start, kind << 46 | turn << 24)
+        return pairs[found]

@@ -1,0 +1,130 @@
+"""Values as small integers: a code for each column of a record, and back to points of the cube.
+
+Public and pure: a function of the schema and of one record, so the codes of a batch are those of its records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import Axis, Points
+from headwater.table.categorical import Boolean, Category
+from headwater.table.schema import Schema
+from headwater.table.unit_cube import UnitCube
+
+Codes = NDArray[np.uint16]
+
+FINEST = 1 << 15
+"""At most so many codes for the values of a column; the missing value has one more."""
+
+MOST_LABELS = 1 << 10
+"""Of a list of more labels than this, neighbours may be merged, as if it were ordered."""
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How the values of one column become codes ``0 … size − 1``. Public: made from the schema alone.
+
+    Parameters
+    ----------
+    values
+        How many codes stand for values. The missing value, if there is one, is the last code, ``values``.
+    missing
+        Whether there is a code for missing values.
+    ordered
+        Whether neighbouring codes are neighbouring values (numbers, times), so that they may be merged into bins.
+    """
+
+    values: int
+    missing: bool
+    ordered: bool
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return self.values + self.missing
+
+
+@dataclass(frozen=True)
+class Coder:
+    """The codes of one column: equal parts of a continuum, or ``step`` neighbouring values of a finite column."""
+
+    axis: Axis
+    coding: Coding
+    step: int
+
+    def encode(self, places: Points) -> Codes:
+        """Codes of coordinates, as `Axis.place` gives them. Scaling by a power of two is exact."""
+        axis, last = self.axis, self.coding.size - 1
+        if axis.values is None:
+            return np.minimum(places * (FINEST / axis.unit), last).astype(np.uint16)
+        numbers = places * 2.0**axis.cuts
+        if self.step > 1:
+            gone = numbers >= 1 << (axis.cuts - 1) if axis.missing else False
+            numbers = np.where(gone, last, np.floor_divide(numbers, self.step))  # whole numbers below 2^53
+        return np.minimum(numbers, last).astype(np.uint16)  # beyond the values lies the missing one
+
+    def places(self, codes: Codes, inside: Points) -> Points:
+        """Coordinates at the position ``inside``, in ``[0, 1)``, of the part of the column that a code stands for."""
+        whole = codes.astype(np.int64)
+        gone = whole == self.coding.values if self.coding.missing else None
+        if self.axis.values is None:
+            shares = np.minimum(whole + inside, np.nextafter(whole + 1.0, 0.0)) / FINEST
+            return self.axis.place(shares, gone)
+        first = whole * self.step
+        width = np.minimum(self.axis.values - first, self.step)
+        return self.axis.place(first + np.minimum((inside * width).astype(np.int64), width - 1), gone)
+
+
+@lru_cache(maxsize=64)
+def coders(schema: Schema | UnitCube) -> tuple[Coder, ...]:
+    """How each column of a schema is coded."""
+    if isinstance(schema, UnitCube):
+        return tuple(Coder(Axis(), Coding(FINEST, missing=False, ordered=True), 1) for _ in range(schema.dimension))
+    found = []
+    for column in schema.columns.values():
+        size, listed = column.size, isinstance(column, Category | Boolean)
+        step = 1 if size is None else -(-size // FINEST)
+        values = FINEST if size is None else -(-size // step)
+        coding = Coding(values, column.missing, ordered=not listed or values > MOST_LABELS)
+        found.append(Coder(column.axis, coding, step))
+    return tuple(found)
+
+
+def codings(schema: Schema | UnitCube) -> tuple[Coding, ...]:
+    """What the codes of each column mean."""
+    return tuple(coder.coding for coder in coders(schema))
+
+
+def encode(points: Points, schema: Schema | UnitCube) -> Codes:
+    """The codes of points, of shape ``(n, d)``.
+
+    >>> encode(np.array([[0.5, 1.0]]), UnitCube(2)).tolist()
+    [[16384, 32767]]
+    """
+    codes = np.empty(points.shape, dtype=np.uint16)
+    for column, coder in enumerate(coders(schema)):
+        codes[:, column] = coder.encode(points[:, column])
+    return codes
+
+
+def places(codes: Codes, inside: Points, schema: Schema | UnitCube) -> Points:
+    """Points at given positions inside the cells of codes: `encode` backwards.
+
+    Parameters
+    ----------
+    codes
+        Of shape ``(n, d)``.
+    inside
+        Positions in ``[0, 1)``, of the same shape.
+    schema
+        What a record is.
+    """
+    points = np.empty(codes.shape)
+    for column, coder in enumerate(coders(schema)):
+        points[:, column] = coder.places(codes[:, column], inside[:, column])
+    return points

@@ -1,0 +1,63 @@
+"""Codes of records to exact counts. Pure, and the counts of two lots of records add up to those of both.
+
+Not private: only `measure` may call this, and adds noise to whatever it publishes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from headwater.mechanisms.marginals.bins import bin_of
+from headwater.mechanisms.marginals.codes import Codes
+from headwater.mechanisms.marginals.measured import Coding, Integers
+
+_CHUNK = 1 << 14  # records at a time: their bins stay in the processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A contingency table to be counted: its columns, in increasing order, and where the bins of each begin."""
+
+    columns: tuple[int, ...]
+    edges: tuple[Integers, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many bins each column has."""
+        return tuple(len(edges) for edges in self.edges)
+
+    @property
+    def cells(self) -> int:
+        """How many counts there are."""
+        return prod(self.shape)
+
+
+def count(codes: Codes, questions: Sequence[Question], codings: Sequence[Coding]) -> list[Integers]:
+    """For each question its table of counts: every record is in exactly one cell of each.
+
+    Parameters
+    ----------
+    codes
+        One row for each column, one entry for each record.
+    questions
+        What to count.
+    codings
+        Of all columns.
+    """
+    totals = [np.zeros(question.cells, dtype=np.int64) for question in questions]
+    keys = [[(c, id(e)) for c, e in zip(q.columns, q.edges, strict=True)] for q in questions]
+    edges = {key: e for q, of_q in zip(questions, keys, strict=True) for key, e in zip(of_q, q.edges, strict=True)}
+    lookup = {(column, name): bin_of(e, codings[column].size) for (column, name), e in edges.items()}
+    for start in range(0, codes.shape[1], _CHUNK):
+        part = codes[:, start : start + _CHUNK]
+        bins = {key: table.take(part[key[0]]) for key, table in lookup.items()}
+        for question, of_question, total in zip(questions, keys, totals, strict=True):
+            cells = bins[of_question[0]]
+            for key, size in zip(of_question[1:], question.shape[1:], strict=True):
+                cells = cells * size + bins[key]
+            total += np.bincount(cells, minlength=len(total))
+    return [total.reshape(question.shape) for question, total in zip(questions, totals, strict=True)]

@@ -1,0 +1,238 @@
+"""Empirical Bayes for noisy two-way tables.
+
+Every cell's true share is one of a few hundred *atoms*: 0, a multiple of independence, a share of the most that the
+cell's row and column allow, or a multiple of what some predictor says (a Gaussian copula, the neighbouring cells, the
+model fitted to other tables). The likelihood of an atom is exact: Laplace noise, multiplied over the spans in which the
+table was counted, each with its own margins. How often each atom occurs is estimated from all cells of the table by EM;
+a cell's estimate is its posterior median. Tilts of rows and columns, one each, pull the estimates to the known margins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.mechanisms.marginals.copula import copula
+from headwater.mechanisms.marginals.fitting import fit_margins, project
+from headwater.mechanisms.marginals.grid import Floats
+
+_UP = np.exp(np.geomspace(0.02, np.log(64), 18))
+INDEPENDENCE = np.concatenate([1 / _UP[::-1], [1.0], _UP])
+"""Multiples of independence that are atoms."""
+_NEAR = np.exp(np.geomspace(0.05, 1.2, 6))
+PREDICTION = np.concatenate([1 / _NEAR[::-1], [1.0], _NEAR])
+"""Multiples of a prediction that are atoms."""
+NORMAL = math.sqrt(2 / math.pi)
+"""The mean absolute value of a standard normal variable."""
+REACH = 0.65
+"""Of a tilt, in standard deviations: a row's and a column's together must not outweigh Laplace noise, of slope √2."""
+SETTLED = 5
+"""Iterations of EM after which atoms that hardly occur are dropped, and tilts begin."""
+LARGE = 20_000
+"""Tables with more cells do without the neighbours as predictors, to save time and memory."""
+SMALL = 30
+"""Tables with fewer cells are shrunk as a whole: there is too little to learn a distribution of cells from."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One noisy table of a pair: counts of ``records`` records, and what independence says in that span."""
+
+    counts: Floats
+    scale: Floats
+    records: float
+    independent: Floats
+
+    @property
+    def precision(self) -> float:
+        """Of a share, but for a constant."""
+        return float(self.records**2 / np.mean(self.scale**2))
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """All noisy tables of one pair, weighted by precision."""
+
+    tables: Sequence[Counted]
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Of the tables; they sum to 1."""
+        precision = np.array([table.precision for table in self.tables])
+        weights: Floats = precision / precision.sum()
+        return weights
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Weighted mean of the noisy shares."""
+        return self._mean([table.counts / table.records for table in self.tables])
+
+    @cached_property
+    def independent(self) -> Floats:
+        """What independence says, weighted alike. Its margins are the margins of the pooled table."""
+        return self._mean([table.independent for table in self.tables])
+
+    def _mean(self, tables: Sequence[Floats]) -> Floats:
+        return np.tensordot(self.weights, np.array(tables), 1)
+
+    @cached_property
+    def rows(self) -> Floats:
+        """Margin of the first column."""
+        margin: Floats = self.independent.sum(1)
+        return margin
+
+    @cached_property
+    def columns(self) -> Floats:
+        """Margin of the second column."""
+        margin: Floats = self.independent.sum(0)
+        return margin
+
+    @cached_property
+    def deviation(self) -> float:
+        """Standard deviation of the noise in a share."""
+        scales = [w**2 / t.precision for w, t in zip(self.weights, self.tables, strict=True)]
+        return float(np.sqrt(2 * np.sum(scales)))
+
+
+def denoise(
+    pooled: Pooled, prediction: Floats | None, earlier: Floats | None, ordered: bool, iterations: int = 25
+) -> tuple[Floats, float]:
+    """The estimated two-way table of a pair, with the margins of ``pooled``, and its expected total variation.
+
+    Parameters
+    ----------
+    pooled
+        The noisy tables.
+    prediction
+        What tables of other pairs say of this one, on the same bins; any margins.
+    earlier
+        An earlier estimate of this table, for what the neighbours of a cell say of it.
+    ordered
+        Whether neighbouring bins of both columns are neighbouring values.
+    iterations
+        Of EM.
+    """
+    rows, columns = pooled.rows, pooled.columns
+    predictions = [] if prediction is None else [fit_margins(prediction, rows, columns)]
+    if pooled.independent.size < SMALL:
+        table, kept = shrink(pooled, predictions)
+        loss = kept * pooled.deviation * table.size * NORMAL / 2
+        return fit_margins(project(table, rows, columns), rows, columns), loss
+    if ordered:
+        predictions.append(copula(pooled.shares, rows, columns))
+    if earlier is not None and earlier.size < LARGE:
+        first, second = neighbours(earlier, 1), neighbours(earlier, 0)
+        predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]
+    table, loss = Atoms(pooled, predictions).estimate(iterations)
+    return fit_margins(table, rows, columns), loss
+
+
+def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> tuple[Floats, float]:
+    """James–Stein shrinkage of the interaction towards a prediction or independence, and the part of it that is kept.
+
+    Margins are left alone.
+    """
+    base = predictions[0] if predictions else pooled.independent
+    gap = pooled.shares - base
+    gap = gap - gap.mean(1, keepdims=True) - gap.mean(0, keepdims=True) + gap.mean()
+    freedom = (gap.shape[0] - 1) * (gap.shape[1] - 1)
+    kept = max(0.0, 1 - freedom * pooled.deviation**2 / max(float((gap * gap).sum()), 1e-300))
+    return base + kept * gap, kept
+
+
+def neighbours(table: Floats, axis: int) -> Floats:
+    """The mean of each cell's neighbours along an axis."""
+    table = np.moveaxis(table, axis, 1)
+    padded, ones = (np.pad(t, ((0, 0), (1, 1))) for t in (table, np.ones_like(table)))
+    mean = (padded[:, :-2] + padded[:, 2:]) / np.maximum(ones[:, :-2] + ones[:, 2:], 1)
+    return np.moveaxis(mean, 1, axis)
+
+
+class Atoms:
+    """The distribution of a table's cells over atoms, and the posterior of each cell."""
+
+    def __init__(self, pooled: Pooled, predictions: Sequence[Floats]) -> None:
+        self.pooled = pooled
+        base = pooled.independent
+        most = float(np.minimum.outer(pooled.rows, pooled.columns).max())
+        steps = int(np.clip(most / (0.6 * pooled.deviation), 20, 120))
+        self._parts = np.linspace(1 / steps, 1, steps)
+        self._ratios = [table / np.maximum(base, 1e-12) for table in predictions]
+        self.values = self._atoms(base).astype(np.float32)
+        log = np.zeros_like(self.values)
+        for table in pooled.tables:
+            atoms = self._atoms(table.independent)
+            log -= (np.abs(table.counts - atoms * table.records) / table.scale).astype(np.float32)
+        self.log = log - log.max(0)
+
+    def _atoms(self, independent: Floats) -> Floats:
+        """Shares that a cell may have, along the first axis."""
+        most = np.minimum.outer(independent.sum(1), independent.sum(0))
+        kinds = [np.zeros((1, *independent.shape)), np.multiply.outer(INDEPENDENCE, independent)]
+        kinds.append(np.multiply.outer(self._parts, most))
+        kinds += [np.multiply.outer(PREDICTION, independent * ratio) for ratio in self._ratios]
+        return np.concatenate(kinds)
+
+    def estimate(self, iterations: int) -> tuple[Floats, float]:
+        """Posterior medians after EM, the best estimates in total variation, and the total variation to expect.
+
+        Tilts are Newton steps on the sums of posterior means, clipped to `REACH` standard deviations of the noise.
+        Of all iterations the one whose margins are nearest to the known ones is taken.
+        """
+        rows, columns, deviation = self.pooled.rows, self.pooled.columns, self.pooled.deviation
+        variance, limit = deviation**2, REACH * deviation
+        down, across = np.zeros(len(rows)), np.zeros(len(columns))
+        weights = np.full(len(self.values), 1 / len(self.values))
+        best, nearest = np.inf, self.log
+        for iteration in range(iterations + 1):
+            posterior = self._posterior(weights, down, across)
+            mean, spread = self._moments(posterior)
+            gap = float(np.abs(rows - mean.sum(1)).sum() + np.abs(columns - mean.sum(0)).sum())
+            if iteration > SETTLED and gap < best:
+                best, nearest = gap, posterior
+            weights = posterior.mean((1, 2), dtype=np.float64) + 1e-7
+            if iteration == SETTLED:
+                often = weights > 1e-4
+                self.values, self.log, weights = self.values[often], self.log[often], weights[often]
+            weights /= weights.sum()
+            if iteration >= SETTLED and iteration % 2:
+                step = 0.7 * (rows - mean.sum(1)) * variance / (spread.sum(1) + 0.3 * variance)
+                down = np.clip(down + step, -limit, limit)
+                mean, spread = self._moments(self._posterior(weights, down, across))
+                step = 0.7 * (columns - mean.sum(0)) * variance / (spread.sum(0) + 0.3 * variance)
+                across = np.clip(across + step, -limit, limit)
+        median = self._median(nearest)
+        return median, float((nearest * np.abs(self.values - median.astype(np.float32))).sum() / 2)
+
+    def _median(self, posterior: NDArray[np.float32]) -> Floats:
+        """The median of each cell's posterior, interpolated between neighbouring atoms."""
+        order = np.argsort(self.values, axis=0)
+        values = np.take_along_axis(self.values, order, 0)
+        upper = np.cumsum(np.take_along_axis(posterior, order, 0), axis=0)
+        at = np.minimum((upper < 0.5).sum(0), len(values) - 1)[None]
+        before = np.maximum(at - 1, 0)
+        high, low, above = (np.take_along_axis(*pair, 0)[0] for pair in ((values, at), (values, before), (upper, at)))
+        below = np.where(at > 0, np.take_along_axis(upper, before, 0), 0)[0]
+        part = np.clip((0.5 - below) / np.maximum(above - below, 1e-9), 0, 1)
+        found: Floats = np.where(at[0] > 0, low + (high - low) * part, high).astype(np.float64)
+        return found
+
+    def _posterior(self, weights: Floats, down: Floats, across: Floats) -> NDArray[np.float32]:
+        log: NDArray[np.float32] = self.log + np.log(weights).astype(np.float32)[:, None, None]
+        if down.any() or across.any():
+            tilt = np.add.outer(down, across) / self.pooled.deviation**2
+            log += self.values * tilt.astype(np.float32)
+        log -= log.max(0)
+        np.exp(log, out=log)
+        log /= log.sum(0)
+        return log
+
+    def _moments(self, posterior: NDArray[np.float32]) -> tuple[Floats, Floats]:
+        weighted = posterior * self.values
+        mean = weighted.sum(0)
+        return mean, (weighted * self.values).sum(0) - mean**2

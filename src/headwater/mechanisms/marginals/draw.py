@@ -1,0 +1,126 @@
+"""Records of a tree of two-way tables, drawn with little sampling noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.tree import Forest, Pair, conditional, joint
+
+Codes = NDArray[np.int64]
+
+NO_RECORD = "the release holds no record that fulfils these conditions; ask for less"
+GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of this, modulo 1, fill the unit interval evenly, and so does any run of consecutive ones."""
+KEY_BITS = 44
+"""Of a sorting key for the values drawn so far; what is left of the word is random."""
+
+
+@dataclass(frozen=True)
+class Laws:
+    """What records are drawn from, column by column: the share of each span, and each column's law given its parent.
+
+    ``given[column]`` has the shape ``(spans, bins of the parent, bins)``, or ``(spans, 1, bins)`` of a root.
+    """
+
+    spans: Floats
+    given: dict[int, Floats]
+
+
+def tree_laws(
+    forest: Forest,
+    joints: Mapping[Pair, Floats],
+    margins: Sequence[Floats],
+    spans: Floats,
+    evidence: Mapping[int, Floats] | None = None,
+) -> Laws:
+    """The laws of a tree, conditioned on evidence: for some columns the probability of the evidence in each bin.
+
+    One pass from the leaves to the roots multiplies what lies below into each column's law.
+    """
+    given: dict[int, Floats] = {}
+    below: dict[int, Floats] = {c: e[None] for c, e in (evidence or {}).items()}
+    for column in reversed(forest.parent):
+        parent = forest.parent[column]
+        law = margins[column][:, None] if parent is None else conditional(joint(joints, parent, column))
+        if column in below:
+            law = law * below[column][:, None]
+            likely = law.sum(-1)
+            if parent is None:
+                spans = spans * likely[:, 0]
+            else:
+                below[parent] = below[parent] * likely if parent in below else likely
+        given[column] = law
+    if not spans.sum() > 0:
+        raise ValueError(NO_RECORD)
+    return Laws(spans / spans.sum(), given)
+
+
+def draw_tree(forest: Forest, laws: Laws, rows: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    """Records by bins, of shape ``(columns, rows)``, and the span of each.
+
+    A column is drawn along the records sorted by the columns drawn before, the nearest ones of the tree first, with
+    uniform numbers that are even over every run of records. So each cell of the columns sorted by gets its share of the
+    new column's values: many pairs, not only those of the tree, have less sampling noise than independent draws.
+    """
+    upper = np.minimum(np.floor(np.cumsum(laws.spans) * rows + rng.random()), rows)
+    upper[-1] = rows
+    spans = np.repeat(np.arange(len(upper)), np.diff(upper, prepend=0).astype(np.int64))
+    records = np.empty((len(laws.given), rows), dtype=np.int64)
+    drawn: list[int] = []
+    for column, parent in forest.parent.items():
+        law = laws.given[column]
+        near = [] if parent is None else _nearest(forest, parent, drawn)
+        given = spans if parent is None else spans * law.shape[1] + records[parent]
+        order = np.argsort(
+            sort_key([spans, *records[near]], [len(upper), *(laws.given[c].shape[2] for c in near)], rng)
+        )
+        uniform: Floats = (np.arange(rows, dtype=np.float64) * GOLDEN + rng.random()) % 1
+        records[column, order] = invert(law.reshape(-1, law.shape[2]), given[order], uniform)
+        drawn.append(column)
+    return records, spans
+
+
+def sort_key(columns: Sequence[Codes], sizes: Sequence[int], rng: np.random.Generator) -> NDArray[np.int64]:
+    """A word per record that sorts by the columns, the first one first, as many as fit, and then at random."""
+    rows, used = len(columns[0]), 1
+    key = np.zeros(rows, dtype=np.int64)
+    for column, size in zip(columns, sizes, strict=True):
+        if used * size >= 1 << KEY_BITS:
+            break
+        key, used = key * size + column, used * size
+    bits = 62 - used.bit_length()
+    return (key << bits) | (rng.integers(0, 1 << 62, rows) >> (62 - bits))
+
+
+def invert(laws: Floats, given: Codes, uniform: Floats) -> Codes:
+    """For each record the value at which the distribution function of its law, a row of ``laws``, passes a number."""
+    upper = np.cumsum(laws, axis=1)
+    upper /= np.maximum(upper[:, -1:], 1e-300)
+    width = upper.shape[1] - 1
+    steps = (upper[:, :-1] + np.arange(len(laws))[:, None]).ravel()
+    found: Codes = np.searchsorted(steps, given + uniform, side="right") - given * width
+    return np.clip(found, 0, width)  # a law of zeros is never asked for, but by rounding
+
+
+def _nearest(forest: Forest, column: int, drawn: Sequence[int]) -> list[int]:
+    """The columns drawn so far, by their distance from a column in the tree; first the column itself."""
+    found, seen = [column], {column}
+    for one in found:
+        for other in forest.adjacent[one]:
+            if other in drawn and other not in seen:
+                seen.add(other)
+                found.append(other)
+    return found
+
+
+def select(weights: Floats, order: Codes, rows: int, rng: np.random.Generator) -> Codes:
+    """Exactly so many records in proportion to their weights: systematic sampling along the given order."""
+    upper = np.cumsum(weights[order])
+    steps = np.minimum(np.floor(upper * (rows / upper[-1]) + rng.random()).astype(np.int64), rows)
+    steps[-1] = rows
+    return np.repeat(order, np.diff(steps, prepend=0))

@@ -1,0 +1,282 @@
+"""From noisy tables to smoothed one-way marginals and denoised two-way tables, in rounds.
+
+One-way marginals come from the one-way tables and from the two-way tables of the column; a two-way table is denoised
+given the one-way marginals of its spans. So each needs the other: a second round uses the first one's tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from headwater.mechanisms.marginals.denoise import Counted, Pooled, denoise
+from headwater.mechanisms.marginals.fitting import fit_margins
+from headwater.mechanisms.marginals.grid import Floats, model_grids, transfer, union
+from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
+from headwater.mechanisms.marginals.shape import Shape, estimate_shape
+from headwater.mechanisms.marginals.timeline import Share, Slots, Smoothed, smooth
+from headwater.mechanisms.marginals.tree import Forest, Pair, along, spanning_forest
+
+ROUNDS = 3
+GROUPS = 12
+"""The model has about this many spans of time, each with one-way marginals of its own."""
+LEAST_DEPENDENCE = 1e-5
+"""Pairs with less mutual information (in nats) than this are not in the tree."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated marginals of the records of a release.
+
+    Attributes
+    ----------
+    grids
+        For each column, where its bins begin, as codes.
+    edges
+        Where the spans of time begin and end, in arrivals.
+    margins
+        For each column its one-way marginals, of shape ``(spans, bins)``.
+    errors
+        For each column the standard deviation of each bin's share in the release.
+    ratios
+        For each measured pair, its two-way table divided by independence, the same in every span.
+    deviations
+        For each measured pair the total variation from independence, and the part of it that may be noise.
+    losses
+        For each measured pair the total variation that noise is expected to leave in its table.
+    tree
+        The pairs of the tree.
+    shapes
+        For each column how records spread inside its bins.
+    drifts
+        For each column the variance of a random walk of its shares, per record and unit of share.
+    """
+
+    grids: tuple[Integers, ...]
+    edges: Floats
+    margins: tuple[Floats, ...]
+    errors: tuple[Floats, ...]
+    ratios: dict[Pair, Floats]
+    deviations: dict[Pair, tuple[float, float]]
+    losses: dict[Pair, float]
+    tree: tuple[Pair, ...]
+    shapes: tuple[Shape, ...]
+    drifts: Floats
+
+
+class Estimator:
+    """Everything that is computed from one `Measured`, step by step."""
+
+    def __init__(self, measured: Measured) -> None:
+        self.measured = measured
+        self.codings = measured.codings
+        tables = [t for t in measured.tables if t.end > t.start]
+        self.grids = model_grids(self.codings, tables)
+        edges = {0, measured.start, measured.t, *(x for t in tables for x in (t.start, t.end))}
+        self.slots = Slots(np.array(sorted(e for e in edges if e <= measured.t), dtype=np.float64))
+        if measured.t == 0:
+            self.slots = Slots(np.array([0.0, 1.0]))
+        self.span = self.slots.weights(*((measured.start, measured.t) if measured.t > measured.start else (0, np.inf)))
+        self.one: list[list[NoisyTable]] = [[] for _ in self.codings]
+        self.two: dict[Pair, list[NoisyTable]] = {}
+        for table in tables:
+            if len(table.columns) == 1:
+                self.one[table.columns[0]].append(table)
+            elif len(table.columns) == 2:
+                self.two.setdefault((table.columns[0], table.columns[1]), []).append(table)
+        self.shapes = [estimate_shape(*p) for p in zip(self.one, self.grids, self.codings, strict=True)]
+        self.own = {pair: self._own_edges(pair) for pair in self.two}
+        self.joints: dict[tuple[Pair, int, int], Floats] = {}
+
+    def run(self, rounds: int = ROUNDS) -> Estimate:
+        """The estimate after some rounds."""
+        columns, pairs = range(len(self.codings)), list(self.two)
+        edges, parts = self.groups()
+        found: dict[Pair, Floats] = {}
+        predicted: dict[Pair, Floats] = {}
+        for done in range(rounds):
+            self.smoothed = [self.smooth(column) for column in columns]
+            self.pooled = {pair: self.pool(pair, found.get(pair)) for pair in pairs}
+            effort = 10 if done == 0 else 20
+            denoised = {pair: self.denoise(pair, predicted.get(pair), found.get(pair), effort) for pair in pairs}
+            found = {pair: table for pair, (table, _) in denoised.items()}
+            margins = tuple(parts @ s.shares for s in self.smoothed)
+            ratios = {pair: self.expand(pair, table) for pair, table in found.items()}
+            scores = {pair: information(table, self.pooled[pair].independent) for pair, table in found.items()}
+            if done < rounds - 1:
+                predicted = self.predict(scores, ratios, margins, np.diff(edges))
+                self.joints = {
+                    (pair, t.start, t.end): self.joint(pair, found[pair], t) for pair in pairs for t in self.two[pair]
+                }
+        return Estimate(
+            grids=self.grids,
+            edges=edges,
+            margins=margins,
+            errors=tuple(s.error for s in self.smoothed),
+            ratios=ratios,
+            deviations={pair: self.deviation(pair, table) for pair, table in found.items()},
+            losses={pair: loss for pair, (_, loss) in denoised.items()},
+            tree=spanning_forest({p: s for p, s in scores.items() if s > LEAST_DEPENDENCE}, len(columns)),
+            shapes=tuple(self.shapes),
+            drifts=np.array([s.drift for s in self.smoothed]),
+        )
+
+    def smooth(self, column: int) -> Smoothed:
+        """One-way marginals of a column in every slot."""
+        spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
+        sides: list[tuple[NoisyTable, Integers, Floats, Floats]] = []
+        for table in self.one[column]:
+            # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
+            variance = np.full(len(table.counts), table.variance * (2 if len(table.counts) == 2 else 1))
+            sides.append((table, table.edges[0], table.counts.astype(np.float64), variance))
+        for pair in self.two:
+            if column in pair:
+                sides += [(t, t.edges[pair.index(column)], *self.side(pair, t, column)) for t in self.two[pair]]
+        for table, edges, counts, variance in sides:
+            matrix = self.shapes[column].split(self.grids[column], edges, self.codings[column].size)
+            found = matrix @ counts, np.maximum(matrix, 1e-6) @ variance  # parts of a count share its precision
+            spans.setdefault((table.start, table.end), []).append(found)
+        observed = []
+        for (start, end), several in sorted(spans.items()):
+            variance = 1 / np.sum([1 / v for _, v in several], axis=0)
+            counts = np.sum([y / v for y, v in several], axis=0) * variance
+            records = end - start
+            share = variance / variance.sum()
+            counts, variance = counts + (records - counts.sum()) * share, variance * (1 - share)  # the sum is known
+            observed.append(Share(start, end, counts / records, variance / records**2))
+        return smooth(observed, self.slots, len(self.grids[column]), self.span)
+
+    def side(self, pair: Pair, table: NoisyTable, column: int) -> tuple[Floats, Floats]:
+        """A column's counts from a two-way table, and their variances: row sums, or matched filters where better.
+
+        With known conditional law ``c`` of the other column, ``Σ c·y / Σ c²`` has the variance of one count divided by
+        ``Σ c²``; a plain sum has that of all counts in the row.
+        """
+        axis = pair.index(column)
+        counts = np.moveaxis(table.counts, axis, 0).astype(np.float64)
+        sums, variance = counts.sum(1), np.full(len(counts), table.variance * counts.shape[1])
+        known = self.joints.get((pair, table.start, table.end))
+        if known is None:
+            return sums, variance
+        uncertain = ((table.end - table.start) * self.pooled[pair].deviation) ** 2  # the law is estimated as well
+        law = np.moveaxis(known, axis, 0) + 1e-6 / known.size
+        law = law / law.sum(1, keepdims=True)
+        power = (law**2).sum(1)
+        filtered, error = (law * counts).sum(1) / power, (table.variance + uncertain) / power
+        better = error < variance
+        return np.where(better, filtered, sums), np.where(better, error, variance)
+
+    def _own_edges(self, pair: Pair) -> tuple[Integers, ...]:
+        return tuple(union((t.edges[i] for t in self.two[pair]), self.codings[c]) for i, c in enumerate(pair))
+
+    def independent(self, pair: Pair, start: float, end: float) -> Floats:
+        """What independence inside each slot says of a pair in a span, on the grids."""
+        weights = self.slots.weights(start, end)
+        first, second = (self.smoothed[c].shares for c in pair)
+        return (first * weights[:, None]).T @ second
+
+    def merge(self, pair: Pair, table: Floats) -> Floats:
+        """A table on the grids moved to the pair's own bins."""
+        first, second = (
+            transfer(self.grids[c], own, self.codings[c].size) for c, own in zip(pair, self.own[pair], strict=True)
+        )
+        return first @ table @ second.T
+
+    def pool(self, pair: Pair, earlier: Floats | None) -> Pooled:
+        """The tables of a pair on its own bins; without an earlier estimate, only those that have these bins."""
+        found = []
+        for table in self.two[pair]:
+            base = self.merge(pair, self.independent(pair, table.start, table.end))
+            shape = np.maximum(base if earlier is None else earlier, 1e-12)
+            first, second = (
+                transfer(own, edges, self.codings[c].size)
+                for c, own, edges in zip(pair, self.own[pair], table.edges, strict=True)
+            )
+            whole = first.T @ (first @ shape @ second.T) @ second  # a count of wide bins is split by what is known
+            counts = first.T @ table.counts @ second * shape / whole
+            # as if each part had noise of its own, so strong that all of them say as much as the one count did
+            scale = table.scale * np.sqrt(shape / whole)
+            found.append(Counted(counts, scale, table.end - table.start, base))
+        fine = [f for f, t in zip(found, self.two[pair], strict=True) if t.counts.shape == f.counts.shape]
+        return Pooled(fine if fine and earlier is None else found)
+
+    def denoise(
+        self, pair: Pair, predicted: Floats | None, earlier: Floats | None, effort: int
+    ) -> tuple[Floats, float]:
+        """The estimated table of a pair on its own bins, and its expected total variation."""
+        ordered = self.codings[pair[0]].ordered and self.codings[pair[1]].ordered
+        return denoise(self.pooled[pair], predicted, earlier, ordered, effort)
+
+    def expand(self, pair: Pair, table: Floats) -> Floats:
+        """The ratio of a table to independence, on the grids."""
+        ratio = table / np.maximum(self.pooled[pair].independent, 1e-12)
+        first, second = (
+            np.searchsorted(own, self.grids[c], side="right") - 1 for c, own in zip(pair, self.own[pair], strict=True)
+        )
+        return ratio[np.ix_(first, second)]
+
+    def groups(self) -> tuple[Floats, Floats]:
+        """Consecutive slots of the release joined into spans: their edges, and the slots' weights in each."""
+        start, end = float(self.measured.start), float(max(self.measured.t, self.measured.start + 1))
+        edges = [start]
+        for edge in self.slots.edges:
+            if edge - edges[-1] >= (end - start) / GROUPS and edge < end:
+                edges.append(float(edge))
+        if end - edges[-1] < (end - start) / GROUPS and len(edges) > 1:
+            edges.pop()
+        edges.append(end)
+        return np.array(edges), np.array([self.slots.weights(a, b) for a, b in pairwise(edges)])
+
+    def predict(
+        self,
+        scores: Mapping[Pair, float],
+        ratios: Mapping[Pair, Floats],
+        margins: tuple[Floats, ...],
+        sizes: Floats,
+    ) -> dict[Pair, Floats]:
+        """For measured pairs what the best tree of the other pairs says of them, on their own bins."""
+        scores = {pair: score for pair, score in scores.items() if score > LEAST_DEPENDENCE}
+        tree = spanning_forest(scores, len(self.codings))
+        joints = {pair: time_joint(ratios[pair], margins, pair) for pair in scores}
+        weights, found = sizes / sizes.sum(), {}
+        for pair in self.two:
+            others = tree
+            if pair in tree:
+                others = spanning_forest({p: s for p, s in scores.items() if p != pair}, len(self.codings))
+            path = Forest(others, len(self.codings)).path(*pair)
+            if path is not None:
+                found[pair] = self.merge(pair, np.tensordot(weights, along(path, joints), 1))
+        return found
+
+    def joint(self, pair: Pair, table: Floats, counted: NoisyTable) -> Floats:
+        """The estimated table of a pair in the span of one of its noisy tables, on that table's bins."""
+        base = self.merge(pair, self.independent(pair, counted.start, counted.end))
+        ratio = table / np.maximum(self.pooled[pair].independent, 1e-12)
+        found = fit_margins(ratio * base, base.sum(1), base.sum(0), passes=30)
+        first, second = (
+            transfer(own, edges, self.codings[c].size)
+            for c, own, edges in zip(pair, self.own[pair], counted.edges, strict=True)
+        )
+        return first @ found @ second.T
+
+    def deviation(self, pair: Pair, table: Floats) -> tuple[float, float]:
+        """Total variation from independence, and what noise may add to it."""
+        pooled = self.pooled[pair]
+        return (
+            float(np.abs(table - pooled.independent).sum() / 2),
+            float(np.minimum(pooled.deviation, table).sum() / 4),
+        )
+
+
+def information(table: Floats, independent: Floats) -> float:
+    """Mutual information in nats."""
+    return float((table * np.log(np.maximum(table, 1e-12) / np.maximum(independent, 1e-12))).sum())
+
+
+def time_joint(ratio: Floats, margins: tuple[Floats, ...], pair: Pair) -> Floats:
+    """A pair's table in every span: the shared ratios fitted to the margins of each span."""
+    first, second = (margins[c] for c in pair)
+    return fit_margins(ratio * first[:, :, None] * second[:, None, :], first, second, passes=30, tolerance=1e-8)

@@ -1,0 +1,47 @@
+"""Proportional fitting and projection of two-way tables to given margins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.mechanisms.marginals.grid import Floats
+
+TINY = 1e-300
+
+
+def fit_margins(table: Floats, rows: Floats, columns: Floats, passes: int = 100, tolerance: float = 1e-9) -> Floats:
+    """Iterative proportional fitting: the table scaled by rows and by columns until it has these margins.
+
+    Works on the last two axes; leading axes of table and margins are broadcast against each other. A cell that is 0
+    gets a trace of independence, so that any margins can be met.
+    """
+    found = table + 1e-12 * rows[..., :, None] * columns[..., None, :]
+    for _ in range(passes):
+        found *= (rows / np.maximum(found.sum(-1), TINY))[..., :, None]
+        sums = found.sum(-2)
+        found *= (columns / np.maximum(sums, TINY))[..., None, :]
+        if np.abs(sums - columns).sum(-1).max() < tolerance:
+            break
+    return found
+
+
+def project(table: Floats, rows: Floats, columns: Floats, passes: int = 200, tolerance: float = 1e-7) -> Floats:
+    """The nearest non-negative table with (almost) these margins, by alternating over its two dual vectors."""
+    across = np.zeros(len(columns))
+    for _ in range(passes):
+        down = _threshold(table - across, rows)
+        found = _threshold((table - down[:, None]).T, columns)
+        moved = float(np.abs(found - across).max())
+        across = found
+        if moved < tolerance:
+            break
+    return np.maximum(table - down[:, None] - across, 0)
+
+
+def _threshold(table: Floats, sums: Floats) -> Floats:
+    """For each row the number ``u`` with ``Σ max(row − u, 0) =`` its sum."""
+    ranked = -np.sort(-table, axis=1)
+    levels = (np.cumsum(ranked, axis=1) - sums[:, None]) / np.arange(1, table.shape[1] + 1)
+    last = np.maximum((ranked > levels).sum(1) - 1, 0)
+    found: Floats = levels[np.arange(len(table)), last]
+    return found

@@ -1,0 +1,152 @@
+"""The distribution of records over bins: a tree of two-way tables per span of time, raked to all measured pairs.
+
+The share of a record is what the tree says, times one factor for each measured pair and one for each column and span.
+Drawn records are raked, so the factors themselves are needed only where records fit a condition and cannot be raked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from headwater.mechanisms.marginals.draw import Codes, draw_tree, select, sort_key, tree_laws
+from headwater.mechanisms.marginals.estimate import Estimate, time_joint
+from headwater.mechanisms.marginals.fitting import fit_margins
+from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.rake import PAIR_POWER, Constraint, rake
+from headwater.mechanisms.marginals.tree import Forest, Pair, along
+
+POOL = 1 << 16
+"""Records that factors and predictions are found with."""
+PASSES = 6
+"""Of raking."""
+CANDIDATES = 4
+"""For each record that fits a condition; weighted by the factors."""
+STEEPEST = 30.0
+"""Of a candidate's weight, up or down: products of many factors of rare cells are not to be taken at their word."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinear:
+    """A distribution over bins and spans of time.
+
+    Parameters
+    ----------
+    estimate
+        Margins, ratios of pairs and the tree.
+    """
+
+    estimate: Estimate
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The tree."""
+        return Forest(self.estimate.tree, len(self.estimate.margins))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The part of the records in each span."""
+        sizes = np.diff(self.estimate.edges)
+        shares: Floats = sizes / sizes.sum()
+        return shares
+
+    @cached_property
+    def joints(self) -> dict[Pair, Floats]:
+        """Tables of all measured pairs in every span."""
+        return {pair: time_joint(ratio, self.estimate.margins, pair) for pair, ratio in self.estimate.ratios.items()}
+
+    def draw(self, rows: int, rng: np.random.Generator) -> Codes:
+        """So many records by bins, of shape ``(columns, rows)``."""
+        if rows == 0:
+            return np.empty((len(self.estimate.margins), 0), dtype=np.int64)
+        laws = tree_laws(self.forest, self.joints, self.estimate.margins, self.shares)
+        records, spans = draw_tree(self.forest, laws, rows, rng)
+        if not self.joints:
+            return records
+        weights, _ = rake(self._constraints(records, spans, self.shares), rows, PASSES)
+        return self._select(records, spans, weights, rows, rng)
+
+    def draw_where(self, rows: int, evidence: Mapping[int, Floats], rng: np.random.Generator) -> Codes:
+        """So many records that fit evidence: for some columns, the probability that a record of each bin fits."""
+        laws = tree_laws(self.forest, self.joints, self.estimate.margins, self.shares, evidence)
+        records, spans = draw_tree(self.forest, laws, CANDIDATES * rows, rng)
+        return self._select(records, spans, self._weights(records, spans), rows, rng) if rows else records
+
+    def pairs(self, wanted: Sequence[Pair], start: float, end: float) -> list[Floats]:
+        """The two-way tables of pairs in a span of arrivals.
+
+        What the tree says is exact; what raking changes is the difference of raked and plain records of a pool.
+        """
+        shares = self._overlap(start, end)
+        margins = [shares @ m for m in self.estimate.margins]
+        joints = {pair: self.joints[pair] for pair in self.estimate.tree}
+        beyond = len(self.joints) > len(joints)
+        if beyond:
+            rng = np.random.default_rng(0)
+            laws = tree_laws(self.forest, self.joints, self.estimate.margins, shares)
+            records, spans = draw_tree(self.forest, laws, POOL, rng)
+            change = rake(self._constraints(records, spans, shares), POOL, PASSES)[0] - 1 / POOL
+        found = []
+        for a, b in wanted:
+            table = self._tree_pair(a, b, shares, joints)
+            if beyond:
+                moved = np.bincount(records[a] * table.shape[1] + records[b], change, minlength=table.size)
+                table = np.maximum(table + moved.reshape(table.shape), 0)
+            found.append(fit_margins(table, margins[a], margins[b], passes=10))
+        return found
+
+    def independent(self, wanted: Sequence[Pair], start: float, end: float) -> list[Floats]:
+        """What independence inside every span of time says of pairs."""
+        shares, margins = self._overlap(start, end), self.estimate.margins
+        return [(margins[a] * shares[:, None]).T @ margins[b] for a, b in wanted]
+
+    def _overlap(self, start: float, end: float) -> Floats:
+        """The part of some arrivals that lies in each span."""
+        edges = self.estimate.edges
+        held = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], start), 0, None)
+        return held / held.sum() if held.sum() > 0 else self.shares
+
+    def _tree_pair(self, a: int, b: int, shares: Floats, joints: Mapping[Pair, Floats]) -> Floats:
+        inside = shares > 0
+        path = self.forest.path(a, b)
+        if path is None:
+            return (self.estimate.margins[a] * shares[:, None]).T @ self.estimate.margins[b]
+        steps = {pair: table[inside] for pair, table in joints.items() if set(pair) <= set(path)}
+        return np.tensordot(shares[inside], along(path, steps), 1)
+
+    def _constraints(self, records: Codes, spans: Codes, shares: Floats) -> list[Constraint]:
+        """All that records should meet: measured pairs, then the margins of every span."""
+        found = []
+        for (a, b), table in self.joints.items():
+            target = np.tensordot(shares, table, 1)
+            found.append(Constraint(records[a] * target.shape[1] + records[b], target.ravel(), PAIR_POWER))
+        for column, margin in enumerate(self.estimate.margins):
+            target = (margin * shares[:, None]).ravel()
+            found.append(Constraint(spans * margin.shape[1] + records[column], target, 1.0))
+        return found
+
+    @cached_property
+    def factors(self) -> list[Floats]:
+        """One table of factors for each constraint."""
+        laws = tree_laws(self.forest, self.joints, self.estimate.margins, self.shares)
+        records, spans = draw_tree(self.forest, laws, POOL, np.random.default_rng(0))
+        return rake(self._constraints(records, spans, self.shares), POOL, PASSES)[1]
+
+    def _weights(self, records: Codes, spans: Codes) -> Floats:
+        """How much more often each record occurs than the tree says."""
+        log = np.zeros(records.shape[1])
+        for constraint, factor in zip(self._constraints(records, spans, self.shares), self.factors, strict=True):
+            log += np.log(factor)[constraint.cells]
+        log -= log.mean() if len(log) else 0
+        return np.exp(np.clip(log, -np.log(STEEPEST), np.log(STEEPEST)))
+
+    def _select(self, records: Codes, spans: Codes, weights: Floats, rows: int, rng: np.random.Generator) -> Codes:
+        """Systematic sampling along the records sorted by time and by the columns of most measured pairs."""
+        measured = [column for pair in self.joints for column in pair]
+        ranked = sorted(range(len(records)), key=lambda c: -measured.count(c))
+        sizes = [len(self.shares), *(self.estimate.margins[c].shape[1] for c in ranked)]
+        order = np.argsort(sort_key([spans, *records[ranked]], sizes, rng))
+        return records[:, select(weights, order, rows, rng)]

@@ -1,0 +1,158 @@
+"""Marginals: noisy contingency tables of one and two columns, per bucket of time.
+
+When a slow bucket closes, one-way marginals are measured first. By what they say and what was published before, pairs
+of columns are chosen, partly by a private choice, and measured; then pairs that the published model predicts badly.
+Fast buckets measure one-way marginals of the columns that move. All of this happens at bucket ends, whoever asks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.files import need
+from headwater.mechanisms.marginals.bucket import FAST, SLOW, Bucket
+from headwater.mechanisms.marginals.codes import Codes, codings, encode
+from headwater.mechanisms.marginals.measured import Measured, NoisyTable
+from headwater.mechanisms.marginals.plan import Plan, plan, stage_at
+from headwater.mechanisms.marginals.prediction import Outlook
+from headwater.mechanisms.marginals.saving import pack, unpack
+from headwater.mechanisms.marginals.slow import SlowBucket
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.noise import Noise
+from headwater.partition import Points
+from headwater.privacy import Ledger
+
+
+class MarginalsMechanism:
+    """The mechanism for wide tables: same promise as cascade's, made for many columns.
+
+    Parameters
+    ----------
+    schema
+        What a record is.
+    epsilon
+        The budget of the whole run.
+    noise
+        Where the noise comes from.
+
+    Formal guarantees
+    -----------------
+    All tables at all times together are ε-differentially private for replacing one record, of any stream, chosen
+    adaptively or not. The record lies in one bucket of each timescale. There it moves two counts of each table by one,
+    and every score of a choice by at most two; the budgets of the tables and choices of its buckets add up to at most ε
+    on every path of outcomes (`Stage.ledger`, `proofs/marginals.md`).
+    """
+
+    name: ClassVar[str] = "marginals"
+    online: ClassVar[bool] = True
+    windows: ClassVar[bool] = True
+    thresholds: ClassVar[bool] = False
+    partitions: ClassVar[bool] = True
+    version: ClassVar[int] = 1
+    options: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def __init__(self, schema: AnySchema, epsilon: float, noise: Noise) -> None:
+        self.schema, self.epsilon, self.noise, self.t = schema, epsilon, noise, 0
+        self.codings = codings(schema)
+        self.width = len(self.codings)
+        self.tables: tuple[NoisyTable, ...] = ()  # all that was ever measured, by end of bucket
+        self.stage = stage_at(0, epsilon, self.width)
+        self.outlook = Outlook((), (), (1.0,) * self.width)
+        self._codes = self._room(0)  # of the records in the open slow bucket, in order of arrival
+
+    def __copy__(self) -> Self:
+        """A copy that shares everything: an update binds names anew, and writes only behind the records it has."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def encode(self, points: Points) -> Codes:
+        """A code for each column of every record."""
+        return encode(points, self.schema)
+
+    def check(self, rows: NDArray[Any]) -> Codes:
+        """Codes that were found elsewhere, or an error that says what is wrong with them."""
+        if rows.ndim != 2 or rows.shape[1] != self.width:
+            raise ValueError(f"rows must have shape (n, {self.width}), as encode() gives them, not {rows.shape}")
+        if rows.dtype.kind not in "iu" and rows.size:
+            raise TypeError(f"rows must be whole numbers, not {rows.dtype}")
+        for number, coding in enumerate(self.codings):
+            if rows.size and (rows[:, number].min() < 0 or int(rows[:, number].max()) >= coding.size):
+                raise ValueError(f"rows[:, {number}] must lie between 0 and {coding.size - 1}, as encode() gives them")
+        return rows.astype(np.uint16, copy=False)
+
+    def update(self, rows: Rows) -> None:
+        """Take records in order of arrival."""
+        while len(rows):
+            held, end = self.t - self.stage.start, self.stage.fast_end(self.t)
+            take = min(end - self.t, len(rows))
+            if held + take > self._codes.shape[1]:
+                grown = self._room(min(max(2 * held, held + take, 1 << 12), self.stage.size))
+                grown[:, :held] = self._codes[:, :held]
+                self._codes = grown
+            self._codes[:, held : held + take] = rows[:take].T
+            self.t += take
+            rows = rows[take:]
+            if self.t == end:
+                self._close()
+
+    def _room(self, records: int) -> Codes:
+        return np.empty((self.width, records), dtype=np.uint16)
+
+    def _bucket(self, timescale: int, start: int) -> Bucket:
+        codes = self._codes[:, start - self.stage.start : self.t - self.stage.start]
+        return Bucket(codes, self.codings, self.noise, timescale, start, self.t)
+
+    def _close(self) -> None:
+        """Measure the buckets that end now."""
+        stage, known = self.stage, list(self.tables)
+        if stage.fast:
+            fast = self._bucket(FAST, self.t - 1 - (self.t - 1 - stage.start) % stage.fast)
+            known += fast.one_way(stage.fast_budget, self.outlook.moving, known)
+        if self.t == stage.end:
+            following = stage_at(self.t, self.epsilon, self.width)
+            slow = SlowBucket(self._bucket(SLOW, stage.start), stage, known, self.outlook, self.epsilon)
+            slow.measure()
+            known, self.outlook, self.stage = slow.known, slow.ahead(following), following
+            self._codes = self._room(0)
+        self.tables = tuple(known)
+
+    def window(self, since: int) -> int:
+        """The last start of a closed bucket, of either timescale, before record ``since + 1``."""
+        return max((table.start for table in self.tables if table.start <= since), default=0) if since else 0
+
+    def measured(self, start: int, seed: int) -> Measured:
+        """All that is published about the records after the first ``start``."""
+        return Measured(self.t, start, self.epsilon, self.codings, self.tables, self.schema)
+
+    def status(self) -> str:
+        """The stage at this time, in words."""
+        fast = f", in buckets of {self.stage.fast:,}" if self.stage.fast else ""
+        return f"records {self.stage.start:,} to {self.stage.end:,}{fast}"
+
+    def ledger(self, t: int | None = None) -> Ledger:
+        """What one record of a stage can move."""
+        stage = self.stage if t is None else stage_at(t, self.epsilon, self.width)
+        return stage.ledger()
+
+    def plan(self, until: int) -> Plan:
+        """The schedule up to some time."""
+        return plan(self.width, self.epsilon, until)
+
+    def state(self) -> State:
+        """Everything that is needed to go on, but for the key: as secret as the data."""
+        header, arrays = pack(self.t, self.tables, self.outlook, self._codes[:, : self.t - self.stage.start])
+        return header | {"version": self.version}, arrays
+
+    def restore(self, header: Header, arrays: Arrays) -> None:
+        """Go on from a `state`, if it is one."""
+        need(header.get("version") == self.version, "version")
+        t, tables, outlook, codes = unpack(header, arrays, self.codings, self.epsilon)
+        self.t, self.tables, self.outlook, self._codes = t, tuple(tables), outlook, codes
+        self.stage = stage_at(t, self.epsilon, self.width)
+
+
+MECHANISM = MarginalsMechanism

@@ -1,0 +1,74 @@
+"""What crosses the trust boundary: noisy contingency tables over spans of arrivals, and public facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.mechanisms.marginals.codes import Coding as Coding
+from headwater.mechanisms.marginals.codes import encode
+from headwater.mechanisms.protocol import AnySchema
+from headwater.partition import Points
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """Noisy counts of one contingency table: the records ``start … end − 1`` in bins of one, two or three columns.
+
+    Parameters
+    ----------
+    columns
+        Which columns, in increasing order.
+    start, end
+        The span of arrivals that was counted.
+    edges
+        For each column, where its bins begin, as codes, from 0 upwards: bin ``i`` is codes
+        ``edges[i] … edges[i+1] − 1``. Of a column that is not ordered every code is a bin. A missing value is always a
+        bin of its own, the last.
+    counts
+        Noisy counts, of shape ``[len(e) for e in edges]``; they may be negative.
+    scale
+        Of the integer Laplace noise in each count, independent from count to count.
+    variance
+        Of that noise.
+    """
+
+    columns: tuple[int, ...]
+    start: int
+    end: int
+    edges: tuple[Integers, ...]
+    counts: Integers
+    scale: float
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """All that is published about the records after the first ``start`` ones, up to the ``t``-th.
+
+    ``tables`` are ordered by their end; those that end before ``start`` are about earlier records and only inform.
+    """
+
+    t: int
+    start: int
+    epsilon: float
+    codings: tuple[Coding, ...]
+    tables: tuple[NoisyTable, ...]
+    schema: AnySchema | None = None
+
+    def near(self, points: Points) -> dict[str, float]:
+        """How many tables there are, and the noisy counts of the cells that hold these points."""
+        seen: dict[str, float] = {f"t={self.t} tables": len(self.tables)}
+        if self.schema is None:
+            return seen
+        codes = encode(points, self.schema).astype(np.int64)
+        for table in self.tables:
+            axes = zip(table.columns, table.edges, strict=True)
+            bins = [np.searchsorted(edges, codes[:, column], side="right") - 1 for column, edges in axes]
+            for number, count in enumerate(table.counts[tuple(bins)].tolist()):
+                seen[f"columns {table.columns} of {table.start}-{table.end} count at {number}"] = count
+        return seen

@@ -1,0 +1,169 @@
+"""The model of wide tables: fitted to noisy tables, it predicts marginals and draws records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from headwater.mechanisms.accuracy import ErrorBound, ExpectedError, nothing_proved
+from headwater.mechanisms.marginals.codes import coders, codings, encode, places
+from headwater.mechanisms.marginals.draw import NO_RECORD, Codes
+from headwater.mechanisms.marginals.estimate import Estimate, Estimator
+from headwater.mechanisms.marginals.estimate_state import estimate_state, restore_estimate
+from headwater.mechanisms.marginals.expected import expected_error
+from headwater.mechanisms.marginals.grid import Floats, widths
+from headwater.mechanisms.marginals.loglinear import LogLinear
+from headwater.mechanisms.marginals.measured import Integers, Measured
+from headwater.mechanisms.marginals.tree import Pair
+from headwater.mechanisms.protocol import AnySchema, Arrays, Conditions, Facts, Header, State
+from headwater.partition import Points
+from headwater.table.unit_cube import UnitCube
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalsModel:
+    """A distribution of records, fitted to published numbers only.
+
+    Parameters
+    ----------
+    schema
+        What a record is.
+    records
+        How many records it is about.
+    estimate
+        The estimated marginals.
+    """
+
+    schema: AnySchema
+    records: int
+    estimate: Estimate
+
+    @classmethod
+    def fit(cls, measured: Measured, schema: AnySchema, seed: int) -> Self:
+        """The model fitted to noisy tables. Nothing in it is random; the seed is not used."""
+        return cls(schema, measured.t - measured.start, Estimator(measured).run())
+
+    @cached_property
+    def distribution(self) -> LogLinear:
+        """Of records over bins."""
+        return LogLinear(self.estimate)
+
+    def pairs(
+        self, wanted: Sequence[Pair], start: float, end: float, edges: Sequence[Integers] | None = None
+    ) -> list[Floats]:
+        """Predicted shares of the cells of two-way tables, each summing to 1.
+
+        Parameters
+        ----------
+        wanted
+            Pairs of columns.
+        start, end
+            The span of arrivals that the prediction is about.
+        edges
+            For each column where its bins begin, as codes; if left out, the bins of the model.
+        """
+        tables = self.distribution.pairs(wanted, start, end)
+        if edges is None:
+            return tables
+        parts = zip(self.estimate.shapes, edges, self.estimate.grids, codings(self.schema), strict=True)
+        moves = [shape.split(target, grid, coding.size) for shape, target, grid, coding in parts]
+        return [moves[a] @ table @ moves[b].T for (a, b), table in zip(wanted, tables, strict=True)]
+
+    def points(self, seed: int) -> Points:
+        """The synthetic records as points of the cube, exactly as many as arrived; the same for the same seed."""
+        rng = np.random.default_rng(seed)
+        return self._points(self.distribution.draw(self.records, rng), rng)
+
+    def sample(self, n: int, seed: int, where: Conditions | None = None) -> Points:
+        """Any number of records of the model, as points of the cube.
+
+        Parameters
+        ----------
+        n
+            How many.
+        seed
+            Of the draw.
+        where
+            For some columns, the lowest and the highest coordinate that a record may have.
+        """
+        rng = np.random.default_rng([seed, n])
+        if not where:
+            return rng.permutation(self._points(self.distribution.draw(n, rng), rng))
+        limits = {column: self._codes(column, *ends) for column, ends in where.items()}
+        evidence = {}
+        for column, (first, last) in limits.items():
+            shape = self.estimate.shapes[column]
+            within = shape.within(first, last, codings(self.schema)[column].size)
+            evidence[column] = shape.evidence(self.estimate.grids[column], within)
+        points = self._points(self.distribution.draw_where(n, evidence, rng), rng, limits)
+        for column, (low, high) in where.items():  # a code is as fine as a draw gets, not as a condition may be
+            points[:, column] = np.clip(points[:, column], low, high)
+        return rng.permutation(points)
+
+    def expected_error(self) -> ExpectedError:
+        """Total variation of two-way and of one-way marginals, of each column too."""
+        if isinstance(self.schema, UnitCube):
+            return expected_error(self.estimate, [f"x{axis}" for axis in range(self.schema.dimension)])
+        return expected_error(self.estimate, self.schema.names)
+
+    @staticmethod
+    def error_bound(facts: Facts, start: int) -> ErrorBound:
+        """No theorem bounds W1: only marginals of columns and pairs are measured."""
+        return nothing_proved("no theorem covers marginals")
+
+    def near(self, points: Points) -> dict[str, float]:
+        """How many pairs there are, and the expected counts of the bins and pairs that hold these points."""
+        seen: dict[str, float] = {"pairs": len(self.estimate.ratios)}
+        codes = encode(points, self.schema).astype(np.int64)
+        bins = [np.searchsorted(grid, codes[:, c], side="right") - 1 for c, grid in enumerate(self.estimate.grids)]
+        shares = self.distribution.shares
+        for column, margin in enumerate(self.estimate.margins):
+            for number, share in enumerate((shares @ margin)[bins[column]].tolist()):
+                seen[f"column {column} at {number}"] = share * self.records
+        for (a, b), table in self.distribution.joints.items():
+            for number, share in enumerate(np.tensordot(shares, table, 1)[bins[a], bins[b]].tolist()):
+                seen[f"columns {a} and {b} at {number}"] = share * self.records
+        return seen
+
+    def state(self) -> State:
+        """The model as plain values and arrays."""
+        return estimate_state(self.estimate)
+
+    @classmethod
+    def restore(cls, header: Header, arrays: Arrays, schema: AnySchema, records: int) -> Self:
+        """The model that a `state` describes; refused if no release can have it."""
+        return cls(schema, records, restore_estimate(header, arrays, codings(schema)))
+
+    def _codes(self, column: int, low: float, high: float) -> tuple[int, int]:
+        """The first and the last code of a column whose values reach into a range of coordinates."""
+        coder = coders(self.schema)[column]
+        codes = np.arange(coder.coding.size, dtype=np.uint16)
+        lowest, highest = (coder.places(codes, np.full(len(codes), at)) for at in (0.0, np.nextafter(1.0, 0.0)))
+        inside = np.flatnonzero((highest >= low) & (lowest <= high))
+        if not len(inside):
+            raise ValueError(NO_RECORD)
+        return int(inside[0]), int(inside[-1])
+
+    def _points(
+        self, records: Codes, rng: np.random.Generator, limits: dict[int, tuple[int, int]] | None = None
+    ) -> Points:
+        """Bins as points: each record gets a place inside its bin as the column's shape says."""
+        codes = np.empty(records.shape[::-1], dtype=np.uint16)
+        inside = np.empty(codes.shape)
+        for column, (bins, coding) in enumerate(zip(records, codings(self.schema), strict=True)):
+            shape = self.estimate.shapes[column]
+            low, high = (limits or {}).get(column, (0, coding.size - 1))
+            part = shape.place(bins, self.estimate.grids[column], shape.within(low, high, coding.size), rng)
+            first = np.maximum(shape.edges, low)[part]
+            last = np.minimum(shape.edges + widths(shape.edges, coding.size) - 1, high)[part]
+            place = first + rng.random(len(bins)) * (last + 1 - first)
+            whole = np.minimum(place.astype(np.int64), last)
+            codes[:, column], inside[:, column] = whole, np.minimum(place - whole, np.nextafter(1.0, 0.0))
+        return places(codes, inside, self.schema)
+
+
+MODEL = MarginalsModel

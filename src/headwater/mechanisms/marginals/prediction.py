@@ -1,0 +1,146 @@
+"""What published tables predict of a bucket: which pairs depend on each other, how, and which columns move. Public.
+
+Everything here is a function of published numbers, so it costs nothing. It decides what is asked of the bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.mechanisms.marginals.counting import Question
+from headwater.mechanisms.marginals.denoise import shrink
+from headwater.mechanisms.marginals.estimate import Estimate, Estimator
+from headwater.mechanisms.marginals.fitting import fit_margins, project
+from headwater.mechanisms.marginals.grid import transfer
+from headwater.mechanisms.marginals.loglinear import LogLinear
+from headwater.mechanisms.marginals.measured import Measured
+from headwater.mechanisms.marginals.pairs import Pair
+from headwater.mechanisms.marginals.timeline import EVEN_DRIFT, Smoothed
+
+Shares = NDArray[np.float64]
+
+STRONG = 0.1  # pairs of the tree this far from independence, beyond noise, are measured again without a choice
+FEW = 20  # a column's one-way marginal is taken from such a pair if the other column has at most so many bins
+QUICK = True
+UNITS = 60  # the budget of a fast bucket is dealt out in so many equal parts
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What published numbers say of the stage to come. Kept with the state: computed anew it might be rounded anew.
+
+    Parameters
+    ----------
+    tree
+        The pairs of the published tree.
+    kept
+        Those of them that depend on each other so clearly that they are measured again without a choice.
+    moving
+        How fast buckets divide their budget among the columns.
+    """
+
+    tree: tuple[Pair, ...]
+    kept: tuple[Pair, ...]
+    moving: tuple[float, ...]
+
+
+class Prediction:
+    """What is published by now predicts of the records ``start … measured.t − 1``.
+
+    Parameters
+    ----------
+    measured
+        All that is published; its ``t`` is the end of the bucket.
+    start
+        Where the bucket begins.
+    """
+
+    def __init__(self, measured: Measured, start: int) -> None:
+        self.measured, self.start = measured, start
+        self.estimator = _QuickEstimator(measured) if QUICK else Estimator(measured)
+
+    @cached_property
+    def _estimate(self) -> Estimate:
+        return self.estimator.run(2 if QUICK else 1)
+
+    @cached_property
+    def _smoothed(self) -> list[Smoothed]:
+        """One-way marginals over time."""
+        return [self.estimator.smooth(column) for column in range(len(self.measured.codings))]
+
+    def structure(self) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
+        """The pairs of the published tree, and those of them that are certain."""
+        found = self._estimate
+        far = found.deviations
+        return found.tree, tuple(pair for pair in found.tree if far[pair][0] > STRONG + far[pair][1])
+
+    def independent(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
+        """Tables of pairs, were they independent at each time."""
+        self.estimator.smoothed = self._smoothed
+        tables = [self.estimator.independent(pair, self.start, self.measured.t) for pair in questions]
+        return self._moved(questions, tables)
+
+    def joint(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
+        """Tables of pairs, as the published model has them."""
+        model = LogLinear(self._estimate)
+        return self._moved(questions, model.pairs(list(questions), self.start, self.measured.t))
+
+    def _moved(self, questions: Mapping[Pair, Question], tables: Iterable[Shares]) -> dict[Pair, Shares]:
+        """Tables on the model's bins moved to the bins of questions."""
+        found, codings, grids = dict[Pair, Shares](), self.measured.codings, self.estimator.grids
+        for (pair, question), table in zip(questions.items(), tables, strict=True):
+            first, second = (
+                transfer(grids[c], edges, codings[c].size) for c, edges in zip(pair, question.edges, strict=True)
+            )
+            found[pair] = first @ table @ second.T
+        return found
+
+    def moving(self, stage_size: int, bucket_size: int, budget: float) -> tuple[float, ...]:
+        """How the budget of each fast bucket of the next stage is best dealt out to the columns.
+
+        The error of a bin of share ``p`` whose estimate has standard deviation ``σ`` is about ``min(p, σ)``. Until half
+        of the next stage has passed, ``σ²`` grows by the drift; a table with budget ``e`` adds the information
+        ``(e·records)²/8``.
+        """
+        curves = []
+        for smoothed in self._smoothed:
+            shares = smoothed.shares[-1]
+            speed = shares + EVEN_DRIFT / len(shares)
+            unknown = smoothed.error**2 + smoothed.drift * speed / speed.mean() * stage_size / 2
+            known = (bucket_size * budget * np.arange(UNITS + 1) / UNITS) ** 2 / 8
+            spread = 1 / np.sqrt(1 / np.maximum(unknown[:, None], 1e-18) + known)
+            curves.append(np.minimum(spread, shares[:, None]).sum(0))
+        return tuple(units / UNITS for units in deal(curves))
+
+
+class _QuickEstimator(Estimator):
+    """An estimator that shrinks and projects tables of pairs: good enough to choose questions by, and far quicker."""
+
+    def denoise(
+        self, pair: Pair, predicted: Shares | None, earlier: Shares | None, effort: int
+    ) -> tuple[Shares, float]:
+        pooled = self.pooled[pair]
+        rows, columns = pooled.rows, pooled.columns
+        fitted = [] if predicted is None else [fit_margins(predicted, rows, columns)]
+        return fit_margins(project(shrink(pooled, fitted)[0], rows, columns), rows, columns), 0.0
+
+
+def deal(curves: Sequence[NDArray[np.float64]]) -> list[int]:
+    """Units for each column, `UNITS` in all, that make the sum of the curves smallest (a knapsack)."""
+    best, choices = curves[0], list[NDArray[np.intp]]()
+    for curve in curves[1:]:
+        table = np.full((UNITS + 1, UNITS + 1), np.inf)
+        for units in range(UNITS + 1):
+            table[units:, units] = best[: UNITS + 1 - units] + curve[units]
+        choices.append(table.argmin(1))
+        best = table.min(1)
+    left, found = UNITS, list[int]()
+    for choice in reversed(choices):
+        found.append(int(choice[left]))
+        left -= found[-1]
+    return [left, *reversed(found)]

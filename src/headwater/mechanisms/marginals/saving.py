@@ -1,0 +1,121 @@
+"""The state of a run as plain values and arrays, and back; what is not a state is refused before it is used."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.files import need, whole_number
+from headwater.mechanisms.marginals.codes import Codes
+from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
+from headwater.mechanisms.marginals.pairs import Pair, joined
+from headwater.mechanisms.marginals.plan import Stage, stage_at, variance
+from headwater.mechanisms.marginals.prediction import Outlook
+from headwater.mechanisms.protocol import Arrays, Header, State
+
+
+def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -> State:
+    """The time, everything published, what it says of the stage to come, and the codes of the open slow bucket."""
+    edges = [e for table in tables for e in table.edges]
+    counts = np.concatenate([np.empty(0, dtype=np.int64), *(table.counts.ravel() for table in tables)])
+    small = np.abs(counts).max(initial=0) < 1 << 31
+    arrays: Arrays = {
+        "codes": np.ascontiguousarray(codes).astype("<u2").view(np.uint8).reshape(-1),
+        "edges": np.concatenate([np.empty(0, dtype=np.int32), *edges]).astype(np.int32),
+        "counts": counts.astype(np.int32) if small else counts,
+        "scales": np.array([table.scale for table in tables], dtype=np.float64),
+        "moving": np.array(outlook.moving, dtype=np.float64),
+    }
+    layout = [[list(table.columns), table.start, table.end, list(table.counts.shape)] for table in tables]
+    pairs = {"tree": [list(pair) for pair in outlook.tree], "kept": [list(pair) for pair in outlook.kept]}
+    return {"t": t, "tables": layout} | pairs, arrays
+
+
+def unpack(
+    header: Header, arrays: Arrays, codings: Sequence[Coding], epsilon: float
+) -> tuple[int, list[NoisyTable], Outlook, Codes]:
+    """What `pack` packed, if that is what it is: buckets of the plan, bins of the columns, and no budget overdrawn."""
+    t, layout = whole_number(header["t"], "t"), header["tables"]
+    need(isinstance(layout, list) and len(layout) < 1 << 24, "tables")
+    edges, counts, scales = (_flat(arrays[name]) for name in ("edges", "counts", "scales"))
+    need(edges.dtype.kind == "i" and counts.dtype.kind == "i", "edges and counts")
+    need(scales.dtype == np.float64 and len(scales) == len(layout), "scales")
+    tables, spent, latest = list[NoisyTable](), defaultdict[tuple[int, int], Fraction](Fraction), 0
+    for entry, scale in zip(layout, scales.tolist(), strict=True):
+        need(isinstance(entry, list) and len(entry) == 4, "tables")
+        columns, start, end, shape = entry
+        stage = _stage(start, end, latest, t, epsilon, len(codings))
+        latest = end
+        need(_rising(columns, len(codings)) and 1 <= len(columns) <= 3, "tables")
+        need(isinstance(shape, list) and len(shape) == len(columns), "tables")
+        shape = [whole_number(size, "tables") for size in shape]
+        cells = math.prod(shape)
+        need(sum(shape) <= len(edges) and cells <= len(counts) and min(shape) > 0, "counts")
+        bins = []
+        for column, size in zip(columns, shape, strict=True):
+            bins.append(_edges(edges[:size].astype(np.int64), codings[column]))
+            edges = edges[size:]
+        need(math.isfinite(scale) and 0 < scale <= 2.0**50, "scales")
+        fast = end < stage.end or start > stage.start
+        spent[start, end] += (1 if shape == [2] else 2) / Fraction(scale)
+        need(spent[start, end] <= (stage.fast_budget if fast else stage.slow_budget), "scales")
+        noisy = counts[:cells].astype(np.int64).reshape(shape)
+        counts = counts[cells:]
+        tables.append(NoisyTable(tuple(columns), start, end, tuple(bins), noisy, scale, variance(scale)))
+    need(not len(edges) and not len(counts), "counts")
+    moving = _flat(arrays["moving"])
+    need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")
+    need(bool((moving >= 0).all() and (moving <= 1).all() and moving.any()), "moving")
+    codes = _codes(arrays["codes"], t - stage_at(t, epsilon, len(codings)).start, codings)
+    tree, kept = (_pairs(header[name], len(codings), name) for name in ("tree", "kept"))
+    return t, tables, Outlook(tree, kept, tuple(moving.tolist())), codes
+
+
+def _stage(start: Any, end: Any, latest: int, t: int, epsilon: float, columns: int) -> Stage:  # noqa: ANN401 - of a file
+    """The stage of a bucket; refused unless the plan has that bucket, and it has ended."""
+    need(whole_number(start, "tables") < whole_number(end, "tables") and latest <= end <= t, "tables")
+    stage = stage_at(start, epsilon, columns)
+    fast = stage.fast and (start - stage.start) % stage.fast == 0 and end == stage.fast_end(start)
+    need(bool(fast) or (start, end) == (stage.start, stage.end), "tables")
+    return stage
+
+
+def _edges(edges: Integers, coding: Coding) -> Integers:
+    need(edges[0] == 0 and bool((np.diff(edges) > 0).all()) and int(edges[-1]) < coding.size, "edges")
+    need(coding.ordered or len(edges) == coding.size, "edges")
+    need(not coding.missing or int(edges[-1]) == coding.values, "edges")
+    return edges
+
+
+def _codes(packed: NDArray[Any], records: int, codings: Sequence[Coding]) -> Codes:
+    need(_flat(packed).dtype == np.uint8 and len(packed) == 2 * records * len(codings), "codes")
+    codes: Codes = packed.view("<u2").astype(np.uint16).reshape(len(codings), records)
+    for row, coding in zip(codes, codings, strict=True):
+        need(not records or int(row.max()) < coding.size, "codes")
+    return codes
+
+
+def _pairs(pairs: Any, count: int, name: str) -> tuple[Pair, ...]:  # noqa: ANN401 - of a file
+    """The pairs of a forest: each joins two groups of columns."""
+    need(isinstance(pairs, list) and len(pairs) < count, name)
+    groups = list(range(count))
+    for pair in pairs:
+        need(_rising(pair, count) and len(pair) == 2 and groups[pair[0]] != groups[pair[1]], name)
+        groups = joined(groups, pair)
+    return tuple((a, b) for a, b in pairs)
+
+
+def _rising(columns: Any, count: int) -> bool:  # noqa: ANN401 - of a file
+    known = isinstance(columns, list) and all(whole_number(column, "tables") < count for column in columns)
+    return bool(known and columns == sorted(set(columns)))
+
+
+def _flat(array: NDArray[Any]) -> NDArray[Any]:
+    need(array.ndim == 1, "arrays")
+    return array

@@ -1,0 +1,68 @@
+"""Private choice of pairs: permute-and-flip over whole-number scores, exactly.
+
+Candidates are looked at in random order, and the first whose coin falls heads is chosen; the coin of a candidate with
+score ``s`` falls heads with probability ``exp(−(best − s)/scale)``, so the best one's always does (McKenna and Sheldon
+2020). A geometric variable ``G`` with ``P(G ≥ n) = exp(−n/scale)`` decides it: heads if ``G ≥ best − s``. Scores are
+integers and ``G`` is exact, so no rounding takes part.
+
+Formal guarantees
+-----------------
+If replacing a record moves no score by more than ``Δ``, one choice is ``2Δ/scale``-differentially private, whatever the
+candidates are, as long as they are public. `SENSITIVITY` is the ``Δ`` of `distance` (`proofs/marginals.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.noise import Noise
+from headwater.privacy import scale_for
+
+Integers = NDArray[np.int64]
+
+SENSITIVITY = 2
+"""Replacing a record moves two counts of a table by one each, so their distance from public numbers moves by 2."""
+
+
+def distance(counts: Integers, predicted: Integers) -> int:
+    """The L1 distance of counts from a public prediction, a whole number."""
+    return int(np.abs(counts - predicted).sum())
+
+
+def scale_of(budget: Fraction) -> float:
+    """The scale of the coins of one choice that costs at most ``budget``."""
+    return scale_for(budget / (2 * SENSITIVITY))
+
+
+def choose(scores: Sequence[int], scale: float, noise: Noise, hi: int, lo: int) -> int:
+    """Which candidate permute-and-flip chooses.
+
+    Parameters
+    ----------
+    scores
+        One for each candidate.
+    scale
+        Of the coins, from `scale_of`.
+    noise, hi, lo
+        Where random bits come from: candidate ``i`` has the address ``(hi, lo + i)``.
+    """
+    best, addresses = max(scores), np.uint64(lo) + np.arange(len(scores), dtype=np.uint64)
+    heads = noise.geometric_at(scale, hi, addresses) >= best - np.array(scores, dtype=np.int64)
+    places = noise.uniform_at(hi, addresses)
+    order = [(int(high), int(low), i) for i, (high, low) in enumerate(places) if heads[i]]
+    first = min(order)
+    tied = [i for high, low, i in order if (high, low) == first[:2]]
+    more = 0
+    while len(tied) > 1:  # of probability 2^−128 a pair; without it the order would not be quite even
+        words = {i: noise.further_word(hi, lo + i, _TIES, more) for i in tied}
+        tied = [i for i in tied if words[i] == min(words.values())]
+        more += 1
+    return tied[0]
+
+
+_TIES = 1 << 60
+"""The label of words that break ties: beyond those that noise uses for its own."""

@@ -1,0 +1,102 @@
+"""The shape of a column inside its bins: shares of finer bins, from one-way tables of any resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
+from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
+from headwater.mechanisms.marginals.timeline import simplex
+
+MOST_PARTS = 1024
+"""Of an ordered column; finer edges are thinned."""
+TRACE = 1e-12
+"""The least share of a part: none is ruled out."""
+ROUNDS = 4
+"""Of splitting the counts of wide bins by the estimate so far."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Parts of a column's codes, each part of one bin, and the share of each part; all shares sum to 1."""
+
+    edges: Integers
+    shares: Floats
+
+    def inside(self, grid: Integers) -> Integers:
+        """The bin of each part."""
+        return np.searchsorted(grid, self.edges, side="right") - 1
+
+    def within(self, first: int, last: int, size: int) -> Floats:
+        """The fraction of each part that lies between two codes, both included."""
+        ends = self.edges + widths(self.edges, size)
+        shared = np.minimum(ends, last + 1) - np.maximum(self.edges, first)
+        found: Floats = np.maximum(shared, 0) / (ends - self.edges)
+        return found
+
+    def evidence(self, grid: Integers, within: Floats) -> Floats:
+        """The probability that a record of each bin lies in the given fractions of the parts."""
+        bins, mass = self.inside(grid), np.maximum(self.shares, TRACE)
+        return np.bincount(bins, mass * within) / np.bincount(bins, mass)
+
+    def place(self, bins: Integers, grid: Integers, within: Floats, rng: np.random.Generator) -> Integers:
+        """For each record the part of its bin that it lies in, by systematic sampling in each bin."""
+        if len(grid) == len(self.edges):
+            return bins
+        first = np.searchsorted(self.edges, grid)
+        upper = np.cumsum(np.maximum(self.shares, TRACE) * within)
+        below = np.concatenate([[0.0], upper])
+        before, after = below[first], below[np.append(first[1:], len(upper))]
+        order = np.argsort(bins + rng.random(len(bins)), kind="stable")
+        held = np.bincount(bins, minlength=len(grid))
+        sorted_bins = bins[order]
+        rank = np.arange(len(bins)) - (np.cumsum(held) - held)[sorted_bins]
+        uniform = (rank + rng.random(len(grid))[sorted_bins]) / held[sorted_bins]
+        found = np.empty(len(bins), dtype=np.int64)
+        found[order] = np.searchsorted(upper, before[sorted_bins] + uniform * (after - before)[sorted_bins], "right")
+        return np.clip(found, first[bins], np.append(first[1:], len(upper))[bins] - 1)
+
+    def split(self, target: Integers, source: Integers, size: int) -> Floats:
+        """A matrix that moves counts of the source's bins to the target's, wide ones split by the shares."""
+        parts = transfer(self.edges, source, size) * np.maximum(self.shares, TRACE)
+        parts /= parts.sum(1, keepdims=True)
+        return transfer(self.edges, target, size) @ parts.T
+
+
+def estimate_shape(tables: Sequence[NoisyTable], grid: Integers, coding: Coding) -> Shape:
+    """The shape of a column over all time, from its one-way tables.
+
+    Noisy counts are averaged by precision. Inside each bin of the grid the shares are shrunk towards an even spread
+    by as much as the noise explains (James–Stein), and made non-negative.
+    """
+    edges = union([grid, *(t.edges[0] for t in tables)], coding, max(MOST_PARTS, len(grid)))
+    edges = np.union1d(edges, grid)
+    even = widths(edges, coding.size) / coding.size
+    shape = Shape(edges, even)
+    if not tables or len(edges) == 1:
+        return shape
+    bins = shape.inside(grid)
+    for _ in range(ROUNDS):
+        total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
+        for table in tables:
+            matrix = shape.split(edges, table.edges[0], coding.size)
+            narrow = (matrix > 0).sum(0)[np.argmax(matrix, axis=1)] == 1  # parts that the table itself tells apart
+            records = table.end - table.start
+            known = np.where(narrow, records**2 / table.variance, TRACE)
+            total += matrix @ table.counts / records * known
+            precision += known
+        shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins))
+    return shape
+
+
+def _shrunk(shares: Floats, variance: Floats, even: Floats, bins: Integers) -> Floats:
+    """Shares shrunk towards an even spread inside each bin, non-negative, that sum to 1."""
+    sums = [np.bincount(bins, values) for values in (shares, even, variance)]
+    spread = np.maximum(sums[0], 0)[bins] * even / sums[1][bins]
+    gap = shares - spread
+    surplus = np.bincount(bins, gap**2)
+    kept = np.maximum(0, 1 - sums[2] / np.maximum(surplus, 1e-300))[bins]
+    return simplex(spread + kept * gap)

@@ -1,0 +1,145 @@
+"""One-way marginals over time: noisy counts of spans of arrivals smoothed by a Gaussian process with drift.
+
+The share of a code moves as a random walk in the number of arrivals. Its variance per record is ``q`` times the share
+itself (plus a little), with one ``q`` per column, chosen by maximum likelihood; a code's records in a slot are a
+sample, which adds ``share / records``. Given these, the best linear estimate is one solve per code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.measured import Integers
+
+DRIFTS = np.concatenate([[0.0], np.geomspace(1e-12, 1e-4, 17)])
+"""Candidates for the variance of a share of 1 per record."""
+EVEN_DRIFT = 0.1
+"""How much of the drift is the same for all codes, however rare."""
+LIKELIHOOD_CODES = 48
+"""The drift is chosen by the likelihood of this many codes, the most frequent ones."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Arrivals cut where any counted span begins or ends: everything is constant inside a slot."""
+
+    edges: Floats
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """Records in each slot."""
+        return np.diff(self.edges)
+
+    @cached_property
+    def walk(self) -> Floats:
+        """Covariance of a random walk of variance 1 per record, between the middles of slots."""
+        middle = (self.edges[1:] + self.edges[:-1]) / 2 - self.edges[0]
+        found: Floats = np.minimum.outer(middle, middle)
+        return found
+
+    def weights(self, start: float, end: float) -> Floats:
+        """The part of the span's records that lies in each slot; sums to 1."""
+        held = np.clip(np.minimum(self.edges[1:], end) - np.maximum(self.edges[:-1], start), 0, None)
+        found: Floats = held / max(held.sum(), 1e-300)
+        return found
+
+
+@dataclass(frozen=True)
+class Share:
+    """Estimated shares of a column's bins in the records of one span, and the variance of each estimate."""
+
+    start: int
+    end: int
+    shares: Floats
+    variance: Floats
+
+
+def simplex(values: Floats) -> Floats:
+    """The nearest non-negative vectors that sum to 1, along the last axis."""
+    ranked = -np.sort(-values, axis=-1)
+    excess = (np.cumsum(ranked, axis=-1) - 1) / np.arange(1, values.shape[-1] + 1)
+    last = (ranked > excess).sum(axis=-1, keepdims=True) - 1
+    return np.maximum(values - np.take_along_axis(excess, np.maximum(last, 0), axis=-1), 0)
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """Shares of one column's bins in every slot (each row sums to 1), and what is known of their error.
+
+    ``error`` is the posterior standard deviation of each bin's share over the span that was asked for.
+    """
+
+    shares: Floats
+    drift: float
+    error: Floats
+
+
+def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> Smoothed:
+    """Smoothed shares of a column's bins in each slot.
+
+    Parameters
+    ----------
+    observed
+        Noisy shares of spans; with none of them everything is uniform.
+    slots
+        The slots; every observed span is a union of some.
+    bins
+        How many bins the column has.
+    span
+        Weights of the slots whose mean is of interest: its error is reported and its estimate is kept under clipping.
+    """
+    if not observed or bins == 1:
+        even = np.full(bins, 1 / bins)
+        return Smoothed(np.tile(even, (len(slots.sizes), 1)), 0.0, np.sqrt(even * (1 - even)))
+    average = np.array([slots.weights(o.start, o.end) for o in observed])
+    noisy, noise = np.array([o.shares for o in observed]), np.array([o.variance for o in observed])
+    precision = (1 / noise).sum(0)
+    mean = simplex((noisy / noise).sum(0) / precision)
+    speed = mean + EVEN_DRIFT / bins
+    speed /= speed.mean()
+    sizes = np.maximum(slots.sizes, 1.0)
+    level, walk, sampled = 0.25 / bins, average @ slots.walk @ average.T, (average / sizes) @ average.T
+    residual = (noisy - mean).T
+
+    def covariance(drift: float, codes: slice | Integers) -> Floats:
+        found: Floats = drift * speed[codes, None, None] * walk + mean[codes, None, None] * sampled + level
+        index = np.arange(len(observed))
+        found[:, index, index] += noise.T[codes]
+        return found
+
+    frequent: Integers = np.argsort(-mean, kind="stable")[:LIKELIHOOD_CODES]
+
+    def likelihood(drift: float) -> float:
+        root = np.linalg.cholesky(covariance(drift, frequent))
+        white = np.linalg.solve(root, residual[frequent, :, None])
+        return float(-0.5 * (white**2).sum() - np.log(np.diagonal(root, axis1=1, axis2=2)).sum())
+
+    drift = max(DRIFTS, key=likelihood) if len(observed) > 1 else 0.0
+    inverse = np.linalg.inv(covariance(drift, slice(None)))
+    back = np.einsum("koi,ki->ko", inverse, residual) @ average  # per bin and slot
+    found = drift * speed[:, None] * (back @ slots.walk) + mean[:, None] * back / sizes + level * back.sum(1)[:, None]
+    shares = found.T + mean
+
+    cross = drift * speed[:, None] * (average @ (slots.walk @ span)) + level
+    cross = cross + mean[:, None] * (average @ (span / sizes))
+    prior = drift * speed * (span @ slots.walk @ span) + mean * (span @ (span / sizes)) + level
+    error = np.sqrt(np.maximum(prior - np.einsum("ko,koi,ki->k", cross, inverse, cross), 0))
+    return Smoothed(_consistent(shares, span), float(drift), error)
+
+
+def _consistent(shares: Floats, span: Floats, passes: int = 20) -> Floats:
+    """Non-negative shares that sum to 1 in each slot, with the mean over the span that clipping alone would move."""
+    total = simplex(span @ shares)
+    found = simplex(shares) + 1e-5 * total
+    inside = span > 0
+    for _ in range(passes):
+        found *= total / np.maximum(span @ found, 1e-300)
+        found /= np.maximum(found.sum(1, keepdims=True), 1e-300)
+    outside = simplex(shares[~inside])
+    found[~inside] = outside
+    return found

@@ -1,0 +1,85 @@
+"""What never changes during a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.mechanisms.protocol import AnySchema
+from headwater.run.store import Store, StoreError
+from headwater.synthesizer import Synthesizer
+from headwater.table.schema import schema_from_dict
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What never changes during a run; a state continues under the configuration it was begun with, and no other.
+
+    Parameters
+    ----------
+    schema
+        What a record is.
+    epsilon
+        The privacy budget of the whole run.
+    mechanism
+        The name of the mechanism.
+    seed
+        For tests only: a seeded run protects nobody.
+    """
+
+    schema: AnySchema
+    epsilon: float
+    mechanism: str = "cascade"
+    seed: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, the way a state keeps it."""
+        return {
+            "schema": self.schema.to_dict(),
+            "epsilon": float(self.epsilon),
+            "mechanism": self.mechanism,
+            "seed": self.seed,
+        }
+
+    @staticmethod
+    def of(store: Store) -> RunConfig:
+        """The configuration that a state was begun with.
+
+        Parameters
+        ----------
+        store
+            The state.
+        """
+        kept = store.config
+        return RunConfig(schema_from_dict(kept["schema"]), kept["epsilon"], kept["mechanism"], kept.get("seed"))
+
+    def synthesizer(self) -> Synthesizer:
+        """A new synthesizer under this configuration."""
+        return Synthesizer(self.schema, epsilon=self.epsilon, mechanism=self.mechanism, seed=self.seed)
+
+    def matches(self, store: Store) -> bool:
+        """Whether a state was begun under this configuration.
+
+        Parameters
+        ----------
+        store
+            The state.
+        """
+        return not self._different(store)
+
+    def refuse_other(self, store: Store) -> None:
+        """Raise an error that names what is different, if a state was begun under another configuration.
+
+        Parameters
+        ----------
+        store
+            The state.
+        """
+        if different := self._different(store):
+            problem = f"this run was begun with another {' and another '.join(different)}"
+            remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
+            raise StoreError(store.path, problem, remedy)
+
+    def _different(self, store: Store) -> list[str]:
+        kept = store.config
+        return [name for name, value in self.to_dict().items() if kept.get(name) != value]

@@ -1,0 +1,131 @@
+"""A synthesizer whose records are on the disk before they are counted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from headwater.run.config import RunConfig
+from headwater.run.restore import counted, measured_by, restored
+from headwater.run.store import Store, StoreError
+from headwater.run.store.entries import Entry, Rows
+from headwater.synthesizer import Synthesizer
+
+_LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
+
+
+class DurableSynthesizer:
+    """A synthesizer and its state: `keep`, then `count`, inside `step`.
+
+    Without a state everything is in memory only.
+
+    Formal guarantees
+    -----------------
+    After an error or an interrupt at any moment of a `step`, what was kept decides: the next use reads the state
+    again, and counts what was kept exactly once.
+    """
+
+    def __init__(self, synth: Synthesizer, store: Store | None, pending: list[Entry]) -> None:
+        self.store = store
+        self._synth: Synthesizer | None = synth  # None after an error in a step
+        self._pending = pending  # kept, and not yet counted
+        self._turn = threading.RLock()
+
+    @staticmethod
+    def create(synth: Synthesizer, config: RunConfig, state: Path | None) -> DurableSynthesizer:
+        """A new run. Its key is in the state before any record."""
+        if state is None:
+            return DurableSynthesizer(synth, None, [])
+        store = Store.create(state, config.to_dict())
+        try:
+            store.snapshot(0, synth.to_bytes())
+        except BaseException:
+            store.close()
+            raise
+        return DurableSynthesizer(synth, store, [])
+
+    @staticmethod
+    def open(store: Store) -> DurableSynthesizer:
+        """The run of a state."""
+        synth, pending = restored(store)
+        return DurableSynthesizer(synth, store, pending)
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """One step of one thread. If it does not come to its end, the state decides what was done."""
+        with self._turn:
+            try:
+                yield
+            except StoreError:  # such as a full disk: a service may try again without reading everything
+                if self.store and self.store.t != self.t:
+                    self._forget()
+                raise
+            except BaseException:
+                self._forget()
+                raise
+
+    def _forget(self) -> None:
+        if self.store:  # without one, `Synthesizer` itself undoes what was half done
+            self._synth, self._pending = None, []
+
+    @property
+    def synth(self) -> Synthesizer:
+        """The synthesizer, which has counted everything but what is pending."""
+        with self._turn:
+            if self._synth is None:
+                assert self.store is not None  # noqa: S101 - only then is it forgotten
+                self._synth, self._pending = restored(self.store)
+            return self._synth
+
+    @property
+    def t(self) -> int:
+        """How many records were kept."""
+        with self._turn:
+            t = self.synth.t  # which may read what is pending from the state
+            return self._pending[-1].end if self._pending else t
+
+    def keep(self, rows: Rows, position: Mapping[str, Any]) -> int:
+        """Bring records to the disk, and return how many there are now."""
+        entry = Entry(self.t, rows, dict(position))
+        if self.store:
+            self.store.append(rows, entry.position)
+        self._pending.append(entry)
+        return entry.end
+
+    def count(self, until: int) -> None:
+        """Let the mechanism count what is pending, up to ``until`` records."""
+        while self._pending and self.synth.t < until:
+            entry, t = self._pending[0], self.synth.t
+            counted(self.store, self.synth, entry.rows[t - entry.start : until - entry.start])
+            if self.synth.t >= entry.end:
+                self._pending.pop(0)
+
+    def note_measured(self, location: str) -> None:
+        """Write down, before a release of this moment can be seen, which version measured it and where it goes.
+
+        What it shows can then be measured again exactly: by this version from the journal, or by any version from a
+        snapshot, which holds whatever was measured and clears the note.
+        """
+        if self.store:
+            sinks = self.store.noted("sinks") or []
+            if self.store.noted("measured_by") is None or location not in sinks:
+                self.store.note(measured_by=measured_by(self.synth), sinks=sorted({*sinks, location}))
+
+    def snapshot_if_large(self) -> None:
+        """Replace a journal that has outgrown the snapshot, so that all snapshots together cost linear time."""
+        store = self.store
+        if store and not self._pending and store.journal_bytes > max(store.snapshot_bytes, _LEAST_SNAPSHOT):
+            store.snapshot(self.synth.t, self.synth.to_bytes())
+
+    def close(self) -> None:
+        """Leave a snapshot, from which any later version can continue, and release the state. May be called twice."""
+        if self.store is None:
+            return
+        with self._turn:
+            with suppress(Exception):  # whatever was wrong has been said; a journal is as good, for the same version
+                if self.store.journal_bytes or self.store.noted("measured_by"):
+                    self.store.snapshot(self.synth.t, self.synth.to_bytes())
+            self.store.close()

@@ -1,0 +1,49 @@
+"""The loop round a run: reads a source, hands over its batches, and looks at the clock between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from headwater.run.run import Run
+from headwater.table.errors import TableError
+from headwater.table.readers import Batch
+
+INPUT = "input"
+"""The name under which a run keeps the position of its files."""
+
+
+def feed(
+    run: Run,
+    source: Iterable[Batch | None],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    progress: Callable[[], None] = lambda: None,
+) -> None:
+    """Take everything that a source gives, publish whenever it is due, and once more at the end.
+
+    The clock is read only where a batch has ended or the source was idle. Where batches end must not depend on what
+    records hold; the readers cut by number of records (`proofs/tables.md`).
+
+    Parameters
+    ----------
+    run
+        The run; its position ``"input"`` is that of the source.
+    source
+        Batches; ``None`` after a poll that found nothing.
+    clock
+        The time in seconds; its start does not matter.
+    progress
+        Called after each batch.
+    """
+    run.publish_if_due(clock())
+    for batch in source:
+        if batch is not None:
+            try:
+                run.take(batch.table, position={INPUT: batch.position})
+            except TableError as error:
+                raise batch.with_line(error) from None
+        progress()
+        run.publish_if_due(clock())
+        progress()
+    run.publish()

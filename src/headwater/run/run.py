@@ -1,0 +1,285 @@
+"""One run of a mechanism that outlives its process: keep, count, publish.
+
+The order of steps is what makes it survive (`proofs/survival.md`). Records are kept *before* they are counted, and
+whatever is needed to measure again exactly what a release shows is kept *before* the release is seen. A run without a
+state cannot be continued, and starting it anew spends ε anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from headwater.release.release import Release
+from headwater.run.config import RunConfig
+from headwater.run.durable import DurableSynthesizer
+from headwater.run.schedule import Schedule
+from headwater.run.sink import Published, Sink, newest
+from headwater.run.store import StateCopiedError, Store
+from headwater.run.store.identity import REMEDY
+from headwater.synthesizer import Synthesizer
+
+
+class Run:
+    """One run: what it has taken, what it keeps, what it has published. Made by `open`; threads may share it.
+
+    It has no clock, reads no files of records and starts no thread: `headwater.run.feed` does, or a service, or Spark.
+
+    Formal guarantees
+    -----------------
+    `take` is atomic: after an error, an interrupt or a kill the batch and its position are kept whole or not at all.
+    However often a run is interrupted and opened again, everything that it publishes is what one uninterrupted run
+    with the same key and records would have published (`proofs/survival.md`).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from headwater import Number, Schema
+    >>> from headwater.run import FolderSink
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> config = RunConfig(Schema(x=Number(0, 1)), epsilon=1.0)
+    >>> with Run.open(config, FolderSink(folder / "out"), state=folder / "run.state") as run:
+    ...     run.take({"x": [0.2, 0.4, 0.9]}, position={"batch": 1})
+    ...     Path(run.publish().place).name
+    3
+    'release-000000000003'
+    """
+
+    def __init__(self, durable: DurableSynthesizer, sink: Sink, schedule: Schedule) -> None:
+        self.sink, self.schedule = sink, schedule
+        self.epsilon, self.run_id = durable.synth.epsilon, durable.synth.run_id
+        self._durable = durable
+        self._done = set(durable.store.releases()) if durable.store else set[int]()
+        self._clock: float | None = None
+        self._publishing = threading.RLock()  # one release at a time; records may be taken meanwhile
+
+    # ---- beginning and end
+
+    @classmethod
+    def open(
+        cls,
+        config: RunConfig,
+        sink: Sink,
+        *,
+        state: Path | None = None,
+        schedule: Schedule = Schedule(),  # noqa: B008 - frozen
+        allow_copy: bool = False,
+    ) -> Run:
+        """Start a run, or continue the one that the state holds.
+
+        Parameters
+        ----------
+        config
+            Schema, ε and mechanism.
+        sink
+            Where releases go.
+        state
+            The file that keeps the run; without one it cannot be continued.
+        schedule
+            When `publish_if_due` publishes.
+        allow_copy
+            Whether the state may be a copy or an older backup: no other run may continue from it.
+        """
+        if state is None or not state.exists() or _remove_unused(state, config, allow_copy):
+            synth = config.synthesizer()
+            sink.begin(synth.run_id)  # before there is a state
+            return cls(DurableSynthesizer.create(synth, config, state), sink, schedule)
+        store = Store.open(state, allow_copy=allow_copy)
+        try:
+            config.refuse_other(store)
+            return cls._continued(store, sink, schedule, allow_copy)
+        except BaseException:
+            store.close()
+            raise
+
+    @classmethod
+    def resume(cls, state: Path, sink: Sink, *, allow_copy: bool = False) -> Run:
+        """Continue the run of a state under the configuration that the state holds, with no schedule.
+
+        Parameters
+        ----------
+        state
+            The file that keeps the run.
+        sink
+            Where releases go.
+        allow_copy
+            Whether the state may be a copy or an older backup: no other run may continue from it.
+        """
+        store = Store.open(state, allow_copy=allow_copy)
+        try:
+            return cls._continued(store, sink, Schedule(), allow_copy)
+        except BaseException:
+            store.close()
+            raise
+
+    @classmethod
+    def _continued(cls, store: Store, sink: Sink, schedule: Schedule, allow_copy: bool) -> Run:
+        run = cls(DurableSynthesizer.open(store), sink, schedule)
+        if not allow_copy:
+            run._refuse_older(store)
+        sink.begin(run.run_id)
+        with run._durable.step():
+            run._count()
+        return run
+
+    def _refuse_older(self, store: Store) -> None:
+        """Refuse a state that is behind what its run has published: every release is of records that were kept."""
+        for location in {self.sink.location, *(store.noted("sinks") or ())}:
+            if (t := newest(location, self.run_id)) > store.t:
+                problem = (
+                    f"an older version of this state was put back: {location} holds a release of {t:,} records, and "
+                    f"this state has taken {store.t:,}"
+                )
+                raise StateCopiedError(store.path, problem, REMEDY)
+
+    def close(self) -> None:
+        """Release the state, from which any later version can then continue."""
+        with self._publishing:
+            self._durable.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- taking records
+
+    @property
+    def t(self) -> int:
+        """How many records have been taken. Public."""
+        return self._durable.t
+
+    @property
+    def synth(self) -> Synthesizer:
+        """The synthesizer. It may be behind `t` until `publish_if_due` was called."""
+        return self._durable.synth
+
+    def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """The last value that `take` has kept under a name; ``None`` if there is none, or no state.
+
+        Parameters
+        ----------
+        name
+            As given to `take`.
+        """
+        return self._durable.store.position(name) if self._durable.store else None
+
+    def take(self, table: object, *, position: Mapping[str, Any] | None = None) -> int:
+        """Take a batch in order of arrival, all of it or nothing, and return how many records there are with it.
+
+        When it returns, the batch is on the disk. Call `publish_if_due` afterwards.
+
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads. One with anything wrong in it is refused whole.
+        position
+            Named JSON values that are kept in the same transaction, such as an offset in a file, the offsets of a
+            topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one.
+        """
+        rows = self.synth.encode(table)  # all of it is checked before any of it is kept
+        with self._durable.step():
+            t = self._durable.keep(rows, position or {})
+            self._count()
+            self._durable.snapshot_if_large()
+            return t
+
+    def _count(self) -> None:
+        """Count what is pending, up to the next release that is due by number of records and not yet published."""
+        due = self.synth.t
+        while due < self.t and not self._is_due(due):
+            due = min(self.schedule.next_due(due) or self.t, self.t)
+        self._durable.count(due)
+
+    def _is_due(self, t: int) -> bool:
+        return self.schedule.is_due(t) and t not in self._done
+
+    # ---- publishing
+
+    def publish_if_due(self, now: float | None = None) -> list[Published]:
+        """Publish every release that is due, by number of records or by the clock.
+
+        Parameters
+        ----------
+        now
+            The time in seconds, by any clock that only goes forward. Without it only the number of records counts.
+        """
+        found = list[Published]()
+        with self._publishing:
+            while True:
+                with self._durable.step():
+                    self._count()
+                    t, due = self.synth.t, self._is_due(self.synth.t)
+                    if not due and self._is_time(now):
+                        due, self._clock, now = t > 0 and t not in self._done, now, None
+                    if not due:
+                        self._durable.snapshot_if_large()
+                        return found
+                    release = self._release(self.sink)
+                found.append(self._publish(release))
+
+    def _is_time(self, now: float | None) -> bool:
+        if now is None or self.schedule.seconds is None:
+            return False
+        if self._clock is None:
+            self._clock = now
+        return now - self._clock >= self.schedule.seconds
+
+    def publish(self) -> Published | None:
+        """Publish the release of this moment, unless that was done before or nothing has come yet."""
+        with self._publishing:
+            found = self.publish_if_due()
+            with self._durable.step():
+                t = self.synth.t
+                if t == 0 or t in self._done:
+                    return found[-1] if found and found[-1].t == t else None
+                release = self._release(self.sink)
+            return self._publish(release)
+
+    def publish_to(self, sink: Sink, *, last: int | None = None, since: int | None = None) -> Published:
+        """Publish once, outside the schedule and into any sink: all records so far, or a window.
+
+        Parameters
+        ----------
+        sink
+            Where the release goes.
+        last
+            Only about the last so many records.
+        since
+            Only about the records after the first so many.
+        """
+        with self._publishing:
+            self.publish_if_due()
+            sink.begin(self.run_id)
+            with self._durable.step():
+                release = self._release(sink, last, since)
+            return sink.publish(release, self.run_id)
+
+    def _release(self, sink: Sink, last: int | None = None, since: int | None = None) -> Release:
+        """The release of this moment; what it needs to be measured again is kept."""
+        release = self.synth.release(last=last, since=since)
+        self._durable.note_measured(sink.location)
+        return release
+
+    def _publish(self, release: Release) -> Published:
+        """Hand a release to the sink, and write down that it is there."""
+        published = self.sink.publish(release, self.run_id)
+        if self._durable.store:
+            self._durable.store.published(published.t, published.sha256)
+        self._done.add(published.t)
+        return published
+
+
+def _remove_unused(state: Path, config: RunConfig, allow_copy: bool) -> bool:
+    """Whether a state was begun under another configuration and has taken nothing; then it is removed.
+
+    That is what a first attempt leaves behind that failed before its first record. Nothing is lost.
+    """
+    with Store.open(state, allow_copy=allow_copy) as store:
+        if store.t or store.releases() or config.matches(store):
+            return False
+        state.unlink()  # while nobody else can have it
+    return True

@@ -1,0 +1,101 @@
+"""Where a run publishes: a sink takes a release and makes it visible, whole or not at all."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from headwater.files import FileRefusedError
+from headwater.release.folder import folders, publish, read_card, refuse_others, sweep
+from headwater.release.release import Release
+from headwater.release.write_table import check_format
+
+_NAME = re.compile(r"release-(\d+)")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release that can be seen now. Public.
+
+    Parameters
+    ----------
+    t
+        The number of records at its time.
+    place
+        Where it is.
+    sha256
+        The digest of its data.
+    release
+        The release itself.
+    """
+
+    t: int
+    place: str
+    sha256: str
+    release: Release
+
+
+class Sink(Protocol):
+    """Takes releases. Every method may be called again after a kill, with the same arguments."""
+
+    @property
+    def location(self) -> str:
+        """Where releases go, as the state remembers it: an absolute path or an address."""
+
+    def begin(self, run_id: str) -> None:
+        """Refuse a location that holds releases of another run, and remove what a killed run left half-written."""
+
+    def publish(self, release: Release, run_id: str) -> Published:
+        """Make a release visible. One that is there already stays as it is, and other content for it is refused."""
+
+
+class FolderSink:
+    """Releases as folders with a table and a card (`headwater.release.folder`).
+
+    Parameters
+    ----------
+    out
+        The folder that holds them.
+    format
+        Of the tables: ``"parquet"`` or ``"csv"``.
+    """
+
+    def __init__(self, out: Path, format: str = "parquet") -> None:  # noqa: A002 - as in `publish`
+        check_format(format)
+        self.out, self.format = out, format
+
+    @property
+    def location(self) -> str:
+        """The absolute path of the folder."""
+        return str(self.out.resolve())
+
+    def begin(self, run_id: str) -> None:
+        """Refuse a folder with releases of another run, and remove half-written ones."""
+        refuse_others(self.out, run_id)
+        sweep(self.out)
+
+    def publish(self, release: Release, run_id: str) -> Published:
+        """Write the folder of a release, if it is not there."""
+        place = publish(release, self.out, run=run_id, format=self.format)
+        return Published(release.t, str(place), read_card(place)["sha256"], release)
+
+
+def newest(location: str, run_id: str) -> int:
+    """The largest ``t`` of this run's releases at a location; 0 if it is no folder, or holds none.
+
+    Parameters
+    ----------
+    location
+        Of a sink, as the state remembers it.
+    run_id
+        The run.
+    """
+    found = [(int(match[1]), folder) for folder in folders(location) if (match := _NAME.match(folder.name))]
+    for t, folder in sorted(found, reverse=True):
+        with suppress(FileRefusedError, OSError):  # no release of ours
+            if read_card(folder).get("run") == run_id:
+                return t
+    return 0

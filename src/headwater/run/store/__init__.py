@@ -1,0 +1,7 @@
+"""The durable state of a run: what survives a kill, a full disk and a second attempt."""
+
+from headwater.run.store.database import is_store
+from headwater.run.store.errors import StateCopiedError, StateDamagedError, StateInUseError, StoreError
+from headwater.run.store.store import Kept, Store
+
+__all__ = ["Kept", "StateCopiedError", "StateDamagedError", "StateInUseError", "Store", "StoreError", "is_store"]

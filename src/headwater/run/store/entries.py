@@ -1,0 +1,139 @@
+"""Journal entries and snapshots as checksummed rows of the database, and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.run.store.database import digest
+from headwater.run.store.errors import damaged
+
+Rows = NDArray[np.unsignedinteger[Any]]
+Position = dict[str, Any]
+"""Named JSON values, kept in the same transaction as the records that they belong to."""
+
+UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError)
+"""What can be raised when parts are put together that do not belong together."""
+
+_PART = 1 << 26  # SQLite takes blobs below 1 GB: a snapshot is kept in parts
+_UNSIGNED = re.compile(r"\|u1|<u[248]")
+
+
+class Entry(NamedTuple):
+    """Some records, a row each, and the positions that were kept with them; ``start`` records came before."""
+
+    start: int
+    rows: Rows
+    position: Position
+
+    @property
+    def end(self) -> int:
+        """How many records there are with these."""
+        return self.start + len(self.rows)
+
+
+class Snapshot(NamedTuple):
+    """A mechanism's state at ``t``, and the merged positions of that time."""
+
+    t: int
+    data: bytes
+    position: Position
+
+
+def check_rows(rows: object) -> Rows:
+    """Rows of unsigned integers, little-endian and contiguous.
+
+    Parameters
+    ----------
+    rows
+        An array of shape (n, width) of any unsigned type.
+    """
+    array = np.ascontiguousarray(rows)
+    if array.dtype.kind != "u" or array.ndim != 2:
+        raise TypeError(f"rows must be a two-dimensional array of unsigned integers, not {array.ndim}-d {array.dtype}")
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def pack_entry(entry: Entry) -> tuple[str, memoryview, bytes]:
+    """Head, data and checksum of a journal entry."""
+    head = json.dumps(
+        {
+            "from": entry.start,
+            "to": entry.end,
+            "dtype": entry.rows.dtype.str,
+            "shape": entry.rows.shape,
+            "position": entry.position,
+        }
+    )
+    data = entry.rows.data.cast("B") if entry.rows.size else memoryview(b"")
+    return head, data, digest(head.encode(), data)
+
+
+def unpack_entry(path: Path, head: str, data: bytes, checksum: bytes) -> Entry:
+    """The journal entry that `pack_entry` packed."""
+    if digest(head.encode(), data) != checksum:
+        raise damaged(path, "a part of the journal does not match its checksum")
+    fields = json.loads(head)
+    start, end, shape = fields["from"], fields["to"], fields["shape"]
+    if not all(type(size) is int and 0 <= size < 1 << 62 for size in (start, *shape)) or len(shape) != 2:
+        raise ValueError("sizes and times are whole numbers")
+    if type(end) is not int or end != start + shape[0]:
+        raise ValueError("a row is a record")
+    if not _UNSIGNED.fullmatch(fields["dtype"]):
+        raise ValueError("rows are unsigned integers")
+    rows = np.frombuffer(data, dtype=fields["dtype"]).reshape(shape)
+    return Entry(start, rows, dict(fields["position"]))
+
+
+def pack_snapshot(snapshot: Snapshot) -> list[tuple[int, bytes | memoryview, bytes]]:
+    """Number, data and checksum of each part of a snapshot; part 0 says what the others are."""
+    view = memoryview(snapshot.data)
+    parts = [view[start : start + _PART] for start in range(0, len(view), _PART)]
+    head = json.dumps({"t": snapshot.t, "position": snapshot.position, "parts": len(parts)}).encode()
+    return [(i, part, digest(str(i).encode(), part)) for i, part in enumerate([memoryview(head), *parts])]
+
+
+def unpack_snapshot(path: Path, parts: list[tuple[int, bytes, bytes]]) -> Snapshot | None:
+    """The snapshot that `pack_snapshot` packed; ``None`` if there are no parts."""
+    if not parts:
+        return None
+    for number, data, checksum in parts:
+        if digest(str(number).encode(), data) != checksum:
+            raise damaged(path, "the snapshot does not match its checksum")
+    head = json.loads(parts[0][1])
+    if head["parts"] != len(parts) - 1 or [number for number, _, _ in parts] != list(range(len(parts))):
+        raise damaged(path, "a part of the snapshot is missing")
+    t, position = head["t"], dict(head["position"] or {})
+    if type(t) is not int or t < 0:
+        raise ValueError("t is a whole number")
+    position.pop("by", None)  # format 1 kept the version here
+    return Snapshot(t, b"".join(data for _, data, _ in parts[1:]), position)
+
+
+def join(path: Path, start: int, entries: Iterable[Entry]) -> list[Entry]:
+    """The entries after ``start`` without a gap; the first may begin before it, and is then cut."""
+    found, t = list[Entry](), start
+    for entry in entries:
+        if entry.start > t or (found and entry.start != t):
+            raise damaged(path, "a part of the journal is missing")
+        if entry.start < t < entry.end:
+            entry = Entry(t, entry.rows[t - entry.start :], entry.position)
+        if entry.end > t:
+            found.append(entry)
+        t = max(t, entry.end)
+    return found
+
+
+def merge(position: Position, changes: Mapping[str, Any]) -> None:
+    """Set the named values in ``position``; ``None`` removes one."""
+    for name, value in changes.items():
+        if value is None:
+            position.pop(name, None)
+        else:
+            position[name] = value

@@ -1,0 +1,83 @@
+"""A database that one process owns: one transaction at a time, and fields that are read again after an interrupt."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+from headwater.run.store import database, forks
+from headwater.run.store.errors import StoreError, plain_errors
+from headwater.run.store.lock import Lock
+
+
+class OwnedDatabase:
+    """What `Store` needs of its file: turns, transactions, and closing. It knows nothing of the content."""
+
+    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._lock, self._connection = lock, connection
+        self._process, self._turn = os.getpid(), threading.RLock()
+        self._commits = lock.commits
+        self._fresh = False  # whether the fields in memory are those of the file
+        forks.guard(self, self._turn)
+
+    def close(self) -> None:
+        """Release the file. May be called twice."""
+        if os.getpid() != self._process:  # closed before, or in a forked child, which leaves its parent's file alone
+            return
+        with self._turn:
+            with suppress(sqlite3.Error, OSError):
+                database.disconnect(self.path, self._connection)
+            self._lock.release()
+            self._process = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _refresh(self) -> None:
+        """Read the fields from the file, and call them fresh."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        """Hold the lock, with plain errors, and with fields that are those of the file."""
+        if self._process == -1:
+            raise StoreError(self.path, "this store is closed", "open it again")
+        if self._process != os.getpid():
+            problem = "this is a forked process: the state belongs to its parent"
+            raise StoreError(self.path, problem, "open the state in one process only")
+        with self._turn, plain_errors(self.path):
+            if not self._fresh:
+                self._refresh()
+            yield
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All of it or nothing, and counted. The caller holds the lock, and sets ``_fresh`` at the end.
+
+        An interrupt may come at any instruction, also between the commit and what is written down of it in memory:
+        until the caller is through, the fields count as unknown and are read again.
+        """
+        self._fresh = False
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+            self._set({"commits": str(self._commits + 1)})
+            self._connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            raise
+        self._commits += 1
+        self._lock.note(self._commits)
+
+    def _set(self, values: Mapping[str, str]) -> None:
+        self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())

@@ -1,0 +1,313 @@
+"""The state of a run in one SQLite file: a snapshot, and a journal of the records since then."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headwater.run.store import database, entries
+from headwater.run.store.create import create_file, create_folder, real_path
+from headwater.run.store.entries import UNFIT, Entry, Position, Rows, Snapshot
+from headwater.run.store.errors import StoreError, damaged, plain_errors
+from headwater.run.store.identity import identity
+from headwater.run.store.lock import Lock
+from headwater.run.store.opening import NOTES, Meta, check_permission, read_meta
+from headwater.run.store.owned import OwnedDatabase
+
+
+class Kept(NamedTuple):
+    """What a state holds: with ``journal`` on top of ``snapshot`` the run is at ``t``."""
+
+    snapshot: Snapshot | None
+    journal: list[Entry]
+    position: Position
+    t: int
+
+
+class Store(OwnedDatabase):
+    """The durable state of one run. Made by `create` or `open`, used by one process, closed at the end.
+
+    Every method that writes is one transaction: after a kill, a full disk or a power cut the state is what it was
+    before the call or what it was after it. When the call has returned, the change is on the disk. Threads may share
+    a store.
+
+    Formal guarantees
+    -----------------
+    One owner: while a store is open no other process, thread or forked child can use the same file. A copy of the
+    file, or an older one put back in its place, is refused where file system and lock file can tell it apart.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> path = Path(tempfile.mkdtemp()) / "run.state"
+    >>> with Store.create(path, {"epsilon": 1.0}) as store:
+    ...     store.append(np.array([[5], [1], [4]], np.uint16), {"row": 3})
+    3
+    >>> with Store.open(path) as store:
+    ...     kept = store.load()
+    >>> kept.t, kept.position, kept.journal[0].rows.shape
+    (3, {'row': 3}, (3, 1))
+    """
+
+    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection, meta: Meta) -> None:
+        super().__init__(path, lock, connection)
+        self._config, self._opened = meta.config, meta.opened
+        self._t = self._journal_bytes = self._snapshot_bytes = 0
+        self._position: Position = {}
+        self._notes: dict[str, Any] = {}
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any]) -> Store:
+        """Create the state of a new run, owner-only, and open it.
+
+        Parameters
+        ----------
+        path
+            Where; there must be no state yet.
+        config
+            What never changes during the run: JSON.
+        """
+        path = real_path(path)
+        text = json.dumps(dict(config))
+        with plain_errors(path):
+            create_folder(path.parent)
+        lock = Lock(path)
+        try:
+            with plain_errors(path):
+                if path.exists():
+                    remedy = "continue it, or choose another path for a new run"
+                    raise StoreError(path, "there is a state here already", remedy)
+                lock.note(0)  # whatever the lock file holds is about another state that is gone
+                create_file(path, text)
+            return cls._open(path, lock, allow_copy=False, observe=False)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, allow_copy: bool = False, observe: bool = False) -> Store:
+        """Open the state of a run to continue it, or only to look at it.
+
+        Parameters
+        ----------
+        path
+            The state.
+        allow_copy
+            Whether a copy or a backup is taken: no other run may continue from this state.
+        observe
+            Whether nothing is to be written. Copies are then taken as well, and stay copies.
+        """
+        path = real_path(path)
+        with plain_errors(path):
+            if not path.is_file():
+                raise StoreError(path, "there is no state here", "check the path, or start a new run")
+        lock = Lock(path)
+        try:
+            return cls._open(path, lock, allow_copy=allow_copy, observe=observe)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def _open(cls, path: Path, lock: Lock, *, allow_copy: bool, observe: bool) -> Store:
+        with plain_errors(path):
+            check_permission(path)
+            connection = database.connect(path)
+            try:
+                database.check_format(path, connection)
+                meta = read_meta(path, connection, None if allow_copy or observe else lock.commits)
+                store = cls(path, lock, connection, meta)
+                if observe:
+                    connection.execute("PRAGMA query_only = ON")
+                else:
+                    with store._transaction():
+                        connection.execute(f"PRAGMA user_version = {database.FORMAT}")
+                        store._set({"opened": str(store._opened), **identity(path)})
+                store._refresh()
+            except BaseException:
+                database.disconnect(path, connection)
+                raise
+        return store
+
+    # ---- what is kept
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What `create` was given."""
+        copy: dict[str, Any] = json.loads(json.dumps(self._config))
+        return copy
+
+    @property
+    def opened(self) -> int:
+        """How many times this state has been opened, this time included."""
+        return self._opened
+
+    @property
+    def t(self) -> int:
+        """How many records the state has taken."""
+        with self._current():
+            return self._t
+
+    @property
+    def journal_bytes(self) -> int:
+        """Size of the rows since the snapshot: when it outgrows `snapshot_bytes`, a new snapshot pays."""
+        with self._current():
+            return self._journal_bytes
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """Size of the snapshot, 0 if there is none."""
+        with self._current():
+            return self._snapshot_bytes
+
+    def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """The last value that was kept under ``name``, ``None`` if there is none.
+
+        Parameters
+        ----------
+        name
+            As given to `append`.
+        """
+        with self._current():
+            return self._position.get(name)
+
+    def append(self, rows: Rows, position: Mapping[str, Any] | None = None) -> int:
+        """Keep the next records, and with them where their source stands; return how many records there are now.
+
+        Parameters
+        ----------
+        rows
+            What the mechanism keeps of each record: unsigned integers of shape (n, width). May be empty.
+        position
+            Named JSON values, such as an offset or a batch id. Others stay as they are; ``None`` removes one.
+        """
+        with self._current():
+            entry = Entry(self._t, entries.check_rows(rows), dict(position or {}))
+            packed = entries.pack_entry(entry)
+            with self._transaction():
+                self._connection.execute("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)
+            self._t = entry.end
+            self._journal_bytes += len(packed[1])
+            entries.merge(self._position, entry.position)
+            self._fresh = True
+            return self._t
+
+    def snapshot(self, t: int, data: bytes) -> None:
+        """Replace the snapshot, and the journal up to ``t``, by ``data``. Clears the note `measured_by`.
+
+        Parameters
+        ----------
+        t
+            The time of the snapshot: at most `t` of the store, at least that of the last snapshot.
+        data
+            The mechanism's state at that time.
+        """
+        with self._current():
+            if t > self._t:
+                raise ValueError(f"a snapshot of t = {t} is ahead of the state, which is at {self._t}")
+            heads = list(self._connection.execute("SELECT seq, head FROM journal ORDER BY seq"))
+            ahead = [json.loads(head) for _, head in heads if json.loads(head)["to"] > t]
+            if t < (ahead[0]["from"] if ahead else self._t):
+                raise ValueError(f"t went back from {self._t} to {t}")
+            covered = [(seq,) for seq, head in heads if json.loads(head)["to"] <= t]
+            rows = entries.pack_snapshot(Snapshot(t, data, self._position))
+            with self._transaction():
+                self._connection.execute("DELETE FROM snapshot")
+                self._connection.executemany("DELETE FROM journal WHERE seq = ?", covered)
+                self._connection.executemany("INSERT INTO snapshot VALUES (?, ?, ?)", rows)
+                self._set({"measured_by": "null"})
+            self._refresh()
+
+    def load(self) -> Kept:
+        """Everything that was kept, each piece checked against its checksum."""
+        with self._current():
+            parts = list(self._connection.execute("SELECT part, data, sha256 FROM snapshot ORDER BY part"))
+            rows = list(self._connection.execute("SELECT head, data, sha256 FROM journal ORDER BY seq"))
+        try:
+            snapshot = entries.unpack_snapshot(self.path, parts)
+            position, t = (dict(snapshot.position), snapshot.t) if snapshot else ({}, 0)
+            found = [entries.unpack_entry(self.path, *row) for row in rows]
+            journal = entries.join(self.path, t, found)
+            for entry in found:
+                entries.merge(position, entry.position)
+        except UNFIT as error:
+            raise damaged(self.path, "its parts do not fit together") from error
+        return Kept(snapshot, journal, position, found[-1].end if found else t)
+
+    # ---- notes
+
+    def note(self, **values: Any) -> None:  # noqa: ANN401 - any JSON value
+        """Keep some facts about the run itself, in one transaction.
+
+        Parameters
+        ----------
+        values
+            JSON by name: ``measured_by``, the version that measured what was published since the snapshot, and
+            ``sinks``, where the run has published.
+        """
+        with self._current():
+            with self._transaction():
+                self._set({name: json.dumps(value) for name, value in values.items()})
+            self._refresh()
+
+    def noted(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """What `note` has kept under this name, ``None`` if nothing.
+
+        Parameters
+        ----------
+        name
+            ``"measured_by"`` or ``"sinks"``.
+        """
+        with self._current():
+            return self._notes.get(name)
+
+    def published(self, t: int, sha256: str) -> None:
+        """Note that the release of ``t`` was published. Other content for the same ``t`` is refused.
+
+        Parameters
+        ----------
+        t
+            The time of the release.
+        sha256
+            The digest of its data.
+        """
+        with self._current():
+            known = self.releases().get(t)
+            if known is None:
+                with self._transaction():
+                    self._connection.execute("INSERT INTO release VALUES (?, ?)", (t, sha256))
+                self._fresh = True
+            elif known != sha256:
+                problem = f"a release of t = {t} was published before with other content"
+                raise StoreError(self.path, problem, "keep the first one: a published release never changes")
+
+    def releases(self) -> dict[int, str]:
+        """SHA-256 of every published release by its ``t``, in order."""
+        with self._current():
+            return dict(self._connection.execute("SELECT t, sha256 FROM release ORDER BY t"))
+
+    def _refresh(self) -> None:
+        """Read sizes, times and positions from the file, without its data."""
+        run = self._connection.execute
+        sizes = "SELECT coalesce(sum(length(data)), 0) FROM "
+        (self._journal_bytes,) = run(sizes + "journal").fetchone()
+        (self._snapshot_bytes,) = run(sizes + "snapshot WHERE part > 0").fetchone()
+        first = run("SELECT data FROM snapshot WHERE part = 0").fetchone()
+        try:
+            meta = dict(run("SELECT key, value FROM meta"))
+            self._commits = max(self._commits, int(meta["commits"]))
+            self._notes = {name: json.loads(meta[name]) for name in NOTES if name in meta}
+            head: dict[str, Any] = json.loads(first[0]) if first else {"t": 0, "position": {}}
+            self._t, self._position = int(head["t"]), dict(head["position"] or {})
+            for (text,) in run("SELECT head FROM journal ORDER BY seq"):
+                entry = json.loads(text)
+                self._t = int(entry["to"])
+                entries.merge(self._position, entry["position"])
+        except UNFIT as error:
+            raise damaged(self.path, "its parts do not fit together") from error
+        self._fresh = True

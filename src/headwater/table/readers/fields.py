@@ -1,0 +1,96 @@
+"""The columns that a file must have and the Arrow types they are read as: given by the schema, never by the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.table.arrow import from_numpy, pyarrow
+from headwater.table.columns import Category, Column, Datetime, Number
+from headwater.table.errors import TableError, listed
+
+_NUMPY_TYPES = {"number": np.float64, "boolean": np.bool_}  # int64 for all other kinds
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of the schema as a file has it."""
+
+    name: str
+    column: Column
+    type: Any
+    """The Arrow type of its values. Categories stay text: a code such as 007 is not the number 7."""
+
+    @property
+    def empty_is_text(self) -> bool:
+        """Whether an empty field is the empty text, because the schema declares that as a value."""
+        return isinstance(self.column, Category) and "" in self.column.values and not self.column.missing
+
+    def from_text(self, text: Any, line: Callable[[int], int]) -> Any:  # noqa: ANN401 - a pyarrow.ChunkedArray
+        """Values from text by the grammar of the column (`Column.read_text`); an error has the ``line`` of its row."""
+        if isinstance(self.column, Category):
+            return text.cast(self.type)
+        pa = pyarrow()
+        coded = text.combine_chunks().dictionary_encode("encode")
+        coded = coded if isinstance(coded, pa.DictionaryArray) else pa.concat_arrays(coded.chunks)
+        codes = np.from_dlpack(coded.indices)
+        try:
+            numbers, missing = self.column.read_values(coded.dictionary.to_pylist())
+        except TableError as error:
+            row = int(np.argmax(codes == error.row))
+            raise TableError(error.problem, error.remedy, line=line(row), column=self.name) from None
+        raw: NDArray[Any] = numbers.astype(_NUMPY_TYPES.get(self.column.kind, np.int64))
+        return from_numpy(raw[codes], None if missing is None else missing[codes]).cast(self.type)
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The columns of a schema, in its order. Without names (the unit cube) the columns of a file count by position."""
+
+    fields: tuple[Field, ...]
+    named: bool = True
+
+    def indices(self, header: Sequence[str], ignore_extra: bool) -> list[int]:
+        """Where in ``header`` the columns of the schema are, or an error.
+
+        Names that are in the file but not in the schema are never shown: in a file without a header they are data.
+        """
+        no_header = "the first line must hold the column names, as the schema writes them"
+        if not self.named:
+            if len(header) < len(self.fields) or (len(header) > len(self.fields) and not ignore_extra):
+                problem = f"the file has {len(header)} column(s), but the schema has {len(self.fields)}"
+                raise TableError(problem, "give a file with one column for each axis")
+            return list(range(len(self.fields)))
+        names = [field.name for field in self.fields]
+        twice = [name for name in names if header.count(name) > 1]
+        if twice or (len(set(header)) < len(header) and not ignore_extra):
+            which = f" ({listed(twice)})" if twice else ""
+            raise TableError(f"two columns have the same name{which}", f"rename one of them; {no_header}")
+        missing = [name for name in names if name not in header]
+        if missing:
+            raise TableError(f"missing column {listed(missing)}", f"add it to the file; {no_header}")
+        extra = [str(index) for index, name in enumerate(header, 1) if name not in names]
+        if extra and not ignore_extra:
+            which = ", ".join(extra[:8]) + (f" and {len(extra) - 8} more" if len(extra) > 8 else "")
+            problem = f"{len(extra)} extra column(s) that the schema does not name (counted from the left: {which})"
+            raise TableError(problem, "add them to the schema, or read with ignore_extra (--ignore-extra)")
+        return [header.index(name) for name in names]
+
+
+def fields_of(schema: Any) -> Fields:  # noqa: ANN401 - a Schema or a UnitCube, which have no common class
+    """The fields of a schema."""
+    named = hasattr(schema, "columns")
+    columns = schema.columns if named else {f"x{axis}": Number(0, 1) for axis in range(schema.dimension)}
+    return Fields(tuple(Field(name, column, _type(column)) for name, column in columns.items()), named)
+
+
+def _type(column: Column) -> Any:  # noqa: ANN401 - a pyarrow.DataType
+    pa = pyarrow()
+    if isinstance(column, Datetime):
+        return pa.timestamp("us", "UTC" if column.zoned else None)
+    types = {"number": pa.float64(), "integer": pa.int64(), "boolean": pa.bool_(), "time-of-day": pa.time64("us")}
+    return types.get(column.kind, pa.string())

@@ -1,0 +1,127 @@
+"""The checks have teeth: a mechanism with a fault fails the check that it should fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from copy import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headwater as hw
+from headwater.audit import AuditAlarm
+from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
+from headwater.checks.cases import Case
+from headwater.noise import Noise
+from headwater.privacy import Ledger, Spend
+from headwater.synthesizer import Synthesizer
+from tests.checks.toy.measure import ToyMechanism
+from tests.checks.toy.model import ToyModel
+
+TOY, CASCADE, PAPER = (Case(name, hw.unit_cube(2)) for name in ("toy", "cascade", "paper"))
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+def other_noise_after_load(patch: pytest.MonkeyPatch) -> None:
+    load = Synthesizer.from_bytes.__func__  # type: ignore[attr-defined]
+
+    def other(cls: type[Synthesizer], data: bytes) -> Synthesizer:
+        synth: Synthesizer = load(cls, data)
+        synth._mechanism.noise = Noise(seed=12)
+        return synth
+
+    patch.setattr(Synthesizer, "from_bytes", classmethod(other))
+
+
+def part_of_a_bad_batch(patch: pytest.MonkeyPatch) -> None:
+    update = Synthesizer.update
+
+    def hasty(self: Synthesizer, table: Any) -> None:  # noqa: ANN401 - any table
+        for i in range(len(table)) if np.ndim(table) == 2 else [...]:
+            update(self, table[i])
+
+    patch.setattr(Synthesizer, "update", hasty)
+
+
+def a_record_too_few(patch: pytest.MonkeyPatch) -> None:
+    points = ToyModel.points
+    patch.setattr(ToyModel, "points", lambda self, seed: points(self, seed)[:-1])
+
+
+def asking_changes_something(patch: pytest.MonkeyPatch) -> None:
+    measured = ToyMechanism.measured
+
+    def counting(self: ToyMechanism, start: int, seed: int) -> Any:  # noqa: ANN401 - handed on
+        self.open = self.open + 1
+        return measured(self, start, seed)
+
+    patch.setattr(ToyMechanism, "measured", counting)
+
+
+def a_scale_that_no_ledger_lists(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", 2 * self.scale, touches=2)]))
+
+
+def a_ledger_that_overdraws_later(patch: pytest.MonkeyPatch) -> None:
+    ledger = ToyMechanism.ledger
+    late = Ledger([Spend("count", 1e-3)])
+    patch.setattr(ToyMechanism, "ledger", lambda self, t=None: late if t and t > 1 << 30 else ledger(self))
+
+
+def a_batch_in_place(patch: pytest.MonkeyPatch) -> None:
+    """The update of the mechanism itself, as before updates were made on a copy."""
+    patch.setattr(Synthesizer, "_update", lambda self, rows: self._mechanism.update(rows))
+
+
+def no_lock(patch: pytest.MonkeyPatch) -> None:
+    """Nothing keeps a release from running beside an update."""
+    start = Synthesizer.__init__
+
+    def unlocked(self: Synthesizer, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on
+        start(self, *args, **kwargs)
+        self._lock = nullcontext()  # type: ignore[assignment]
+
+    patch.setattr(Synthesizer, "__init__", unlocked)
+    a_batch_in_place(patch)
+
+
+CAUGHT: list[tuple[Fault, Callable[[Case], None], Case, str]] = [
+    (
+        other_noise_after_load,
+        behaviour.check_any_sequence_of_calls,
+        CASCADE,
+        "publishes something else|saves some",
+    ),
+    (part_of_a_bad_batch, behaviour.check_any_sequence_of_calls, PAPER, "a refused batch changed the run|t is"),
+    (a_record_too_few, offline.check_releases, TOY, "points for span"),
+    (asking_changes_something, behaviour.check_any_sequence_of_calls, TOY, "changed the run"),
+    (a_scale_that_no_ledger_lists, offline.check_every_draw_is_in_the_ledger, TOY, "which no ledger lists"),
+    (a_ledger_that_overdraws_later, offline.check_ledger_over_time, TOY, "more than ε"),
+    (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, CASCADE, "counted in part"),
+    (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, TOY, "counted in part"),
+    (no_lock, threads.check_threads, CASCADE, "one draw of noise protects two|not that of any moment|part of a batch"),
+]
+
+
+@pytest.mark.parametrize(("fault", "check", "case", "why"), CAUGHT, ids=lambda one: getattr(one, "__name__", None))
+def test_a_fault_fails_its_check(fault: Fault, check: Callable[[Case], None], case: Case, why: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        fault(patch)
+        with pytest.raises((CheckFailed, AuditAlarm), match=why):
+            check(case)
+
+
+def test_a_copy_of_a_mechanism_can_be_updated_while_the_first_stays() -> None:
+    """What `Mechanism.__copy__` promises, and all-or-nothing updates rest on."""
+    for case in (TOY, CASCADE, PAPER):
+        mechanism = case.kind(case.schema, 8.0, Noise(seed=1))
+        mechanism.update(mechanism.encode(case.batch(37, 1)))
+        header, arrays = mechanism.state()
+        before = repr(header), {name: array.copy() for name, array in arrays.items()}
+        twin = copy(mechanism)
+        twin.update(twin.encode(case.batch(300, 2)))
+        header, arrays = mechanism.state()
+        assert repr(header) == before[0]
+        assert all(np.array_equal(arrays[name], array) for name, array in before[1].items())

@@ -1,0 +1,88 @@
+"""Bins are nested runs of codes, cut where published mass is; counts put every record in one cell, and add."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.mechanisms.marginals.bins import bin_of, cut, profile
+from headwater.mechanisms.marginals.codes import Coding
+from headwater.mechanisms.marginals.counting import Question, count
+from headwater.mechanisms.marginals.measured import NoisyTable
+
+
+@given(
+    values=st.integers(1, 3000),
+    missing=st.booleans(),
+    least=st.floats(1e-4, 0.5),
+    most=st.integers(1, 64),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=30, deadline=None)
+def test_cuts_are_nodes_of_one_tree(values: int, missing: bool, least: float, most: int, seed: int) -> None:
+    """From 0 upwards, at most so many, the missing value by itself, and each bin a dyadic part of the values."""
+    coding = Coding(values, missing, ordered=True)
+    shares = np.random.default_rng(seed).dirichlet(np.full(coding.size, 0.05))
+    edges = cut(coding, shares, (least,), most)
+    bins = edges[:-1] if missing else edges
+    assert edges[0] == 0
+    assert (np.diff(edges) > 0).all()
+    assert len(bins) <= most
+    assert not missing or edges[-1] == values
+    nodes = {(values * i >> level, values * (i + 1) >> level) for level in range(13) for i in range(1 << level)}
+    assert nodes.issuperset(zip(bins.tolist(), [*bins[1:].tolist(), values], strict=True))
+
+
+def test_mass_is_cut_finely_and_emptiness_coarsely() -> None:
+    coding, shares = Coding(1 << 15, False, True), np.zeros(1 << 15)
+    shares[1000:1100] = 0.01
+    edges = cut(coding, shares, (0.02,), 200)
+    widths = np.diff(edges, append=1 << 15)
+    assert widths[np.searchsorted(edges, 1050, side="right") - 1] <= 4
+    assert widths.max() >= 1 << 12
+    even = cut(coding, np.full(1 << 15, 2.0**-15), (1 / 10,), 200)
+    assert np.array_equal(even, np.arange(16) << 11)
+
+
+def test_columns_that_are_not_ordered_are_never_merged() -> None:
+    coding = Coding(300, True, False)
+    assert np.array_equal(cut(coding, np.full(301, 1 / 301), (0.5,), 4), np.arange(301))
+
+
+def test_a_profile_follows_published_counts() -> None:
+    coding = Coding(8, True, True)
+    even = profile(0, coding, [])
+    assert even.tolist() == [1 / 8] * 8 + [0.0]
+    table = NoisyTable((0,), 0, 100, (np.array([0, 4, 8]),), np.array([80, -10, 20]), 1.0, 2.0)
+    other = NoisyTable((1,), 0, 100, (np.array([0]),), np.array([100]), 1.0, 2.0)
+    assert profile(0, coding, [other, table]) == pytest.approx([0.2] * 4 + [0.0] * 4 + [0.2])
+
+
+@given(
+    records=st.integers(0, 400),
+    cut_at=st.integers(0, 400),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=40, deadline=None)
+def test_counts_of_two_lots_add_up_to_those_of_both(records: int, cut_at: int, seed: int) -> None:
+    """And each table counts every record once, in the cell of its bins."""
+    rng = np.random.default_rng(seed)
+    codings = (Coding(40, True, True), Coding(5, False, False), Coding(1000, False, True))
+    codes = np.stack([rng.integers(0, c.size, records) for c in codings]).astype(np.uint16)
+    edges = (np.array([0, 7, 20, 40]), np.arange(5), np.array([0, 500]))
+    questions = [Question(c, tuple(edges[i] for i in c)) for c in [(0,), (1,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]]
+    whole = count(codes, questions, codings)
+    halves = [count(part, questions, codings) for part in (codes[:, :cut_at], codes[:, cut_at:])]
+    for question, table, one, other in zip(questions, whole, *halves, strict=True):
+        assert np.array_equal(table, one + other)
+        assert table.sum() == records
+        plain = np.zeros(question.shape, dtype=np.int64)
+        for record in codes.T:
+            plain[tuple(int((edges[i] <= record[i]).sum()) - 1 for i in question.columns)] += 1
+        assert np.array_equal(table, plain)
+
+
+def test_bins_of_codes() -> None:
+    assert bin_of(np.array([0, 2, 3]), 5).tolist() == [0, 0, 1, 2, 2]

@@ -1,0 +1,218 @@
+"""The exact law of tiny runs, private choices included, on every pair of neighbouring streams.
+
+The mechanism runs as it is, but with published numbers and choices decided along every path. The probability of a path
+is that of the noise and of the choices that it takes, by their definitions, at the scales and with the scores of the
+code.
+Pairs are asked for last and decide nothing, so their worst log ratio is known: what their counts move, over the scale.
+Published one-way counts are taken from a box. Beyond it, all further counts have the ratio of the last ones within.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from headwater.mechanisms.marginals import bucket as bucket_module
+from headwater.mechanisms.marginals import measure as measure_module
+from headwater.mechanisms.marginals import selection, slow
+from headwater.mechanisms.marginals.counting import Question
+from headwater.mechanisms.marginals.measure import MarginalsMechanism
+from headwater.mechanisms.marginals.measured import Measured
+from headwater.mechanisms.marginals.pairs import Pair
+from headwater.mechanisms.marginals.plan import Stage
+from headwater.mechanisms.marginals.prediction import Outlook
+from headwater.privacy import scale_for
+from headwater.table.categorical import Boolean
+from headwater.table.schema import Schema
+from tests.support.marginals_watch import (
+    Choice,
+    Fault,
+    Integers,
+    Watched,
+    log_laplace,
+    permute_and_flip,
+    watching,
+)
+
+Stream = tuple[int, ...]
+"""Records as numbers of their places."""
+Output = tuple[str, ...]
+
+PLACES = np.array([[0, 0, 0], [1, 1, 1], [1, 0, 1]]) / 2
+SCHEMA = Schema(a=Boolean(), b=Boolean(), c=Boolean())
+RECORDS = 2
+REACH = 0  # published one-way counts lie within so much of possible true ones
+
+
+class Quick:
+    """A quick prediction: products of the published one-way counts. Any rule that reads no data will do."""
+
+    def __init__(self, measured: Measured, start: int) -> None:
+        tables = {table.columns: table for table in measured.tables if table.end > start}
+        self.shares = [np.clip(tables[i,].counts, 0.2, None) for i in range(len(measured.codings))]
+
+    def independent(self, questions: Mapping[Pair, Question]) -> dict[Pair, NDArray[np.float64]]:
+        return {(a, b): np.outer(*(s / s.sum() for s in (self.shares[a], self.shares[b]))) for a, b in questions}
+
+    joint = independent
+
+    def structure(self) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
+        return (), ()
+
+
+BALANCED, TABLES, CHOICES = (3, 3, 2, 2), (4, 1, 1, 4), (1, 6, 2, 1)
+"""Tenths of ε for one-way tables, choosing a tree, choosing a further pair, and pairs."""
+
+
+def one_stage(parts: Sequence[int]) -> Callable[[int, float, int], Stage]:
+    """A plan of a single bucket, in which everything is asked."""
+
+    def stage_at(t: int, epsilon: float, _columns: int) -> Stage:
+        if t >= RECORDS:
+            return Stage(RECORDS, 10**9, 0, Fraction(0), Fraction(epsilon))
+        return Stage(0, RECORDS, 0, Fraction(0), *(Fraction(epsilon) * part / 10 for part in parts))
+
+    return stage_at
+
+
+class Path:
+    """Decides as told, then takes the first of all choices; ``others`` are what it left out."""
+
+    def __init__(self, told: tuple[int, ...]) -> None:
+        self.told, self.taken, self.others = told, tuple[int, ...](), list[tuple[int, ...]]()
+
+    def decide(self, options: Sequence[int]) -> int:
+        if len(self.taken) < len(self.told):
+            choice = self.told[len(self.taken)]
+        else:
+            choice, *rest = options
+            self.others += [(*self.taken, other) for other in rest]
+        self.taken += (choice,)
+        return choice
+
+    def publish(self, question: Question, _start: int, counts: Integers, _scale: float) -> Integers:
+        if len(question.columns) == 2:
+            return counts
+        yes = self.decide(range(-REACH, RECORDS + REACH + 1))
+        return np.array([RECORDS - yes, yes])
+
+    def choose(self, scores: Sequence[int], _scale: float, _lo: int) -> int:
+        return self.decide(range(len(scores)))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A path on one stream: its log probability, and the counts and scales of the pairs."""
+
+    log: float
+    pairs: tuple[tuple[tuple[int, ...], float], ...]
+
+
+def run(
+    stream: Stream, epsilon: float, noise: Watched, parts: Sequence[int] = BALANCED, fault: Fault | None = None
+) -> Output:
+    """All that was published but for the counts of pairs."""
+    with watching(noise, fault) as patch:
+        patch.setattr(measure_module, "stage_at", one_stage(parts))
+        patch.setattr(slow, "Prediction", Quick)
+        patch.setattr(slow, "EXTRAS", Fraction(1, 3))  # one pair beyond the tree of two: the last one left
+        mechanism = MarginalsMechanism(SCHEMA, epsilon, noise)
+        mechanism.outlook = Outlook(((0, 1),), (), (1.0, 1.0, 1.0))  # some pair is favoured
+        mechanism.update(mechanism.encode(PLACES[list(stream)]))
+    ways = [None if isinstance(event, Choice) else len(event.question.columns) for event in noise.events]
+    assert ways == [1, 1, 1, None, None, 2, 2, None, 2]
+    found = [str(event.what) for event in noise.events]
+    return (*found, *(str(e.published.tolist()) for e in noise.events[:3] if not isinstance(e, Choice)))
+
+
+def law(
+    stream: Stream, epsilon: float, parts: Sequence[int] = BALANCED, fault: Fault | None = None
+) -> Iterator[tuple[Output, Ended]]:
+    """Every path of the box."""
+    told: list[tuple[int, ...]] = [()]
+    while told:
+        path = Path(told.pop())
+        noise = Watched(path.publish, path.choose)
+        output, log = run(stream, epsilon, noise, parts, fault), 0.0
+        told += path.others
+        pairs = list[tuple[tuple[int, ...], float]]()
+        for event in noise.events:
+            if isinstance(event, Choice):
+                log += math.log(max(permute_and_flip(event.scores, event.scale)[event.chosen], 1e-300))
+            elif len(event.question.columns) == 2:
+                pairs.append((tuple(event.true.ravel().tolist()), event.scale))
+            else:
+                log += log_laplace(int(event.published[1] - event.true[1]), event.scale)
+        yield output, Ended(log, tuple(pairs))
+
+
+def worst(epsilon: float, places: Sequence[int], parts: Sequence[int], fault: Fault | None = None) -> float:
+    """The largest log ratio of any output between any two streams that differ in one record."""
+    found = {s: dict(law(s, epsilon, parts, fault)) for s in itertools.product(places, repeat=RECORDS)}
+    largest = 0.0
+    for one, other in itertools.combinations(found, 2):
+        if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
+            assert found[one].keys() == found[other].keys(), "an output is possible on one stream only"
+            for output, a in found[one].items():
+                b = found[other][output]
+                moved = 0.0
+                for (true, scale), (also, _) in zip(a.pairs, b.pairs, strict=True):
+                    moved += sum(abs(x - y) for x, y in zip(true, also, strict=True)) / scale
+                largest = max(largest, abs(a.log - b.log) + moved)
+    return largest
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "places", "parts", "tight"),
+    [(0.5, (0, 1), TABLES, 0.8), (3.0, (0, 2), BALANCED, 0.4), (1.0, (1, 2), CHOICES, 0.3)],
+)
+def test_every_output_is_nearly_as_likely_on_neighbouring_streams(
+    epsilon: float, places: tuple[int, int], parts: tuple[int, ...], tight: float
+) -> None:
+    """At most by a factor of e^ε; and the worst output comes near that, so little is paid in vain."""
+    assert tight * epsilon < worst(epsilon, places, parts) <= epsilon * (1 + 1e-9)
+
+
+def half_the_noise(patch: pytest.MonkeyPatch) -> None:
+    """A replaced record moves two counts; this pays for one."""
+    patch.setattr(bucket_module, "scale_for", lambda cost: scale_for(2 * cost))
+
+
+def half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:
+    """A replaced record moves a score by two; this pays for a half."""
+    patch.setattr(selection, "SENSITIVITY", Fraction(1, 2))
+
+
+def the_best_wins(patch: pytest.MonkeyPatch) -> None:
+    """A choice without coins."""
+    patch.setattr(bucket_module, "scale_of", lambda budget: 1e-2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "parts"),
+    [(half_the_noise, TABLES), (half_the_sensitivity, CHOICES), (the_best_wins, CHOICES)],
+    ids=["noise", "sensitivity", "no coins"],
+)
+def test_planted_faults_break_the_law(fault: Fault, parts: tuple[int, ...]) -> None:
+    assert worst(0.5, (0, 1) if parts == TABLES else (0, 2), parts, fault) > 0.5 * (1 + 1e-9)
+
+
+def test_real_runs_follow_the_law() -> None:
+    """1,500 runs with real noise, choices included. Each of some twenty checks fails by chance below 1e−6."""
+    stream, epsilon, runs = (0, 2), 20.0, 1500
+    expected = {output: math.exp(ended.log) for output, ended in law(stream, epsilon)}
+    assert 0.4 < sum(expected.values()) <= 1 + 1e-9
+    found = Counter(run(stream, epsilon, Watched(seed=seed)) for seed in range(runs))
+    common = [output for output in expected if expected[output] > 0.005]
+    assert len(common) > 5
+    for output in common:
+        chance = expected[output]
+        assert abs(found[output] / runs - chance) <= 5 * math.sqrt(chance * (1 - chance) / runs)

@@ -1,0 +1,259 @@
+"""The mechanism as a whole: batches, asking, windows, saving and going on, and the smallest of everything."""
+
+from __future__ import annotations
+
+from copy import copy
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from headwater.files import FileRefusedError
+from headwater.mechanisms.marginals.measure import MarginalsMechanism
+from headwater.mechanisms.marginals.measured import NoisyTable
+from headwater.noise import Noise
+from headwater.table.categorical import Boolean, Category
+from headwater.table.numeric import Number
+from headwater.table.schema import Schema
+from headwater.table.unit_cube import UnitCube
+from tests.support.marginals_watch import a_schema, a_stream
+
+Tables = list[tuple[Any, ...]]
+
+
+def told(mechanism: MarginalsMechanism) -> Tables:
+    """All that is published, in full."""
+    return [
+        (t.columns, t.start, t.end, *(e.tolist() for e in t.edges), t.counts.tolist(), t.scale, t.variance)
+        for t in mechanism.measured(0, 0).tables
+    ]
+
+
+def start(columns: int = 5, epsilon: float = 64.0, seed: int = 1) -> MarginalsMechanism:
+    return MarginalsMechanism(a_schema(columns), epsilon, Noise(seed=seed))
+
+
+def rows_of(mechanism: MarginalsMechanism, records: int, seed: int = 0) -> NDArray[np.uint16]:
+    assert isinstance(mechanism.schema, Schema)
+    return mechanism.encode(a_stream(mechanism.schema, records, seed))
+
+
+def test_batches_and_questions_change_nothing() -> None:
+    """One batch, records one by one, odd lots with somebody asking all the time: the same tables."""
+    one, many, lots = start(), start(), start()
+    rows = rows_of(one, 300)
+    one.update(rows)
+    for row in rows:
+        many.update(row[None])
+    for lot in np.array_split(rows, 17):
+        lots.update(lot)
+        lots.measured(lots.window(100), 0)
+        lots.ledger()
+    assert told(one) == told(many) == told(lots)
+    assert len(told(one)) > 20
+    assert one.t == many.t == 300
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 64, 100, 299])
+def test_a_saved_run_goes_on_bit_for_bit(cut: int) -> None:
+    whole, first = start(), start()
+    rows = rows_of(whole, 300)
+    whole.update(rows)
+    first.update(rows[:cut])
+    second = start(seed=1)
+    second.restore(*first.state())
+    assert told(second) == told(first)
+    second.update(rows[cut:])
+    assert told(second) == told(whole)
+    assert second.state()[0] == whole.state()[0]
+    assert all(np.array_equal(a, b) for a, b in zip(second.state()[1].values(), whole.state()[1].values(), strict=True))
+
+
+def test_a_state_is_small() -> None:
+    """Below four bytes a column and record, published tables included, in a bucket that is long enough."""
+    mechanism = MarginalsMechanism(UnitCube(4), 1.0, Noise(seed=1))
+    mechanism.update(mechanism.encode(np.random.default_rng(0).random((120_000, 4))))
+    _, arrays = mechanism.state()
+    assert sum(array.nbytes for array in arrays.values()) < 4 * 4 * 120_000
+
+
+def test_a_copy_is_updated_by_itself() -> None:
+    mechanism = start()
+    rows = rows_of(mechanism, 200)
+    mechanism.update(rows[:100])
+    before, twin = told(mechanism), copy(mechanism)
+    twin.update(rows[100:])
+    assert (mechanism.t, twin.t) == (100, 200)
+    assert told(mechanism) == before
+    mechanism.update(rows[100:])
+    assert told(mechanism) == told(twin)
+
+
+def test_windows_start_where_buckets_do() -> None:
+    mechanism = start()
+    mechanism.update(rows_of(mechanism, 300))
+    starts = sorted({table.start for table in mechanism.tables})
+    for since in (0, 1, 5, 64, 65, 200, 299, 300):
+        found = mechanism.window(since)
+        assert found == max(s for s in starts if s <= since)
+        assert mechanism.measured(found, 0).start == found
+
+
+def test_tables_come_in_order_and_cover_the_past() -> None:
+    mechanism = start()
+    mechanism.update(rows_of(mechanism, 300))
+    ends = [table.end for table in mechanism.tables]
+    assert ends == sorted(ends)
+    for column in range(5):
+        covered = {i for t in mechanism.tables if column in t.columns for i in range(t.start, t.end)}
+        assert covered.issuperset(range(256))
+
+
+@pytest.mark.parametrize("records", [0, 1, 2, 63, 64, 65])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+def test_few_records(records: int, epsilon: float) -> None:
+    mechanism = start(epsilon=epsilon)
+    mechanism.update(rows_of(mechanism, records))
+    measured = mechanism.measured(0, 0)
+    assert (measured.t, measured.start) == (records, 0)
+    assert all(table.end <= records for table in measured.tables)
+    assert mechanism.ledger().total <= Fraction(epsilon)
+    assert str(mechanism.plan(100))
+    assert "records" in mechanism.status()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Schema(x=Number(0, 1)),
+        Schema(x=Category("only")),
+        Schema(x=Boolean()),
+        Schema(x=Category("only"), y=Category("one"), z=Boolean()),
+        Schema(x=Number(0, 1), y=Boolean()),
+    ],
+)
+def test_small_schemas(schema: Schema) -> None:
+    """One column, one category, two columns: everything is measured that there is."""
+    mechanism = MarginalsMechanism(schema, 50.0, Noise(seed=1))
+    mechanism.update(mechanism.encode(a_stream(schema, 400)))
+    asked = {table.columns for table in mechanism.tables}
+    assert asked.issuperset((i,) for i in range(schema.dimension))
+    assert schema.dimension < 2 or any(len(columns) == 2 for columns in asked)
+    twin = MarginalsMechanism(schema, 50.0, Noise(seed=1))
+    twin.restore(*mechanism.state())
+    assert told(twin) == told(mechanism)
+
+
+def test_many_columns() -> None:
+    """A hundred of them: as many candidates as can be counted, and a tree all the same."""
+    mechanism = MarginalsMechanism(UnitCube(100), 2000.0, Noise(seed=1))
+    mechanism.update(mechanism.encode(np.random.default_rng(0).random((300, 100)) ** 2))
+    pairs = {table.columns for table in mechanism.tables if len(table.columns) == 2}
+    assert len(pairs) >= 99
+    assert {column for pair in pairs for column in pair} == set(range(100))
+
+
+def test_a_table_of_two_bins_adds_up_to_its_records() -> None:
+    """It has one draw of noise, since the number of records is public."""
+    mechanism = start()
+    mechanism.update(rows_of(mechanism, 300))
+    small = [table for table in mechanism.tables if table.counts.shape == (2,)]
+    assert len(small) > 3
+    assert all(table.counts.sum() == table.end - table.start for table in small)
+    large: list[NoisyTable] = [table for table in mechanism.tables if table.counts.size > 2]
+    assert any(table.counts.sum() != table.end - table.start for table in large)
+
+
+def test_another_key_gives_other_noise() -> None:
+    one, other = start(seed=1), start(seed=2)
+    for mechanism in (one, other):
+        mechanism.update(rows_of(mechanism, 100))
+    assert told(one) != told(other)
+
+
+# --- what is no state -------------------------------------------------------------------------------------
+
+
+def _header(**changes: object) -> Any:  # noqa: ANN401 - a change of a state
+    return lambda header, arrays: (header | changes, arrays)
+
+
+def _array(name: str, change: Any) -> Any:  # noqa: ANN401 - a change of a state
+    return lambda header, arrays: (header, arrays | {name: change(arrays[name])})
+
+
+def _table(index: int, place: int, value: object) -> Any:  # noqa: ANN401 - a change of a state
+    def change(header: Any, arrays: Any) -> Any:  # noqa: ANN401 - a change of a state
+        tables = [list(table) for table in header["tables"]]
+        tables[index][place] = value
+        return header | {"tables": tables}, arrays
+
+    return change
+
+
+MADE_UP = {
+    "negative time": _header(t=-1),
+    "time in words": _header(t="200"),
+    "later than the codes": _header(t=201),
+    "far beyond": _header(t=1 << 59),
+    "beyond all runs": _header(t=1 << 70),
+    "no tables": _header(tables=[]),
+    "tables of no kind": _header(tables=[1, 2]),
+    "many tables": _header(tables=[[[0], 0, 1, [1]]] * 1000),
+    "another version": _header(version=99),
+    "a circle for a tree": _header(tree=[[0, 1], [1, 2], [0, 2]]),
+    "a pair of one column": _header(kept=[[1, 1]]),
+    "a column that is not there": _header(tree=[[0, 9]]),
+    "a bucket of no plan": _table(0, 2, 3),
+    "a bucket that is still open": _table(-1, 2, 1 << 40),
+    "columns that are not there": _table(0, 0, [17]),
+    "columns the wrong way round": _table(-1, 0, [3, 1]),
+    "a shape of nothing": _table(0, 3, [0]),
+    "a huge shape": _table(-1, 3, [1 << 30, 1 << 29]),
+    "too little noise": _array("scales", lambda a: a / 2),
+    "no noise": _array("scales", lambda a: a * 0),
+    "noise that is no number": _array("scales", lambda a: a * np.nan),
+    "edges out of order": _array("edges", lambda a: a[::-1]),
+    "edges missing": _array("edges", lambda a: a[:-1]),
+    "edges too many": _array("edges", lambda a: np.append(a, a[-1:])),
+    "counts missing": _array("counts", lambda a: a[:-1]),
+    "counts that are fractions": _array("counts", lambda a: a.astype(float)),
+    "codes beyond their column": _array("codes", lambda a: a | 255),
+    "codes missing": _array("codes", lambda a: a[:-2]),
+    "codes of another type": _array("codes", lambda a: a.astype(np.int64)),
+    "codes in two dimensions": _array("codes", lambda a: a[:, None]),
+    "shares that are negative": _array("moving", lambda a: a - 2),
+    "shares for other columns": _array("moving", lambda a: a[:-1]),
+    "shares of nothing": _array("moving", lambda a: a * 0),
+}
+
+
+@pytest.mark.parametrize("what", MADE_UP)
+def test_a_made_up_state_is_refused_and_changes_nothing(what: str) -> None:
+    mechanism = start()
+    mechanism.update(rows_of(mechanism, 200))
+    header, arrays = MADE_UP[what](*mechanism.state())
+    other = start()
+    with pytest.raises(FileRefusedError):
+        other.restore(header, arrays)
+    assert (other.t, other.tables) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        (np.zeros((3, 4), dtype=np.uint16), ValueError),
+        (np.zeros(5, dtype=np.uint16), ValueError),
+        (np.zeros((3, 5)), TypeError),
+        (np.full((3, 5), -1), ValueError),
+        (np.full((3, 5), 60), ValueError),
+    ],
+)
+def test_rows_that_are_no_codes_are_refused(rows: NDArray[Any], error: type[Exception]) -> None:
+    mechanism = start()
+    with pytest.raises(error):
+        mechanism.check(rows)
+    good = rows_of(mechanism, 10)
+    assert np.array_equal(mechanism.check(good.astype(np.int64)), good)

@@ -1,0 +1,242 @@
+"""Neighbouring streams: the same questions, counts and scores moved as claimed, and the sum of the costs at most ε."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.mechanisms.marginals import bucket as bucket_module
+from headwater.mechanisms.marginals import selection, slow
+from headwater.mechanisms.marginals.bucket import Bucket
+from headwater.mechanisms.marginals.counting import Question, count
+from headwater.mechanisms.marginals.plan import stage_at
+from headwater.mechanisms.marginals.slow import SlowBucket
+from headwater.privacy import scale_for
+from tests.support.marginals_watch import (
+    Choice,
+    Event,
+    Fault,
+    Integers,
+    Table,
+    Watched,
+    a_schema,
+    a_stream,
+    decided,
+    run,
+)
+
+
+def both(
+    columns: int, records: int, epsilon: float, position: int, seed: int, fault: Fault | None = None
+) -> tuple[list[Event], list[Event]]:
+    """The events of two runs whose streams differ in one record, and whose published numbers agree."""
+    schema = a_schema(columns)
+    x = a_stream(schema, records, seed)
+    y = x.copy()
+    y[position] = a_stream(schema, 50, seed + 1)[np.abs(a_stream(schema, 50, seed + 1) - x[position]).sum(1).argmax()]
+    found = []
+    for stream in (x, y):
+        noise = Watched(*decided(seed))
+        run(schema, stream, epsilon, noise, fault=fault)
+        found.append(noise.events)
+    return found[0], found[1]
+
+
+def check(one: Sequence[Event], other: Sequence[Event], position: int, epsilon: float) -> Fraction:
+    """The exact cost of replacing that record: what its tables and choices would cost, were all of them moved most."""
+    cost = Fraction(0)
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        assert a.what == b.what, "a question depends on raw data"
+        inside = a.start <= position < a.end
+        if isinstance(a, Table) and isinstance(b, Table):
+            moved = (a.true - b.true).ravel()
+            assert np.abs(moved).max(initial=0) <= inside
+            assert np.abs(moved).sum() <= 2 * inside
+            assert moved.sum() == 0
+            cost += inside * Fraction(2 if a.draws > 1 else a.true.size > 1) / Fraction(a.scale)
+        elif isinstance(a, Choice) and isinstance(b, Choice):
+            moved = np.abs(np.array(a.scores) - np.array(b.scores))
+            assert moved.max() <= 2 * inside
+            cost += inside * Fraction(4) / Fraction(a.scale)
+    assert cost <= Fraction(epsilon)
+    return cost
+
+
+@given(
+    columns=st.integers(1, 7),
+    epsilon=st.sampled_from([0.5, 8.0, 64.0, 500.0]),
+    records=st.integers(1, 700),
+    position=st.integers(0, 699),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=12, deadline=None)
+def test_replacing_a_record_moves_what_the_ledger_says(
+    columns: int, epsilon: float, records: int, position: int, seed: int
+) -> None:
+    check(*both(columns, records, epsilon, position % records, seed), position % records, epsilon)
+
+
+@pytest.mark.parametrize("position", [0, 40, 129])
+def test_a_record_is_found_in_every_table_of_its_buckets_and_nearly_all_of_epsilon_is_spent(position: int) -> None:
+    """ε = 64 and five columns: the first stage with pairs ends at 64, and extras are chosen from there on."""
+    one, other = both(5, 256, 64.0, position, seed=3)
+    cost = check(one, other, position, 64.0)
+    assert cost > Fraction(64) * Fraction(99, 100)
+    tables = [[event for event in events if isinstance(event, Table)] for events in (one, other)]
+    moved = [a for a, b in zip(*tables, strict=True) if not np.array_equal(a.true, b.true)]
+    stage = stage_at(position, 64.0, 5)
+    assert any(a.timescale == 0 for a in moved)
+    assert any(len(a.question.columns) == 2 for a in moved) == bool(stage.pairs)
+    choices = [a for a in one if isinstance(a, Choice) and a.start <= position < a.end]
+    assert bool(choices) == bool(stage.pairs)
+
+
+def test_questions_follow_published_numbers_not_data() -> None:
+    """Two streams with nothing in common: the same questions as long as the published numbers agree, others if not."""
+    schema = a_schema(5)
+    x, y = a_stream(schema, 600, 1), a_stream(schema, 600, 2)
+    asked = []
+    for stream, seed in ((x, 5), (y, 5), (x, 6)):
+        noise = Watched(*decided(seed))
+        run(schema, stream, 64.0, noise)
+        asked.append([event.what for event in noise.events])
+    assert asked[0] == asked[1]
+    assert asked[0] != asked[2]
+
+
+def test_spans_of_tables_are_buckets_of_the_plan() -> None:
+    noise = Watched(seed=4)
+    run(a_schema(5), a_stream(a_schema(5), 600), 64.0, noise)
+    for event in noise.events:
+        stage = stage_at(event.start, 64.0, 5)
+        slow_bucket = (event.start, event.end) == (stage.start, stage.end)
+        assert slow_bucket or (stage.fast and event.end == stage.fast_end(event.start))
+    slow_ends = sorted({e.end for e in noise.events if isinstance(e, Table) and e.timescale == 0})
+    assert all(end in slow_ends for end in (128, 256, 512))
+    assert [0, *slow_ends[:-1]] == sorted({e.start for e in noise.events if isinstance(e, Table) and e.timescale == 0})
+
+
+def test_no_address_is_used_twice() -> None:
+    noise = Watched(seed=4)
+    run(a_schema(6), a_stream(a_schema(6), 600), 64.0, noise)
+    assert len(noise.addresses) == len(set(noise.addresses)) > 2000
+
+
+def test_without_noise_tables_are_the_counts_of_their_records() -> None:
+    """One by one, by a plain search for each record's bin."""
+    schema, noise = a_schema(5), Watched(lambda question, start, counts, scale: counts)
+    points = a_stream(schema, 300)
+    mechanism = run(schema, points, 64.0, noise)
+    codes = mechanism.encode(points)
+    pairs = 0
+    for table in mechanism.tables:
+        expected = np.zeros(table.counts.shape, dtype=np.int64)
+        for record in codes[table.start : table.end]:
+            expected[
+                tuple(int((e <= record[c]).sum()) - 1 for c, e in zip(table.columns, table.edges, strict=True))
+            ] += 1
+        assert np.array_equal(table.counts, expected)
+        pairs += len(table.columns) == 2
+    assert pairs > 5
+
+
+# --- planted faults ---------------------------------------------------------------------------------------
+
+
+def half_the_noise(patch: pytest.MonkeyPatch) -> None:
+    """A replaced record moves two counts; this pays for one."""
+    patch.setattr(bucket_module, "scale_for", lambda cost: scale_for(2 * cost))
+
+
+def half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:
+    """A replaced record moves a score by two; this pays for one."""
+    patch.setattr(selection, "SENSITIVITY", 1)
+
+
+def every_pair_pays_alone(patch: pytest.MonkeyPatch) -> None:
+    """Each pair takes the budget of all."""
+    patch.setattr(slow, "divide", lambda budget, weights: [budget] * len(weights))
+
+
+def choices_for_free(patch: pytest.MonkeyPatch) -> None:
+    """What choosing the tree cost is given to the pairs once more."""
+    tree = SlowBucket.tree
+
+    def forgetting(self: SlowBucket, *rest: object) -> tuple[list[tuple[int, int]], Fraction]:
+        return tree(self, *rest)[0], Fraction(0)  # type: ignore[arg-type]
+
+    patch.setattr(SlowBucket, "tree", forgetting)
+
+
+def bins_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
+    """One-way bins follow the first record of the bucket."""
+    one_way = Bucket.one_way
+
+    def peeking(self: Bucket, budget: Fraction, weights: list[float], known: list[object]) -> object:
+        first = self.codes[0, 0] if self.codes.size else 0
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(bucket_module, "MOST_BINS", 2 + int(first) % 13)
+            return one_way(self, budget, weights, known)  # type: ignore[arg-type]
+
+    patch.setattr(Bucket, "one_way", peeking)
+
+
+def a_record_too_many(patch: pytest.MonkeyPatch) -> None:
+    """A bucket also counts the last record before it."""
+
+    def counting(self: Bucket, questions: list[Question]) -> list[Integers]:
+        whole = self.codes.base if self.codes.base is not None else self.codes
+        first = min(1, self.codes.shape[1])
+        extra = np.concatenate([self.codes, whole[:, :first]], axis=1)
+        return count(extra, questions, self.codings)
+
+    patch.setattr(Bucket, "count", counting)
+
+
+FAULTS = [
+    half_the_noise,
+    half_the_sensitivity,
+    every_pair_pays_alone,
+    choices_for_free,
+    bins_of_raw_counts,
+    a_record_too_many,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_planted_faults_are_found(fault: Fault) -> None:
+    """At the first record of the first bucket with pairs, or of a later one with pairs beyond the tree."""
+    runs = [(position, both(5, 300, 64.0, position, 3, fault)) for position in (8, 128)]
+
+    def check_both() -> None:
+        for position, events in runs:
+            check(*events, position, 64.0)
+
+    with pytest.raises(AssertionError):
+        check_both()
+
+
+def test_a_reused_address_is_found() -> None:
+    """Planted fault: fast and slow buckets that start together share their draws."""
+
+    def one_timescale(patch: pytest.MonkeyPatch) -> None:
+        start = Bucket.__init__
+        patch.setattr(Bucket, "__init__", lambda self, c, k, n, _timescale, s, e: start(self, c, k, n, 0, s, e))
+
+    noise = Watched(seed=4)
+    run(a_schema(5), a_stream(a_schema(5), 600), 64.0, noise, fault=one_timescale)
+    assert len(noise.addresses) > len(set(noise.addresses))
+
+
+def test_ends_of_stages_follow_each_other() -> None:
+    ends = [0]
+    while ends[-1] < 10**6:
+        ends.append(stage_at(ends[-1], 1.0, 10).end)
+    assert all(stage_at(t, 1.0, 10).start == start for start, end in pairwise(ends) for t in (start, end - 1))

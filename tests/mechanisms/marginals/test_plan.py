@@ -1,0 +1,84 @@
+"""The plan is public: it follows from t, ε and the number of columns, and never spends more than ε."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.mechanisms.marginals.plan import Stage, divide, plan, stage_at, variance
+
+columns = st.integers(1, 120) | st.just(1000)
+budgets = st.floats(1e-6, 1e6)
+times = st.integers(0, 60).flatmap(lambda q: st.integers(0, 2**q))
+
+
+def spent(stage: Stage) -> Fraction:
+    return stage.one_way + stage.tree_choice + stage.extra_choice + stage.pairs + stage.fast_budget
+
+
+@given(columns, budgets, times)
+def test_every_stage_spends_epsilon_and_no_more(k: int, epsilon: float, t: int) -> None:
+    """Exactly, in rational arithmetic; the ledger names scales, which are rounded up."""
+    stage = stage_at(t, epsilon, k)
+    assert stage.start <= t < stage.end
+    assert min(stage.one_way, stage.tree_choice, stage.extra_choice, stage.pairs, stage.fast_budget) >= 0
+    assert spent(stage) == Fraction(epsilon)
+    assert Fraction(epsilon) * Fraction(999, 1000) < stage.ledger().total <= Fraction(epsilon)
+
+
+@pytest.mark.parametrize("k", [1, 2, 10, 100])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 1.0, 50.0, 1e6])
+def test_stages_cover_time_without_gaps(k: int, epsilon: float) -> None:
+    stages = plan(k, epsilon, 2**60).stages
+    assert stages[0].start == 0
+    assert stages[-1].end >= 2**60
+    for stage, following in pairwise(stages):
+        assert stage.end == following.start
+        assert stage_at(stage.end - 1, epsilon, k) == stage
+
+
+@given(columns, budgets, times)
+def test_fast_buckets_cut_their_stage(k: int, epsilon: float, t: int) -> None:
+    stage = stage_at(t, epsilon, k)
+    end = stage.fast_end(t)
+    assert t < end <= stage.end
+    if stage.fast:
+        assert end == stage.end or (end - stage.start) % stage.fast == 0
+        assert end - t <= stage.fast
+
+
+@given(
+    st.fractions(Fraction(1, 10**9), 10**6),
+    st.lists(st.floats(0.0, 1e9), min_size=1, max_size=200).filter(lambda w: sum(w) > 0),
+)
+def test_a_budget_is_divided_into_no_more_than_itself(budget: Fraction, weights: list[float]) -> None:
+    shares = divide(budget, weights)
+    assert sum(shares) <= budget
+    assert min(shares) >= 0
+    assert sum(shares) >= budget * Fraction(999, 1000)
+
+
+def test_the_first_bucket_comes_sooner_with_more_budget_and_later_with_more_columns() -> None:
+    ends = [next(s.end for s in plan(10, epsilon, 2**40).stages if s.pairs) for epsilon in (0.01, 0.1, 1.0, 10.0, 50.0)]
+    assert ends == sorted(ends, reverse=True)
+    assert len(set(ends)) == 5
+    wide = [next(s.end for s in plan(k, 1.0, 2**40).stages if s.pairs) for k in (2, 10, 40, 160)]
+    assert wide == sorted(wide)
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 7.5, 300.0])
+def test_variance_is_that_of_integer_laplace_noise(scale: float) -> None:
+    q = math.exp(-1 / scale)
+    exact = sum(2 * z * z * (1 - q) / (1 + q) * q**z for z in range(1, int(60 * scale) + 60))
+    assert variance(scale) == pytest.approx(exact, rel=1e-6)
+
+
+def test_the_plan_prints() -> None:
+    text = str(plan(10, 0.5, 10**6))
+    assert "10 columns, ε = 0.5" in text
+    assert len(text.splitlines()) == 2 + len(plan(10, 0.5, 10**6).stages)

@@ -1,0 +1,209 @@
+"""Runs of marginals whose published numbers and choices are decided beforehand: what still differs was raw data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from headwater.mechanisms.marginals import bucket as bucket_module
+from headwater.mechanisms.marginals.bucket import Bucket
+from headwater.mechanisms.marginals.counting import Question
+from headwater.mechanisms.marginals.measure import MarginalsMechanism
+from headwater.mechanisms.marginals.measured import NoisyTable
+from headwater.noise import Noise
+from headwater.table.categorical import Boolean, Category
+from headwater.table.numeric import Integer, Number
+from headwater.table.schema import Schema
+
+Integers = NDArray[np.int64]
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One published table: where it is from, its exact counts, and the noise that was asked for."""
+
+    start: int
+    end: int
+    timescale: int
+    question: Question
+    scale: float
+    draws: int
+    true: Integers
+    published: Integers
+
+    @property
+    def what(self) -> tuple[object, ...]:
+        """All of it that must not depend on raw data."""
+        edges = tuple(tuple(e.tolist()) for e in self.question.edges)
+        return "table", self.start, self.end, self.timescale, self.question.columns, edges, self.scale, self.draws
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One private choice: its candidates with their scores, and the scale of the coins."""
+
+    start: int
+    end: int
+    pairs: tuple[tuple[int, int], ...]
+    scores: tuple[int, ...]
+    scale: float
+    chosen: int
+
+    @property
+    def what(self) -> tuple[object, ...]:
+        """All of it that must not depend on raw data."""
+        return "choice", self.start, self.end, self.pairs, self.scale, self.chosen
+
+
+Event = Table | Choice
+Scores = Mapping[tuple[int, int], int]
+Publish = Callable[[Question, int, Integers, float], Integers]
+Choose = Callable[[Sequence[int], float, int], int]
+
+
+class Watched(Noise):
+    """Noise that keeps the addresses of its draws, and makes published numbers what they are decided to be."""
+
+    def __init__(self, publish: Publish | None = None, choose: Choose | None = None, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.publish, self.choose, self.events = publish, choose, list[Event]()
+        self.addresses = list[tuple[int, int]]()
+        self.counting: tuple[Bucket, Question, Integers] | None = None
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        self.addresses += [(int(np.asarray(hi)), int(address)) for address in np.atleast_1d(np.asarray(lo))]
+        noise = super().laplace_at(scale, hi, lo)
+        if self.counting is not None and self.publish is not None:
+            bucket, question, counts = self.counting
+            noise = (self.publish(question, bucket.start, counts, scale) - counts).ravel()
+        return noise
+
+    def geometric_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        self.addresses += [(int(np.asarray(hi)), int(address)) for address in np.atleast_1d(np.asarray(lo))]
+        return super().geometric_at(scale, hi, lo)
+
+
+@contextmanager
+def watching(noise: Watched, fault: Fault | None = None) -> Iterator[pytest.MonkeyPatch]:
+    """Shows to the noise what is counted and chosen."""
+    with pytest.MonkeyPatch.context() as patch:
+        if fault:
+            fault(patch)
+        publish, choose, of_bucket = Bucket.publish, vars(bucket_module)["choose"], Bucket.choose
+
+        def publishing(self: Bucket, question: Question, counts: Integers, budget: Fraction) -> NoisyTable:
+            noise.counting = self, question, counts
+            table = publish(self, question, counts, budget)
+            noise.counting = None
+            draws = 1 if question.shape == (2,) else question.cells
+            place = self.start, self.end, self.timescale, question
+            noise.events.append(Table(*place, table.scale, draws, counts.copy(), table.counts))
+            return table
+
+        def choosing(
+            self: Bucket, scores: Mapping[tuple[int, int], int], budget: Fraction, kind: int, turn: int
+        ) -> tuple[int, int]:
+            def deciding(values: Sequence[int], scale: float, source: Noise, hi: int, lo: int) -> int:
+                found: int = choose(values, scale, source, hi, lo)
+                found = noise.choose(values, scale, lo) if noise.choose else found
+                noise.events.append(Choice(self.start, self.end, tuple(scores), tuple(values), scale, found))
+                return found
+
+            patch.setattr(bucket_module, "choose", deciding)
+            return of_bucket(self, scores, budget, kind, turn)
+
+        patch.setattr(Bucket, "publish", publishing)
+        patch.setattr(Bucket, "choose", choosing)
+        yield patch
+
+
+def decided(seed: int) -> tuple[Publish, Choose]:
+    """Numbers that a seed decides, whatever was counted: a table's size is all that they follow."""
+
+    def publish(question: Question, start: int, counts: Integers, scale: float) -> Integers:
+        rng = np.random.default_rng([seed, start, *question.columns, question.cells])
+        total = int(counts.sum())  # the public number of records
+        cells = np.round(rng.dirichlet(np.full(question.cells, 0.5)) * total + rng.normal(0, scale, question.cells))
+        if question.shape == (2,):
+            cells[0] = total - cells[1]
+        return cells.astype(np.int64).reshape(question.shape)
+
+    def choose(scores: Sequence[int], _scale: float, lo: int) -> int:
+        return int(np.random.default_rng([seed, lo, len(scores)]).integers(len(scores)))
+
+    return publish, choose
+
+
+def run(
+    schema: Schema,
+    points: NDArray[np.float64],
+    epsilon: float,
+    noise: Watched,
+    *,
+    fault: Fault | None = None,
+    lots: int = 1,
+) -> MarginalsMechanism:
+    """A run over some points, in as many lots; what it asked is in ``noise.events``."""
+    with watching(noise, fault):
+        mechanism = MarginalsMechanism(schema, epsilon, noise)
+        for lot in np.array_split(mechanism.encode(points), lots):
+            mechanism.update(lot)
+            mechanism.measured(0, 0)
+    return mechanism
+
+
+def a_schema(columns: int = 4) -> Schema:
+    """Columns of all kinds, in turns."""
+    kinds = [
+        Number(0.0, 1.0),
+        Category("a", "b", "c", "d", "e"),
+        Boolean(),
+        Integer(0, 50, missing=True),
+        Number(-1.0, 1.0, missing=True),
+        Category("only"),
+    ]
+    return Schema({f"c{i}": kinds[i % len(kinds)] for i in range(columns)})
+
+
+def a_stream(schema: Schema, records: int, seed: int = 0) -> NDArray[np.float64]:
+    """Points of the schema: columns that hang together, with ties, missing values and both ends of every column."""
+    rng = np.random.default_rng(seed)
+    common, points = rng.beta(0.7, 2.0, records), np.empty((records, schema.dimension))
+    for i, column in enumerate(schema.columns.values()):
+        mixed = np.where(rng.random(records) < 0.7, common, rng.random(records))
+        size = column.size
+        values = np.minimum(np.floor(mixed * size), size - 1) if size is not None else np.where(mixed > 0.9, 1.0, mixed)
+        gone = rng.random(records) < 0.1 if column.missing else None
+        points[:, i] = column.axis.place(values, gone)
+    return points
+
+
+# --- exact laws -------------------------------------------------------------------------------------------
+
+
+def log_laplace(z: int, scale: float) -> float:
+    """The log probability of integer Laplace noise, by its definition."""
+    q = math.exp(-1 / scale)
+    return math.log((1 - q) / (1 + q)) - abs(z) / scale
+
+
+def permute_and_flip(scores: Sequence[int], scale: float) -> list[float]:
+    """The probability of each candidate, by the definition: over all orders, the first whose coin falls heads."""
+    heads = [math.exp(-(max(scores) - score) / scale) for score in scores]
+    found = [0.0] * len(scores)
+    orders = list(itertools.permutations(range(len(scores))))
+    for order in orders:
+        left = 1 / len(orders)
+        for candidate in order:
+            found[candidate] += left * heads[candidate]
+            left *= 1 - heads[candidate]
+    return found

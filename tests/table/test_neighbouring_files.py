@@ -1,0 +1,317 @@
+"""Two files that differ in one record differ, for the reader, in that record alone.
+
+Pairs of files are drawn: the same records but for one, which is written longer, shorter, quoted, with line ends inside,
+is missing, or is refused. Where the replaced record is accepted, both files give as many records, the same batch ends
+and the same other records. Where it is refused, both give the same up to the batch that holds it, and one ends there.
+
+``HEADWATER_NIGHTLY=1`` draws more than 10,000 pairs.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headwater.release.folder import folders
+from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
+from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
+from headwater.table.errors import TableError
+from headwater.table.readers import open_source, stream
+from headwater.table.schema import Schema
+
+NIGHTLY = os.environ.get("HEADWATER_NIGHTLY") == "1"
+PAIRS = settings(
+    max_examples=1700 if NIGHTLY else 60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+
+COLUMNS: dict[str, Column] = {
+    "number": Number(0, 1, missing=True),
+    "integer": Integer(2**53 - 100, 2**53 + 100),
+    "label": Category("a", "b", "", "1", "1.0", 'say "so", twice', "two\nlines", other="b"),
+    "maybe": Category("red", "green", missing=True),
+    "flag": Boolean(missing=True),
+    "when": Datetime("2024-01-01", "2024-12-31", "1h"),
+    "clock": TimeOfDay("1min", missing=True),
+}
+TEXTS: dict[str, list[str]] = {  # the refused ones are among them
+    "number": [
+        "0.5",
+        "0.5000000000000000000000000",
+        " .5 ",
+        "5e-1",
+        "",
+        "nan",
+        "1e999",
+        "+0.25",
+        "nan(1)",
+        "0x1",
+        "-nan",
+    ],
+    "integer": ["7", "007", "7.0", "9007199254740993", "+5", "99999999999999999999", "0x10", "7.5", "", " 12 "],
+    "label": ["a", "b", "", "1", "1.0", 'say "so", twice', "two\nlines", "something else" * 50, "ü" * 30],
+    "maybe": ["red", "green", "", "blue", "\n", " "],
+    "flag": ["true", "FALSE", "yes", "0", "", "maybe", "TRUE "],
+    "when": [
+        "2024-02-03",
+        "2024-02-03T04:05:06.000001",
+        "20240203",
+        "0000-01-01",
+        "",
+        "2024-02-03T04:05Z",
+        "2024-02-30",
+    ],
+    "clock": ["13:45", "13:45:10.", "134510", "", "25:00", "13:45:10.123456789"],
+}
+
+
+def accepted(name: str) -> list[str]:
+    """The texts that the column reads."""
+    found = []
+    for text in TEXTS[name]:
+        with suppress(TableError):
+            COLUMNS[name].encode([text])
+            found.append(text)
+    return found
+
+
+ACCEPTED = {name: accepted(name) for name in TEXTS}
+
+Record = dict[str, str]
+Pair = tuple[Schema, list[Record], int, Record]
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> Pair:
+    """A schema, records that it accepts, the number of one of them, and what stands there in the other file."""
+    names = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True))
+    usual = st.fixed_dictionaries({name: st.sampled_from(ACCEPTED[name]) for name in names})
+    drawn = draw(st.lists(usual, min_size=1, max_size=30))
+    records = [{name: record[name] for name in names} for record in drawn]
+    index = draw(st.integers(0, len(records) - 1))
+    other = draw(st.fixed_dictionaries({name: st.sampled_from(TEXTS[name]) for name in names}))
+    return Schema({name: COLUMNS[name] for name in names}), records, index, {name: other[name] for name in names}
+
+
+Seen = tuple[list[list[tuple[float, ...]]], TableError | None]
+
+
+def seen(path: Path | str, schema: Schema, **options: Any) -> Seen:  # noqa: ANN401 - fields of Options
+    """The encoded records of each batch, and the error that ended it."""
+    batches: list[list[tuple[float, ...]]] = []
+    try:
+        with open_source(path, schema, **options) as source:
+            for batch in source:
+                if batch is None:
+                    continue
+                try:
+                    batches.append([tuple(point) for point in schema.encode(batch.table).tolist()])
+                except TableError as error:
+                    raise batch.with_line(error) from None
+    except TableError as error:
+        return batches, error
+    return batches, None
+
+
+def check(one: Seen, other: Seen, index: int) -> None:
+    """The statement of this module for the pair of what was seen; ``one`` is accepted as a whole."""
+    assert one[1] is None
+    if other[1] is None:
+        assert [len(batch) for batch in one[0]] == [len(batch) for batch in other[0]]
+        first, second = list(chain(*one[0])), list(chain(*other[0]))
+        assert first[:index] == second[:index]
+        assert first[index + 1 :] == second[index + 1 :]
+    else:
+        before = len(other[0])  # all batches before the one with the record are there, and no other
+        assert sum(map(len, one[0][:before])) <= index < sum(map(len, one[0][: before + 1]))
+        assert one[0][:before] == other[0]
+
+
+def csv_text(records: list[Record], draw: st.DrawFn, end: str) -> Iterator[str]:
+    names = list(records[0])
+    yield ",".join(names) + end
+    for record in records:
+        out = io.StringIO(newline="")
+        quoting: Any = draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+        csv.writer(out, lineterminator="\r\n", quoting=quoting).writerow(record.values())
+        line = out.getvalue().removesuffix("\r\n")
+        yield ("" if line == '""' and len(names) == 1 and quoting == csv.QUOTE_MINIMAL else line) + end
+
+
+def json_text(records: list[Record], draw: st.DrawFn, end: str) -> Iterator[str]:
+    for record in records:
+        values: dict[str, Any] = {}
+        for name, text in record.items():
+            gap = text == "" and COLUMNS[name].missing and draw(st.booleans())
+            values[name] = None if gap else text
+        plain = json.dumps(values, ensure_ascii=draw(st.booleans()))
+        for name, text in record.items():  # numbers and truth without quotes, where that is JSON
+            try:
+                json.loads(text)
+            except ValueError:
+                continue
+            if draw(st.booleans()):
+                plain = plain.replace(f'"{name}": {json.dumps(text)}', f'"{name}": {text.strip()}')
+        yield plain + end
+
+
+def two_texts(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes, str]:  # noqa: ANN401 - a function
+    """Both files as text that is the same but for the text of one record."""
+    _, records, index, other = pair
+    end = data.draw(st.sampled_from(["\n", "\r\n"]))
+    lines = list(write(records, data.draw, end))
+    (replaced,) = list(write([other], data.draw, end))[-1:]
+    at = len(lines) - len(records) + index
+    changed = [*lines[:at], replaced, *lines[at + 1 :]]
+    return "".join(lines).encode(), "".join(changed).encode(), end
+
+
+def options_of(data: st.DataObject) -> dict[str, Any]:
+    return {
+        "batch_rows": data.draw(st.integers(1, 8)),
+        "block_bytes": data.draw(st.sampled_from([7, 64, 1 << 22])),
+    }
+
+
+WRITERS: dict[str, Any] = {"csv": csv_text, "jsonl": json_text}
+COMPRESS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@PAIRS
+@given(st.data())
+def test_files_of_text(name: str, data: st.DataObject) -> None:
+    pair = data.draw(pairs())
+    texts = two_texts(data, pair, WRITERS[name])[:2]
+    options, ending = options_of(data), data.draw(st.sampled_from(sorted(COMPRESS)))
+    with tempfile.TemporaryDirectory() as folder:
+        found = []
+        for number, text in enumerate(texts):
+            path = Path(folder) / f"{number}.{name}{ending}"
+            path.write_bytes(COMPRESS[ending](text))
+            found.append(seen(path, pair[0], **options))
+        check(found[0], found[1], pair[2])
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@PAIRS
+@given(st.data())
+def test_pipes(name: str, data: st.DataObject) -> None:
+    """All bytes are there at once, as from a fast writer."""
+    pair = data.draw(pairs())
+    texts = two_texts(data, pair, WRITERS[name])[:2]
+    options, found = options_of(data) | {"format": name, "poll_seconds": 60}, []
+    for text in texts:
+        out, into = os.pipe()
+        os.write(into, text)  # a pipe holds 64 KB
+        os.close(into)
+        with pytest.MonkeyPatch.context() as patch, io.FileIO(out, "rb") as reading:
+            patch.setattr(stream, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
+            found.append(seen("-", pair[0], **options))
+    check(found[0], found[1], pair[2])
+
+
+def typed(name: str, text: str) -> Any:  # noqa: ANN401 - a value of a column's type
+    """A value as a program would have it in memory; None for text that is refused or missing."""
+    if COLUMNS[name].kind == "category":
+        return text
+    numbers, missing = COLUMNS[name].read_values([text if text in ACCEPTED[name] else None])
+    return None if missing is not None else COLUMNS[name].kind == "boolean" or numbers[0].item()
+
+
+def table_of(records: list[Record]) -> pa.Table:
+    types = {"number": pa.float64(), "integer": pa.int64(), "boolean": pa.bool_()}
+    types |= {"datetime": pa.timestamp("us"), "time-of-day": pa.time64("us"), "category": pa.string()}
+    columns = {}
+    for name in records[0]:
+        values = [typed(name, record[name]) for record in records]
+        columns[name] = pa.array(values, types[COLUMNS[name].kind])
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+@PAIRS
+@given(st.data())
+def test_files_of_columns(name: str, data: st.DataObject) -> None:
+    """Row groups and record batches may be cut elsewhere in the other file: a writer may cut them by bytes."""
+    schema, records, index, other = data.draw(pairs())
+    options, found = options_of(data), []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, rows in enumerate((records, [*records[:index], other, *records[index + 1 :]])):
+            path, table = Path(folder) / f"{number}.{name}", table_of(rows)
+            rows_at_a_time = data.draw(st.integers(1, 9))
+            if name == "parquet":
+                pyarrow.parquet.write_table(table, path, row_group_size=rows_at_a_time)
+            else:
+                with pa.ipc.new_file(path, table.schema) as writer:
+                    writer.write_table(table, max_chunksize=rows_at_a_time)
+            found.append(seen(path, schema, **options))
+    check(found[0], found[1], index)
+
+
+def test_a_longer_record_moves_no_batch_end(tmp_path: Path) -> None:
+    """Files of several blocks of text in which one record is the same point, written longer."""
+    schema = Schema(x=Number(0, 1))
+    for number, text in enumerate(["0.5", "0.5000000000000000"]):
+        lines = ["x", *(["0.123456789012345"] * 150_000)]
+        lines[70_000] = text
+        (tmp_path / f"{number}.csv").write_text("\n".join(lines) + "\n")
+    sizes = []
+    for number in (0, 1):
+        with open_source(tmp_path / f"{number}.csv", schema, block_bytes=1 << 18) as source:
+            sizes.append([batch.table.num_rows for batch in source if batch])
+    assert sizes[0] == sizes[1] == [65536, 65536, 150_000 - 2 * 65536]
+
+
+def test_batches_do_not_depend_on_blocks(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n" + "".join(f"{i / 1000}\n" for i in range(1000)))
+    for block_bytes in (1, 10, 100, 1 << 22):
+        with open_source(tmp_path / "a.csv", Schema(x=Number(0, 1)), block_bytes=block_bytes, batch_rows=300) as source:
+            assert [batch.table.num_rows for batch in source if batch] == [300, 300, 300, 100]
+
+
+def test_many_columns_make_smaller_batches(tmp_path: Path) -> None:
+    """By a number of records that the schema decides."""
+    names = [f"c{i}" for i in range(100)]
+    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + (",".join("1" * 100) + "\n") * 25_000)
+    schema = Schema({name: Boolean() for name in names})
+    with open_source(tmp_path / "a.csv", schema) as source:
+        sizes = [batch.table.num_rows for batch in source if batch]
+    assert sizes == [(1 << 21) // 100, 25_000 - (1 << 21) // 100]
+    assert np.sum(sizes) == 25_000
+
+
+def test_releases_by_the_clock_have_the_same_t(tmp_path: Path) -> None:
+    """A clock that goes on by a second whenever it is looked at; one record is the same point, written longer."""
+    published, schema = [], Schema(x=Number(0, 1))
+    for number, text in enumerate(["0.5", "0.5" + "0" * 50_000]):
+        lines = ["x", *(["0.25"] * 20_000)]
+        lines[7_000] = text
+        path, out = tmp_path / f"{number}.csv", tmp_path / f"out{number}"
+        path.write_text("\n".join(lines) + "\n")
+        seconds = iter(range(10**6))
+        with (
+            Run.open(RunConfig(schema, 1.0, seed=1), FolderSink(out), schedule=Schedule(seconds=3.0)) as run,
+            open_source(path, schema, batch_rows=1000, block_bytes=10_000) as source,
+        ):
+            feed(run, source, clock=lambda seconds=seconds: next(seconds))  # type: ignore[misc]
+        published.append([folder.name for folder in folders(out)])
+    assert len(published[0]) > 5
+    assert published[0] == published[1]

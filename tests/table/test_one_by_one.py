@@ -1,0 +1,387 @@
+"""The encoding of a batch is the concatenation of the encodings of its records, for every way in and kind of column.
+
+So a record never changes what another record means. A batch is refused exactly if one of its records is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
+from headwater.table.errors import TableError
+from headwater.table.readers import read_points
+from headwater.table.schema import Schema
+from headwater.table.series import read_values
+
+BIG = 2**53 + 1
+GAPS: list[Any] = [None, float("nan"), np.nan, pd.NA, pd.NaT, Decimal("nan"), np.datetime64("NaT"), ""]
+NUMBERS: list[Any] = [
+    0,
+    1,
+    2,
+    -1,
+    BIG,
+    2**70,
+    0.0,
+    -0.0,
+    1.0,
+    2.0,
+    1.5,
+    0.1,
+    1e300,
+    float("inf"),
+    "1",
+    "1.0",
+    " 2 ",
+    "x",
+]
+NUMBERS += ["0x10", Decimal("1.0"), Decimal("0.1"), Fraction(1, 3), np.int8(1), np.float32(0.1), np.uint64(2**64 - 1)]
+OTHERS: list[Any] = [True, False, np.True_, "true", "No", "a", "b", "-0.0", "0.0", b"a", [1], 1j, str(BIG)]
+TIMES: list[Any] = ["2020-02-03", "2020-02-03T04:05:06.7", "0000-01-01", "20200203", date(2020, 2, 3), time(4, 5)]
+TIMES += [
+    datetime(2020, 2, 3, 4),
+    datetime(2020, 2, 3, tzinfo=UTC),
+    np.datetime64("2020-02-03T04", "h"),
+    "13:45",
+    "13:45:10.",
+]
+TIMES += [timedelta(hours=5), np.timedelta64(5, "h"), datetime(2020, 2, 3, 4).replace(microsecond=7)]
+VALUES = [*GAPS, *NUMBERS, *OTHERS, *TIMES]
+
+COLUMNS: list[Column] = [
+    Number(-5, 5, missing=True),
+    Number(0, 1, outside="error"),
+    Integer(2**53 - 5, 2**53 + 5, missing=True),
+    Integer(-1, 10),
+    Category("1", "1.0", "0.0", "-0.0", "True", "true", str(BIG), str(2**53), "", "a", missing=True),
+    Category("1", "1.0", "a", other="a"),
+    Category(1, 2, BIG, 2**53, other=2),
+    Category(True, False, missing=True),
+    Boolean(missing=True),
+    Datetime("2020-01-01", "2020-12-31", "1us", missing=True),
+    Datetime("2020-01-01T00:00+00:00", "2020-12-31T00:00+00:00", "1h"),
+    TimeOfDay("1us", missing=True),
+]
+
+
+def encoded(schema: Schema, table: object) -> list[list[float]] | None:
+    """The points of a table, or None if it is refused."""
+    try:
+        points: list[list[float]] = schema.encode(table).tolist()
+    except TableError:
+        return None
+    return points
+
+
+def one_by_one(schema: Schema, rows: list[Any]) -> list[list[float]] | None:
+    """What the rows give by themselves, each a table of its own."""
+    found = [encoded(schema, row) for row in rows]
+    return None if None in found else [point for points in found if points is not None for point in points]
+
+
+def some(data: st.DataObject, values: st.SearchStrategy[Any], good: list[Any]) -> list[Any]:
+    """One value of any kind among some that are accepted, one of them twice."""
+    others = data.draw(st.lists(st.sampled_from(good), max_size=6)) if good else []
+    return data.draw(st.permutations([data.draw(values), *others, *others[:1]]))
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
+@settings(deadline=None, max_examples=25)
+@given(st.data())
+def test_python_values(column: Column, data: st.DataObject) -> None:
+    """Values of any types, in a list of records, a dictionary of lists and arrays of objects."""
+    schema = Schema(x=column)
+    good = [value for value in VALUES if encoded(schema, [{"x": value}]) is not None]
+    values = some(data, st.sampled_from(VALUES), good)
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    alone = one_by_one(schema, [[{"x": value}] for value in values])
+    assert encoded(schema, [{"x": value} for value in values]) == alone
+    assert encoded(schema, {"x": values}) == alone
+    assert encoded(schema, {"x": objects}) == alone
+    assert encoded(schema, objects.reshape(-1, 1)) == alone
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.sampled_from([0, 1, 2, BIG, 0.0, -0.0, 1.0, 1.5, 2.0**53]), min_size=1, max_size=8))
+def test_whole_numbers_and_fractions_do_not_mix(column: Column, values: list[Any]) -> None:
+    """Vectorised or one by one: a list of whole numbers with one float among them keeps its whole numbers."""
+    alone = one_by_one(Schema(x=column), [[{"x": value}] for value in values])
+    assert encoded(Schema(x=column), {"x": values}) == alone
+
+
+def arrays() -> dict[str, Any]:
+    """Columns as libraries hold them: of one type, which was decided before Headwater sees them."""
+    floats = [0.0, -0.0, 1.0, 1.5, float("nan"), float("inf"), 2.0**53, 0.1]
+    whole = [0, 1, 2, BIG, 2**53, -1]
+    texts = ["1", "1.0", "true", "", " ", "a", "x", "2020-02-03", "0000-01-01", "13:45", str(BIG)]
+    dates = np.array(["2020-02-03T04:05:06.789", "NaT", "1700-01-01", "2020-12-31"], dtype="M8[ns]")
+    spans = np.array([0, 3600 * 10**6, 86399 * 10**6], dtype="m8[us]")
+    made: dict[str, Any] = {
+        "numpy floats": np.array(floats),
+        "numpy float32": np.array(floats, dtype=np.float32),
+        "numpy int64": np.array(whole),
+        "numpy uint64": np.array([0, 1, 2**63, BIG], dtype=np.uint64),
+        "numpy bool": np.array([True, False]),
+        "numpy text": np.array(texts),
+        "numpy dates": dates,
+        "numpy spans": spans,
+        "masked": np.ma.MaskedArray([1, 2, BIG], mask=[False, True, False]),
+        "pandas floats": pd.Series(floats),
+        "pandas Int64": pd.Series([1, None, BIG], dtype="Int64"),
+        "pandas boolean": pd.Series([True, None, False], dtype="boolean"),
+        "pandas text": pd.Series([*texts, None]),
+        "pandas category": pd.Series([*texts, None]).astype("category"),
+        "pandas mixed": pd.Series([1, "1", 1.0, None, True, "a", -0.0, 0.0, BIG], dtype=object),
+        "pandas dates": pd.Series(dates),
+        "pandas zoned": pd.Series(dates).dt.tz_localize("UTC"),
+        "polars floats": pl.Series([*floats, None]),
+        "polars whole": pl.Series([*whole, None]),
+        "polars text": pl.Series([*texts, None]),
+        "polars category": pl.Series([*texts, None], dtype=pl.Categorical),
+        "polars bool": pl.Series([True, None, False]),
+        "polars dates": pl.Series([datetime(2020, 2, 3), None, datetime(1700, 1, 1)]),
+        "polars time": pl.Series([time(4, 5), None]),
+        "arrow floats": pa.chunked_array([floats[:3], [*floats[3:], None]]),
+        "arrow whole": pa.chunked_array([whole[:2], [*whole[2:], None]]),
+        "arrow text": pa.chunked_array([texts[:4], [*texts[4:], None]]),
+        "arrow dictionary": pa.chunked_array([pa.array([*texts, None]).dictionary_encode()]),
+        "arrow bool": pa.chunked_array([[True, None], [False]]),
+        "arrow dates": pa.chunked_array([pa.array([0, 1580702400, None], pa.timestamp("s"))]),
+        "arrow zoned": pa.chunked_array([pa.array([0, 1580702400, None], pa.timestamp("us", "UTC"))]),
+        "arrow time": pa.chunked_array([pa.array([0, 14700, None], pa.time32("s"))]),
+        "arrow decimal": pa.chunked_array([pa.array([Decimal("1.0"), Decimal("1.5"), None])]),
+    }
+    return made
+
+
+ARRAYS = arrays()
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@settings(deadline=None, max_examples=25)
+@given(st.data())
+def test_columns_of_libraries(name: str, data: st.DataObject) -> None:
+    """A part of a column means what its rows mean by themselves, whichever rows are with them."""
+    column, array = data.draw(st.sampled_from(COLUMNS)), ARRAYS[name]
+    chosen = data.draw(st.lists(st.integers(0, len(array) - 1), min_size=1, max_size=8))
+    taken: Callable[[list[int]], Any] = lambda rows: {  # noqa: E731 - three libraries, three words
+        "pandas": lambda: array.iloc[rows],
+        "polars": lambda: array[rows],
+        "arrow": lambda: array.take(rows),
+    }.get(name.split()[0], lambda: array[rows])()
+    schema = Schema(x=column)
+    alone = one_by_one(schema, [{"x": taken([row])} for row in chosen])
+    assert encoded(schema, {"x": taken(chosen)}) == alone
+    frames: dict[str, Callable[[Any], Any]] = {
+        "pandas": lambda part: pd.DataFrame({"x": part}),
+        "polars": lambda part: pl.DataFrame({"x": part}),
+        "arrow": lambda part: pa.table({"x": part}),
+    }
+    frame = frames.get(name.split()[0])
+    if frame is not None:
+        assert encoded(schema, frame(taken(chosen))) == alone
+
+
+TEXTS = [
+    "1",
+    " 1",
+    "1.0",
+    "01",
+    "+1",
+    "0x10",
+    "0X1",
+    "1e0",
+    "nan",
+    "NaN(1)",
+    "-nan",
+    "inf",
+    "1e999",
+    "99999999999999999999",
+]
+TEXTS += [
+    "true",
+    "TRUE",
+    "True",
+    "yes",
+    "t",
+    "tRuE",
+    "",
+    " ",
+    "a",
+    "A",
+    str(BIG),
+    "1_0",
+    "١",
+    "1.",
+    ".5",
+    "1d",
+    "infinity",
+]
+TEXTS += [
+    "2020-02-03",
+    "2020-02-03T04",
+    "2020-02-03 04:05",
+    "2020-02-03T04:05:06.1",
+    "0000-01-01",
+    "0001-01-01",
+    "9999-12-31",
+]
+TEXTS += [
+    "2020-02-03T04:05:06.1234567",
+    "2020-02-03T24:00",
+    "20200203",
+    "2020-2-3",
+    "2020-02-03T04:05:06Z",
+    "2020-02-03T04:05+01",
+]
+TEXTS += [
+    "0001-01-01T00:00+05:00",
+    "2020-02-03T04:05:06+0100",
+    "2020-02-03T04:05+24:00",
+    "2020-02-03T04:05+23:59",
+    "2020-W05-1",
+]
+TEXTS += [
+    "13:45",
+    "13",
+    "13:45:10",
+    "13:45:10.",
+    "13:45:10.5",
+    "13:45:60",
+    "24:00",
+    "T13:45",
+    "1345",
+    "13:45Z",
+    "2020-02-03T04:05-00:00",
+]
+
+
+def points_of(path: Path, schema: Schema) -> list[list[float]] | None:
+    try:
+        return [point for points in read_points(path, schema) for point in points.tolist()]
+    except TableError:
+        return None
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
+@settings(deadline=None, max_examples=25)
+@given(st.data())
+def test_one_grammar_for_each_kind_of_column(column: Column, data: st.DataObject) -> None:
+    """A text in a file is what the column itself reads in it, with whichever other texts it stands in the file.
+
+    Alone in a file it is read by the fast parser if that can read it; beside others, perhaps by the slow one.
+    """
+    alphabet = st.text("0123456789+-.:eExXTZW nafi()", max_size=12)
+    good = [text for text in TEXTS if encoded(Schema(x=column), [{"x": text}]) is not None]
+    texts = some(data, st.sampled_from(TEXTS) | alphabet, good)
+    schema = Schema(x=column, number=Integer(0, 99))
+    rows = [{"x": text, "number": number} for number, text in enumerate(texts)]
+    alone = one_by_one(schema, [[row] for row in rows])
+    with tempfile.TemporaryDirectory() as folder:
+        plain, quoted, lines = (Path(folder) / name for name in ("a.csv", "b.csv", "a.jsonl"))
+        plain.write_text("x,number\n" + "".join(f"{text},{number}\n" for number, text in enumerate(texts)))
+        quoted.write_text("x,number\n" + "".join(f'"{text}",{number}\n' for number, text in enumerate(texts)))
+        lines.write_text("".join(f'{{"x": "{text}", "number": {number}}}\n' for number, text in enumerate(texts)))
+        assert points_of(quoted, schema) == alone
+        assert points_of(lines, schema) == alone
+        if isinstance(column, Category) and column.missing and "" in texts:
+            return  # without quotes an empty field is missing, and the value "" is another
+        assert points_of(plain, schema) == alone
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
+def test_a_text_alone_in_a_file_is_what_the_column_reads(column: Column, tmp_path: Path) -> None:
+    for text in TEXTS:
+        if text or not isinstance(column, Category):
+            (tmp_path / "a.csv").write_text(f"x\n{text}\n")
+            assert points_of(tmp_path / "a.csv", Schema(x=column)) == encoded(Schema(x=column), [{"x": text}]), text
+
+
+NUMERALS = [
+    "1",
+    "1.0",
+    "-0",
+    "1e0",
+    "1E400",
+    "-1e400",
+    "0.1",
+    "2",
+    str(BIG),
+    "1" * 5000,
+    "true",
+    "false",
+    "null",
+    "NaN",
+]
+NUMERALS += [
+    "Infinity",
+    "-Infinity",
+    "Inf",
+    "-Inf",
+    "nan",
+    "01",
+    "1.",
+    ".5",
+    "+1",
+    "0x10",
+    "[]",
+    "{}",
+    '"a"',
+    '"\\u0061"',
+    '"\\ud800"',
+]
+EXTRA = [
+    '"z": 1',
+    '"z": {"q": [1, {"q": 2}]}',
+    '"z": 1, "z": 2',
+    '"z": Inf',
+    '"z": "\\ud800"',
+    '"z": ' + "[" * 3000 + "]" * 3000,
+]
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
+@settings(deadline=None, max_examples=25)
+@given(st.data())
+def test_json_lines_one_by_one(column: Column, data: st.DataObject) -> None:
+    """Whichever of two parsers reads a line, it is the same record, or refused."""
+    good = [text for text in NUMERALS if encoded(Schema(x=column), [{"x": text}]) is not None]
+    values = some(data, st.sampled_from(NUMERALS), good)
+    extra = [data.draw(st.sampled_from([*EXTRA, '"x": 1', *[""] * 20])) for _ in values]
+    texts = [f'{{"x": {value}{", " if more else ""}{more}}}' for value, more in zip(values, extra, strict=True)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.jsonl"
+
+        def points(lines: list[str]) -> list[list[float]] | None:
+            path.write_text("".join(line + "\n" for line in lines))
+            try:
+                found = read_points(path, Schema(x=column), ignore_extra=True)
+                return [point for batch in found for point in batch.tolist()]
+            except TableError:
+                return None
+
+        alone = [points([text]) for text in texts]
+        whole = points(texts)
+        assert whole == (None if None in alone else [point for found in alone if found is not None for point in found])
+
+
+def test_lists_of_one_type_are_read_at_once() -> None:
+    """The way to the fast codecs is kept: a list of a million numbers is no list of objects."""
+    for values in ([1, 2, 3], [1.0, None, 2.0], [True, False]):
+        assert isinstance(read_values(values).data, np.ndarray)

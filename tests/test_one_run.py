@@ -1,0 +1,134 @@
+"""A run is one run: not copied, not counted in part, the same after loading; and what it does not have is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headwater as hw
+from headwater import files
+from headwater.audit.checks import check_draws
+from headwater.audit.trace import watching
+from headwater.mechanisms import registry
+from headwater.noise import Noise
+from headwater.release import release as release_module
+
+ONLINE = ("cascade", "paper")
+
+
+def begun(mechanism: str = "cascade", epsilon: float = 8.0) -> hw.Synthesizer:
+    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=epsilon, mechanism=mechanism, seed=3)
+    synth.update(np.random.default_rng(0).random((100, 2)))
+    return synth
+
+
+@pytest.mark.parametrize("mechanism", ONLINE)
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_run_is_not_copied(mechanism: str, duplicate: object) -> None:
+    """Two copies would put the same noise on different records."""
+    with pytest.raises(TypeError, match=r"cannot be copied or pickled.*save\(\).*Synthesizer\.load\(\)"):
+        duplicate(begun(mechanism))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("d", "epsilon", "times"), [(1, 8.0, (1500, 5250)), (2, 8.0, (2500, 3000, 3500, 6000))])
+def test_expected_errors_are_bit_for_bit_the_same_after_loading(d: int, epsilon: float, times: tuple[int, ...]) -> None:
+    """Neighbouring buckets over equal trees are added up, also where the trees are two objects that loading makes one.
+
+    At these times there are such trees: grouping by identity gives other sums after loading, in the last bits.
+    """
+    synth, rng = hw.Synthesizer(hw.unit_cube(d), epsilon=epsilon, seed=3), np.random.default_rng(0)
+    for t in range(250, times[-1] + 1, 250):
+        synth.update(rng.beta(0.5, 3, (250, d)))
+        synth.release()
+        if t in times:
+            loaded = hw.Synthesizer.from_bytes(synth.to_bytes())
+            for window in (None, 600):
+                one, other = synth.release(last=window), loaded.release(last=window)
+                assert one.expected_error() == other.expected_error()
+                assert np.array_equal(one.points(), other.points())
+
+
+@pytest.mark.parametrize("mechanism", ONLINE)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_update_that_fails_in_the_middle_has_not_happened(mechanism: str, error: type[BaseException]) -> None:
+    """The mechanism has taken the first half of the batch when it fails; then the batch is given again."""
+    synth, whole = begun(mechanism), begun(mechanism)
+    batch = np.random.default_rng(1).random((400, 2))
+    before, kind = synth.to_bytes(), registry.mechanism(mechanism)
+    update = kind.update
+
+    def failing(self: object, rows: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> None:
+        update(self, rows[:200])  # type: ignore[arg-type]
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, "update", failing)
+        with pytest.raises(error):
+            synth.update(batch)
+    assert synth.to_bytes() == before
+    assert synth.t == 100
+    for run in (synth, whole):
+        run.update(batch)
+    assert synth.to_bytes() == whole.to_bytes()
+    assert np.array_equal(synth.release().points(), whole.release().points())
+
+
+@pytest.mark.parametrize("mechanism", ONLINE)
+def test_no_draw_of_noise_serves_two_counts_when_threads_share_a_run(mechanism: str) -> None:
+    """One thread updates, two release, and a third updates as well: a draw belongs to one number all the same."""
+    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=8.0, mechanism=mechanism, seed=3)
+    points, done = np.random.default_rng(2).random((2, 40, 37, 2)), threading.Event()
+
+    def update(batches: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
+        for batch in batches:
+            synth.update(batch)
+
+    def release() -> None:
+        while not done.is_set():
+            synth.release()
+
+    with watching(lambda address: 1 << 20 | address[2] & 7) as record:
+        updating = [threading.Thread(target=update, args=(part,)) for part in points]
+        releasing = [threading.Thread(target=release) for _ in range(2)]
+        for thread in (*updating, *releasing):
+            thread.start()
+        for thread in updating:
+            thread.join()
+        done.set()
+        for thread in releasing:
+            thread.join()
+        synth.release()
+    assert synth.t == 2 * 40 * 37
+    assert check_draws(record)
+
+
+def test_a_choice_that_a_mechanism_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="consistency= means nothing to mechanism='cascade'"):
+        hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, consistency="halving")
+    paper = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism="paper", consistency="proportional")
+    with pytest.raises(ValueError, match="histogram needs mechanism='cascade'; this run uses 'paper'"):
+        paper.histogram([[0.1, 0.2]])
+    with pytest.raises(ValueError, match="update_counts needs mechanism='cascade'"):
+        paper.update_counts([0], [1])
+
+
+@pytest.mark.parametrize("name", ["magic", "[/nothing]", "", "cascade "])
+def test_a_release_of_a_mechanism_that_does_not_exist_is_refused(tmp_path: Path, name: str) -> None:
+    """Its file is whole and has the right checksum: only the name is made up."""
+    path = tmp_path / "release.hw"
+    begun().release().save(path)
+    header, arrays = files.read(path, release_module._BANNER)
+    files.write(path, release_module._BANNER, header | {"mechanism": name}, arrays, mode=0o644)
+    with pytest.raises(hw.FileRefusedError, match="mechanism"):
+        hw.Release.load(path)
+
+
+def test_the_noise_of_a_run_is_its_own() -> None:
+    """Without a seed no two runs share a key."""
+    keys = {hw.Synthesizer(hw.unit_cube(1), epsilon=1.0)._mechanism.noise.key for _ in range(3)}
+    assert len(keys | {Noise().key}) == 4
