@@ -94,14 +94,12 @@ def offline_cases() -> list[Case]:
 
     plan = cases(required + held_out, "mst", (0,))
     plan += cases(largest, "mst rerun", (0,)) + cases(largest, "mst rerun, zcdp", (0,))
-    plan += cases([("births", 131_072)], "aim", (0,))
-    plan += cases(required + held_out, "mst", (1, 2))
-    plan += cases(held_out, "mst rerun", (0,)) + cases([("health", len(table("health")))], "mst", (0,))
+    plan += cases(held_out + required, "mst", (1, 2))
+    plan += cases([("health", len(table("health")))], "mst", (0,)) + cases(held_out, "mst rerun", (0,))
     for epsilon in (0.5, 4.0):
         plan += cases(largest + held_out, "mst", (0,), epsilon)
     plan += cases([(name, SMALLEST) for name in KNOWN], "mst", (0,))
-    plan += cases([("diamonds", 53_940), ("opinions", len(table("opinions"))), ("flights", 131_072)], "aim", (0,))
-    return plan
+    return plan + cases([*largest, ("opinions", len(table("opinions")))], "aim", (0,))
 
 
 @cache

@@ -1,12 +1,13 @@
 """One offline release of dpmm, in dpmm's own environment: ``python dpmm_worker.py IN.npz OUT.npz``.
 
 IN holds ``codes`` (n × d), ``sizes`` (d), ``method`` ("mst" or "aim"), ``epsilon``, ``delta``, ``checkpoints``,
-``composition`` and ``seed``; OUT gets ``codes`` of as many synthetic records and the ``seconds`` of the processor that
+``composition``, ``seed`` and ``limit`` (seconds of the processor); OUT gets ``codes`` of as many synthetic records and the ``seconds`` of the processor that
 they took. Nothing of Headwater is imported here, because dpmm needs older libraries.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from typing import Any
@@ -96,6 +97,7 @@ def main() -> None:
 
     hasten()
     given = np.load(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_CPU, (int(given["limit"]), int(given["limit"]) + 5))
     names = [f"c{i}" for i in range(len(given["sizes"]))]
     epsilon, delta = budget(
         float(given["epsilon"]), float(given["delta"]), int(given["checkpoints"]), str(given["composition"])

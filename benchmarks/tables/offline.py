@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ WORKER = Path(__file__).with_name("dpmm_worker.py")
 DPMM = "0.1.9"
 DELTA = 1e-9
 CHECKPOINTS = 128
-TIME_LIMIT = 1800.0
-"""Seconds after which a release is given up."""
+TIME_LIMIT = 1800
+"""Seconds of the processor after which a release is given up."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,16 @@ def dpmm(table: Table, epsilon: float, method: str, seed: int) -> tuple[Codes, f
             checkpoints=how.checkpoints,
             composition=how.composition,
             seed=seed,
+            limit=TIME_LIMIT,
         )
         command = [str(_python()), "-W", "ignore", str(WORKER), str(given), str(partial)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         try:
-            subprocess.run(command, check=True, timeout=TIME_LIMIT, env=environment | {"OMP_NUM_THREADS": "1"})
-        except subprocess.TimeoutExpired:
-            return None
+            subprocess.run(command, check=True, env=environment | {"OMP_NUM_THREADS": "1"})
+        except subprocess.CalledProcessError as error:
+            if error.returncode == -signal.SIGXCPU:
+                return None
+            raise
         finally:
             given.unlink()
         partial.rename(made)
