@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.tables.cases import FULL, INDEPENDENT, QUICK, offline_cases
@@ -31,6 +32,7 @@ KEPT, KEPT_OFFLINE = ROOT / ".cache" / "tables.jsonl", RESULTS / "tables-offline
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="quick", help="quick: minutes; full: hours of the processor")
+    parser.add_argument("--seeds", type=int, help="so many runs of everything, instead of 1 (quick) or 3 (full)")
     parser.add_argument("--only", nargs="+", metavar="TABLE", help="only these tables")
     parser.add_argument("--methods", nargs="+", metavar="METHOD", help="only these of Headwater's mechanisms")
     parser.add_argument("--keep", action="store_true", help="use kept figures even if the code has changed since")
@@ -44,6 +46,7 @@ def main() -> None:
         numbers = Numbers.read(path)
     else:
         size = SIZES[arguments.size]
+        size = replace(size, seeds=arguments.seeds or size.seeds)
         make = size.offline or arguments.offline_only
         offline = measure_offline(offline_cases(), Kept(KEPT_OFFLINE, code=True), make=make)
         if arguments.offline_only:
