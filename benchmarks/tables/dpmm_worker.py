@@ -1,7 +1,7 @@
 """One offline release of dpmm, in dpmm's own environment: ``python dpmm_worker.py IN.npz OUT.npz``.
 
 IN holds ``codes`` (n × d), ``sizes`` (d), ``method`` ("mst" or "aim"), ``epsilon``, ``delta``, ``checkpoints``,
-``composition``, ``seed`` and ``limit`` (seconds of the processor after which it is ended); OUT gets ``codes`` of as many
+``composition``, ``seed`` and ``limit`` (seconds of the processor until it is given up); OUT gets ``codes`` of as many
 synthetic records and the ``seconds`` of the processor that they took. Nothing of Headwater is imported here, because
 dpmm needs older libraries.
 """

@@ -164,6 +164,8 @@ def page(numbers: Numbers, asked: list[Requirement]) -> str:
         epsilon for epsilon in FULL.epsilons if epsilon != 1 and any(r.case.epsilon == epsilon for r in numbers.rows)
     ]
     more = "\n".join(f"ε = {epsilon:g}:\n\n{_errors(numbers, epsilon)}" for epsilon in epsilons)
+    if more:
+        more = f"## Other ε\n\n![Two-way error against ε](tables-epsilon.png)\n\n{more}\n"
     return f"""# How good are releases of wide tables?
 
 Made by `make bench-tables SIZE={numbers.size}` on {numbers.made}; all figures are in `tables.json`.
@@ -207,12 +209,7 @@ One-way / two-way.
 {_errors(numbers, 1.0)}
 ![Two-way error against t](tables-time.png)
 
-## Other ε
-
-![Two-way error against ε](tables-epsilon.png)
-
-{more}
-## Worst marginals, correlations, a classifier
+{more}## Worst marginals, correlations, a classifier
 
 "Correlations" is the mean difference of Pearson's correlation over pairs of columns that are numeric or have two
 values. "Classifier" is the accuracy on real records of gradient-boosted trees trained on synthetic ones: whether a

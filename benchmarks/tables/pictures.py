@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FormatStrFormatter
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from benchmarks.tables.data import NAMES
@@ -22,7 +22,7 @@ STYLES: dict[str, tuple[str, str, str]] = {
     "mst rerun, zcdp": ("#d0a04a", "d", "the same, ρ split"),
     "mst": ("#b3402f", "s", "MST, offline, δ = 1e-9"),
     "aim": ("#5f3f7f", "^", "AIM, offline, δ = 1e-9"),
-    "independent": ("#7a7a7a", "--", "independent marginals, offline"),
+    "independent": ("#7a7a7a", ".--", "independent marginals, offline"),
 }
 
 
@@ -30,7 +30,8 @@ def draw(numbers: Numbers, folder: Path) -> None:
     """All pictures, as PNG."""
     mpl.use("Agg")
     _by_time(numbers, folder / "tables-time.png")
-    _by_epsilon(numbers, folder / "tables-epsilon.png")
+    if len({row.case.epsilon for row in numbers.rows}) > 1:
+        _by_epsilon(numbers, folder / "tables-epsilon.png")
 
 
 def _by_time(numbers: Numbers, path: Path) -> None:
@@ -71,8 +72,9 @@ def _finish(figure: Figure, axes: NDArray[Any], used: int, x: str, path: Path) -
     labels: dict[str, Any] = {}
     for axis in axes.flat[:used]:
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(FormatStrFormatter("%.3g"))
-        axis.yaxis.set_minor_formatter(FormatStrFormatter("%.2g"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
         axis.set_xlabel(x, fontsize=8)
         axis.set_ylabel("two-way total variation", fontsize=8)
         axis.tick_params(labelsize=7, which="both")
