@@ -13,6 +13,8 @@ import typer
 
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
+from headwater.cli.limits import limit
+from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.store import StoreError
 from headwater.table.readers import open_source
@@ -39,8 +41,20 @@ def command(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading what is added to the last file or folder.")
     ] = False,
-    mechanism: Annotated[str, typer.Option(help="How records are measured: cascade or paper.")] = "cascade",
+    mechanism: Annotated[
+        str, typer.Option(help="How records are measured: auto, cascade, marginals or paper. auto goes by the schema.")
+    ] = "auto",
     format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
+    rows: Annotated[
+        str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")
+    ] = "1000000",
+    keep: Annotated[
+        str, typer.Option(help="Only the newest so many releases keep their table, older ones their card; or all.")
+    ] = "100",
+    window: Annotated[
+        list[int] | None,
+        typer.Option(metavar="LAST", help="Also publish the last so many records, in OUT/last-LAST. May be repeated."),
+    ] = None,
     input_format: Annotated[
         str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")
     ] = None,
@@ -58,6 +72,10 @@ def command(
         bool,
         typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
     ] = False,
+    expect: Annotated[
+        int | None,
+        typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.")] = None,
 ) -> None:
     """Read records in order of time and publish synthetic tables, again and again, under one ε.
@@ -80,8 +98,13 @@ def command(
     with _interruptible(), Display() as display:
         try:
             config = RunConfig(Schema.load(schema), epsilon, mechanism, seed)
-            sink = ShownSink(FolderSink(out_, format_), display)
+            if expect is not None:
+                display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism))
+            limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
+            sink = ShownSink(FolderSink(out_, format_, **limits), display)
+            windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}
             options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
+            options["windows"] = windows
             with Run.open(config, sink, **options) as run:
                 display.start(run)
                 try:
