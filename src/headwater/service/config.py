@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,7 @@ class ServiceConfig:
             raise ValueError(f"{path}: {error}") from None
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address.
 
