@@ -61,7 +61,9 @@ def posted(port: int, tables: list[pa.Table], writers: int = 2) -> float:
     return BATCH * len(tables) / (time.perf_counter() - begun)
 
 
-def load(kind: str, port: int, seconds: float, connections: int, pause: float = 0.0, name: str = "a") -> subprocess.Popen[str]:
+def load(
+    kind: str, port: int, seconds: float, connections: int, pause: float = 0.0, name: str = "a"
+) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.serve_load", kind, "--port", str(port), "--seconds", str(seconds)]
     command += ["--connections", str(connections), "--pause", str(pause), "--name", name]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -163,7 +165,9 @@ def main() -> None:
     lines = [[what, value, wanted, "yes" if fits else "**no**"] for what, value, wanted, fits in rows]
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "serve.json").write_text(json.dumps(found, indent=2) + "\n")
-    page = f"# The service\n\n`make bench-serve` on {os.cpu_count()} cores. {(__doc__ or '').strip().splitlines()[2]}\n\n"
+    page = (
+        f"# The service\n\n`make bench-serve` on {os.cpu_count()} cores. {(__doc__ or '').strip().splitlines()[2]}\n\n"
+    )
     page += table(["what", "measured", "wanted", "holds"], lines) + "\n"
     (OUT / "serve.md").write_text(page)
     sys.exit(not all(fits for *_, fits in rows))

@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable
 Send = Callable[[int], bytes]
 
 
-async def connection(port: int, send: Send, until: float, pause: float, times: list[float], known: dict[str, int]) -> None:
+async def connection(
+    port: int, send: Send, until: float, pause: float, times: list[float], known: dict[str, int]
+) -> None:
     """Requests one after another over one connection, as fast as they are answered, or with a pause."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     number = 0

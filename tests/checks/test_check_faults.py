@@ -14,14 +14,12 @@ import headwater as hw
 from headwater.audit import AuditAlarm
 from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
 from headwater.checks.cases import Case
-from headwater.mechanisms import registry
 from headwater.noise import Noise
 from headwater.privacy import Ledger, Spend
 from headwater.synthesizer import Synthesizer
 from tests.checks.toy.measure import ToyMechanism
 from tests.checks.toy.model import ToyModel
 
-registry.register("toy", "tests.checks.toy")
 TOY, CASCADE, PAPER = (Case(name, hw.unit_cube(2)) for name in ("toy", "cascade", "paper"))
 Fault = Callable[[pytest.MonkeyPatch], None]
 
@@ -99,7 +97,7 @@ CAUGHT: list[tuple[Fault, Callable[[Case], None], Case, str]] = [
     (part_of_a_bad_batch, behaviour.check_any_sequence_of_calls, PAPER, "a refused batch changed the run|t is"),
     (a_record_too_few, offline.check_releases, TOY, "points for span"),
     (asking_changes_something, behaviour.check_any_sequence_of_calls, TOY, "changed the run"),
-    (a_scale_that_no_ledger_lists, offline.check_every_draw_is_in_the_ledger, TOY, "which no ledger lists"),
+    (a_scale_that_no_ledger_lists, offline.check_every_draw_is_in_the_ledger, TOY, "less than any ledger lists"),
     (a_ledger_that_overdraws_later, offline.check_ledger_over_time, TOY, "more than ε"),
     (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, CASCADE, "counted in part"),
     (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, TOY, "counted in part"),

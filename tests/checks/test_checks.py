@@ -8,12 +8,24 @@ import pytest
 
 from headwater.checks import checks
 from headwater.mechanisms import registry
-
-registry.register("toy", "tests.checks.toy")
-
-CHECKS = [(f"{name}: {title}", check) for name in registry.names() for title, check in checks(name)]
+from tests.checks.toys import TOYS, register_toys
 
 
-@pytest.mark.parametrize("check", [check for _, check in CHECKS], ids=[title for title, _ in CHECKS])
+def all_checks() -> dict[str, Callable[[], None]]:
+    with pytest.MonkeyPatch.context() as patch:
+        register_toys(patch)
+        return {f"{name}: {title}": check for name in registry.names() for title, check in checks(name)}
+
+
+CHECKS = all_checks()
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 def test_a_mechanism_passes(check: Callable[[], None]) -> None:
     check()
+
+
+def test_a_mechanism_is_registered_in_a_line_and_a_name_is_given_once() -> None:
+    assert set(TOYS) <= set(registry.online())
+    with pytest.raises(ValueError, match="there is a mechanism called 'toy' already"):
+        registry.register("toy", "somewhere.else")

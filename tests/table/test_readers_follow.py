@@ -243,3 +243,30 @@ def test_input_that_is_no_real_file_is_read_as_well(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"n\n1\n2\n")))
     with open_source("-", SCHEMA) as source:
         assert [batch.table["n"].to_pylist() for batch in source if batch] == [[1, 2]]
+
+
+def test_batches_of_a_slow_pipe_stay_small_and_those_of_a_fast_one_grow(pipe: Pipe) -> None:
+    """So the clock is looked at often enough, and always after a number of records."""
+    writing = pipe()
+    writing.write(b"n\n" + b"1\n" * 5000)
+    writing.close()
+    with open_source("-", SCHEMA, poll_seconds=60) as source:
+        sizes = [batch.table.num_rows for batch in source if batch]
+    assert sizes == [64, 128, 256, 512, 1024, 2048, 5000 - 4032]
+    writing = pipe()
+    writing.write(b"n\n")
+
+    def write() -> None:
+        for _ in range(120):
+            writing.write(b"1\n")
+            time.sleep(0.005)
+        writing.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with open_source("-", SCHEMA, poll_seconds=0.2) as source:
+        sizes = [batch.table.num_rows for batch in source if batch]
+    writer.join()
+    assert sum(sizes) == 120
+    assert sizes[0] == 64
+    assert max(sizes[1:]) <= 32

@@ -131,16 +131,6 @@ def test_every_format_goes_on_after_every_record(tmp_path: Path, kind: str) -> N
         assert [row["n"] for row in rows_of(rest)] == list(range(taken, 30))
 
 
-def test_batches_also_end_at_multiples(tmp_path: Path) -> None:
-    """Counted from the first record of the input, over the borders of files and after resumption."""
-    for name in ("1.csv", "2.csv"):
-        write_csv(tmp_path / name, 11)
-    batches = batches_of(tmp_path, LINES, batch_rows=5, stop_every=7)
-    assert [batch.position["records"] for batch in batches] == [5, 7, 11, 14, 19, 21, 22]
-    rest = batches_of(tmp_path, LINES, batches[3].position, batch_rows=5, stop_every=8)
-    assert [batch.position["records"] for batch in rest] == [16, 21, 22]
-
-
 def test_positions_of_earlier_versions(tmp_path: Path) -> None:
     """Those behind a whole block are taken; inside a block they are refused, with the way out."""
     write_csv(tmp_path / "a.csv", 30)
@@ -203,8 +193,8 @@ def test_lines_are_counted_on_after_resumption(tmp_path: Path) -> None:
     path.write_text("text,number\n" + '"two\nlines",1\n' * 10 + "plain,\nplain,x\n")
     with open_source(path, SCHEMA, block_bytes=40, batch_rows=1) as source:
         positions = [batch.position for _, batch in zip(range(11), source, strict=False) if batch is not None]
-    for position in positions[:-1]:
-        with open_source(path, SCHEMA, position, block_bytes=40, stop_every=11) as source:
+    for taken, position in enumerate(positions[:-1], start=1):
+        with open_source(path, SCHEMA, position, block_bytes=40, batch_rows=11 - taken) as source:
             last = next(source)
             assert last is not None
             with pytest.raises(TableError) as caught:

@@ -6,6 +6,7 @@ checks (ledgers, and what a neighbour moves). Streams are made up: it reads nobo
 
 from headwater.audit.audit import audit_pairs, exact_findings, run_audit
 from headwater.audit.checks import Loss, check_counting, check_ledger, check_sensitivity, loss_between
+from headwater.audit.edges import check_files, check_tables, file_pairs
 from headwater.audit.exact import linear_loss
 from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.findings import Finding, judge
@@ -24,9 +25,12 @@ __all__ = [
     "Pair",
     "audit_pairs",
     "check_counting",
+    "check_files",
     "check_ledger",
     "check_sensitivity",
+    "check_tables",
     "exact_findings",
+    "file_pairs",
     "judge",
     "linear_loss",
     "loss_between",

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import headwater
 from headwater.audit.checks import check_counting, check_ledger, check_sensitivity
+from headwater.audit.edges import check_files, check_tables, file_pairs
 from headwater.audit.exact import linear_loss
 from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.findings import ALPHA, Finding, judge
@@ -135,10 +136,16 @@ def _computations(size: str) -> Iterator[tuple[str, float, str, Callable[[], flo
             "by composition: its sparse counter, every cut, and half of ε for its total",
             lambda h=horizon, e=epsilon, c=constant: sparse_loss(h, e, c)[1] + e,  # type: ignore[misc]
         )  # fmt: skip
+    for pair in file_pairs():
+        yield (
+            f"files: {pair.name} ({pair.file})", 0.0, "when releases come, their sizes, the exit code: all the same",
+            lambda one=pair: check_files(one),  # type: ignore[misc]
+        )  # fmt: skip
+    yield "tables: a float among whole numbers", 0.0, "what is kept of other records is the same", check_tables
     for experiment in _traced(size):
         yield (
             experiment.name, experiment.epsilon, "the dearest of the outputs tried; nothing else published differs",
-            lambda one=experiment: _sensitivity(one),  # type: ignore[misc]
+            lambda one=experiment: _sensitivity(one, outputs=2 if size == "quick" else 4),  # type: ignore[misc]
         )  # fmt: skip
     for dimension, epsilon in [(1, 0.1), (1, 1.0), (2, 1.0), (2, 50.0), (5, 2.0)]:
         for name in registry.names():
@@ -161,10 +168,10 @@ def _traced(size: str) -> list[Experiment]:
     return [*found, *(long_cascade(*setting) for setting in long)]
 
 
-def _sensitivity(experiment: Experiment) -> float:
+def _sensitivity(experiment: Experiment, outputs: int) -> float:
     check_counting(experiment)
     check_sensitivity(replace(experiment, files=True), outputs=1)  # every byte that could be published
-    return float(check_sensitivity(experiment, outputs=4).bound)
+    return float(check_sensitivity(experiment, outputs=outputs).bound)
 
 
 def _ledger(name: str, dimension: int, epsilon: float) -> Fraction:

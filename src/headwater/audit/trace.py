@@ -39,12 +39,17 @@ class _Waiting(np.ndarray[Any, Any]):
     addresses: tuple[Address, ...]
     record: list[Measurement]
 
+    def __array_finalize__(self, obj: object) -> None:
+        """The same draws in another shape are still the same draws."""
+        if isinstance(obj, _Waiting) and hasattr(obj, "addresses") and self.size == obj.size:
+            self.scale, self.addresses, self.record = obj.scale, obj.addresses, obj.record
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:  # noqa: ANN401
         plain = [np.asarray(x).view(np.ndarray) if isinstance(x, _Waiting) else x for x in inputs]
-        if ufunc is np.add and method == "__call__" and hasattr(self, "addresses") and len(self) == len(self.addresses):
+        if ufunc is np.add and method == "__call__" and hasattr(self, "addresses") and self.size == len(self.addresses):
             (counts,) = [x for x in inputs if not isinstance(x, _Waiting)] or [0]
             true = np.broadcast_to(np.asarray(counts, dtype=np.int64), self.shape).copy()
-            self.record.append(Measurement(self.scale, self.addresses, true))
+            self.record.append(Measurement(self.scale, self.addresses, true.reshape(-1)))
             result = np.array(plain[0 if isinstance(inputs[0], _Waiting) else 1])  # what was chosen
         else:
             result = getattr(ufunc, method)(*plain, **kwargs)

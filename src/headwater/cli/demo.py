@@ -14,6 +14,7 @@ from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.cli.live_demo import serve_live
 
+_NAME = "Flights from New York City, 2013"
 _FILES = ("flights.csv.gz", "flights.toml", "README.md")
 
 
@@ -46,6 +47,6 @@ def command(
         return
     say(f"\n$ headwater run {data} --schema {schema} --epsilon {epsilon:g} --out {releases} --every 20000\n")
     run.command(inputs=[str(data)], schema=schema, epsilon=epsilon, out_=releases, every="20000")
-    say(f"\n$ headwater report {releases} --out {page} --against {data}\n")
-    report.command(releases, out_=page, against=[str(data)])
+    say(f'\n$ headwater report {releases} --out {page} --against {data} --public --name "{_NAME}"\n')
+    report.command(releases, out_=page, against=[str(data)], public=True, name=_NAME)
     say(f"\nlook at {page.resolve()} in a browser", style="bold")

@@ -14,6 +14,8 @@ import typer
 from headwater import kafka as topics
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
+from headwater.cli.limits import limit
+from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.store import StoreError
 from headwater.table.readers import open_source
@@ -41,8 +43,20 @@ def command(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading what is added to the last file or folder.")
     ] = False,
-    mechanism: Annotated[str, typer.Option(help="How records are measured: cascade or paper.")] = "cascade",
+    mechanism: Annotated[
+        str, typer.Option(help="How records are measured: auto, cascade, marginals or paper. auto goes by the schema.")
+    ] = "auto",
     format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
+    rows: Annotated[
+        str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")
+    ] = "1000000",
+    keep: Annotated[
+        str, typer.Option(help="Only the newest so many releases keep their table, older ones their card; or all.")
+    ] = "100",
+    window: Annotated[
+        list[int] | None,
+        typer.Option(metavar="LAST", help="Also publish the last so many records, in OUT/last-LAST. May be repeated."),
+    ] = None,
     input_format: Annotated[
         str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")
     ] = None,
@@ -60,6 +74,10 @@ def command(
         bool,
         typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
     ] = False,
+    expect: Annotated[
+        int | None,
+        typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
+    ] = None,
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
     topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
     topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
@@ -83,15 +101,19 @@ def command(
         "ignore_extra": ignore_extra,
         "stdin_continues": stdin_continues,
         "follow": follow,
+        "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }
-    if not follow:
-        reading["batch_rows"] = 1 << 17  # nobody waits for the next record: fewer, larger commits
     stopped = False
     with _interruptible(), Display() as display:
         try:
             config = RunConfig(Schema.load(schema), epsilon, mechanism, seed)
-            sink = ShownSink(FolderSink(out_, format_), display)
+            if expect is not None:
+                display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism))
+            limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
+            sink = ShownSink(FolderSink(out_, format_, **limits), display)
+            windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}
             options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
+            options["windows"] = windows
             with Run.open(config, sink, **options) as run:
                 display.start(run)
                 try:

@@ -48,8 +48,10 @@ class Run:
     'release-000000000003'
     """
 
-    def __init__(self, durable: DurableSynthesizer, sink: Sink, schedule: Schedule) -> None:
-        self.sink, self.schedule = sink, schedule
+    def __init__(
+        self, durable: DurableSynthesizer, sink: Sink, schedule: Schedule, windows: Mapping[int, Sink] | None = None
+    ) -> None:
+        self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
         self.epsilon, self.run_id = durable.synth.epsilon, durable.synth.run_id
         self._durable = durable
         self._done = set(durable.store.releases()) if durable.store else set[int]()
@@ -67,6 +69,7 @@ class Run:
         state: Path | None = None,
         schedule: Schedule = Schedule(),  # noqa: B008 - frozen
         allow_copy: bool = False,
+        windows: Mapping[int, Sink] | None = None,
     ) -> Run:
         """Start a run, or continue the one that the state holds.
 
@@ -82,15 +85,19 @@ class Run:
             When `publish_if_due` publishes.
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
+        windows
+            Beside every release, one about the last so many records goes to each of these sinks.
         """
         if state is None or not state.exists() or _remove_unused(state, config, allow_copy):
             synth = config.synthesizer()
-            sink.begin(synth.run_id)  # before there is a state
-            return cls(DurableSynthesizer.create(synth, config, state), sink, schedule)
+            _check_windows(synth, windows)
+            for place in (sink, *(windows or {}).values()):
+                place.begin(synth.run_id)  # before there is a state
+            return cls(DurableSynthesizer.create(synth, config, state), sink, schedule, windows)
         store = Store.open(state, allow_copy=allow_copy)
         try:
             config.refuse_other(store)
-            return cls._continued(store, sink, schedule, allow_copy)
+            return cls._continued(store, sink, schedule, allow_copy, windows)
         except BaseException:
             store.close()
             raise
@@ -116,18 +123,28 @@ class Run:
             raise
 
     @classmethod
-    def _continued(cls, store: Store, sink: Sink, schedule: Schedule, allow_copy: bool) -> Run:
-        run = cls(DurableSynthesizer.open(store), sink, schedule)
+    def _continued(
+        cls,
+        store: Store,
+        sink: Sink,
+        schedule: Schedule,
+        allow_copy: bool,
+        windows: Mapping[int, Sink] | None = None,
+    ) -> Run:
+        run = cls(DurableSynthesizer.open(store), sink, schedule, windows)
+        _check_windows(run.synth, windows)
         if not allow_copy:
             run._refuse_older(store)
-        sink.begin(run.run_id)
+        for place in (sink, *run.windows.values()):
+            place.begin(run.run_id)
         with run._durable.step():
             run._count()
         return run
 
     def _refuse_older(self, store: Store) -> None:
         """Refuse a state that is behind what its run has published: every release is of records that were kept."""
-        for location in {self.sink.location, *(store.noted("sinks") or ())}:
+        given = {place.location for place in (self.sink, *self.windows.values())}
+        for location in {*given, *(store.noted("sinks") or ())}:
             if (t := newest(location, self.run_id)) > store.t:
                 problem = (
                     f"an older version of this state was put back: {location} holds a release of {t:,} records, and "
@@ -147,6 +164,11 @@ class Run:
         self.close()
 
     # ---- taking records
+
+    @property
+    def state(self) -> Path | None:
+        """The file that keeps the run, if there is one. Secret."""
+        return self._durable.store.path if self._durable.store else None
 
     @property
     def t(self) -> int:
@@ -305,12 +327,25 @@ class Run:
         return release
 
     def _publish(self, release: Release) -> Published:
-        """Hand a release to the sink, and write down that it is there."""
+        """Hand a release to the sink, its windows before it, and write down that all of them are there."""
+        for last, sink in self.windows.items():
+            with self._durable.step():
+                window = self._release(sink, last)
+            sink.publish(window, self.run_id)
         published = self.sink.publish(release, self.run_id)
         if self._durable.store:
             self._durable.store.published(published.t, published.sha256)
         self._done.add(published.t)
         return published
+
+
+def _check_windows(synth: Synthesizer, windows: Mapping[int, Sink] | None) -> None:
+    """Refuse windows that could never be published, before anything is taken."""
+    for last in windows or {}:
+        if last < 1:
+            raise ValueError(f"a window must hold at least 1 record, not {last}")
+    if windows and not synth.has_windows:
+        raise ValueError(f"mechanism={synth.mechanism!r} has no windows; leave them out, or choose another mechanism")
 
 
 def _remove_unused(state: Path, config: RunConfig, allow_copy: bool) -> bool:

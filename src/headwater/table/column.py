@@ -135,11 +135,14 @@ class Column(ABC):
             try:
                 if isinstance(item, str):
                     number = self.read_text(item)
+                elif type(item) is int or (type(item) is float and item == item):
+                    number = self._parse(item)
                 else:
                     number = None if is_missing(item) else self._parse(item)
             except TableError as error:
                 raise error.at(row=row) from None
-            gone[row] = number is None
+            if number is None:
+                gone[row] = True
             numbers.append(0 if number is None else number)
         return np.array(numbers), gone if gone.any() else None
 

@@ -86,7 +86,9 @@ class Number(Bounded):
         return None if number != number else number  # only NaN is not itself
 
     def _parse(self, value: Any) -> float:  # noqa: ANN401 - a value of any type
-        if isinstance(value, Real | Decimal | np.number) and not isinstance(value, bool):
+        if type(value) is float:
+            return value
+        if type(value) is int or (isinstance(value, Real | Decimal | np.number) and not isinstance(value, bool)):
             try:
                 return float(value)
             except OverflowError:
@@ -180,6 +182,8 @@ class Integer(Bounded):
         return None if value.is_nan() else _whole(value)
 
     def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+        if type(value) is int or type(value) is float:  # asking for all kinds of numbers takes longer than the rest
+            return _whole(value)
         if isinstance(value, np.number):
             value = value.item()
         if isinstance(value, bool) or not isinstance(value, float | Decimal | Rational):

@@ -29,8 +29,12 @@ PREDICTION = np.concatenate([1 / _NEAR[::-1], [1.0], _NEAR])
 """Multiples of a prediction that are atoms."""
 NORMAL = math.sqrt(2 / math.pi)
 """The mean absolute value of a standard normal variable."""
+REACH = 0.65
+"""Of a tilt, in standard deviations: a row's and a column's together must not outweigh Laplace noise, of slope √2."""
 SETTLED = 5
 """Iterations of EM after which atoms that hardly occur are dropped, and tilts begin."""
+LARGE = 20_000
+"""Tables with more cells do without the neighbours as predictors, to save time and memory."""
 SMALL = 30
 """Tables with fewer cells are shrunk as a whole: there is too little to learn a distribution of cells from."""
 
@@ -121,7 +125,7 @@ def denoise(
         return fit_margins(project(table, rows, columns), rows, columns), loss
     if ordered:
         predictions.append(copula(pooled.shares, rows, columns))
-    if earlier is not None:
+    if earlier is not None and earlier.size < LARGE:
         first, second = neighbours(earlier, 1), neighbours(earlier, 0)
         predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]
     table, loss = Atoms(pooled, predictions).estimate(iterations)
@@ -174,14 +178,14 @@ class Atoms:
         kinds += [np.multiply.outer(PREDICTION, independent * ratio) for ratio in self._ratios]
         return np.concatenate(kinds)
 
-    def estimate(self, iterations: int, reach: float = 2.0) -> tuple[Floats, float]:
+    def estimate(self, iterations: int) -> tuple[Floats, float]:
         """Posterior medians after EM, the best estimates in total variation, and the total variation to expect.
 
-        Tilts are Newton steps on the sums of posterior means, clipped to ``reach`` standard deviations of the noise.
+        Tilts are Newton steps on the sums of posterior means, clipped to `REACH` standard deviations of the noise.
         Of all iterations the one whose margins are nearest to the known ones is taken.
         """
         rows, columns, deviation = self.pooled.rows, self.pooled.columns, self.pooled.deviation
-        variance, limit = deviation**2, reach * deviation
+        variance, limit = deviation**2, REACH * deviation
         down, across = np.zeros(len(rows)), np.zeros(len(columns))
         weights = np.full(len(self.values), 1 / len(self.values))
         best, nearest = np.inf, self.log

@@ -13,6 +13,7 @@ from headwater.mechanisms.marginals.tree import Forest, Pair, conditional, joint
 
 Codes = NDArray[np.int64]
 
+NO_RECORD = "the release holds no record that fulfils these conditions; ask for less"
 GOLDEN = (5**0.5 - 1) / 2
 """Multiples of this, modulo 1, fill the unit interval evenly, and so does any run of consecutive ones."""
 KEY_BITS = 44
@@ -55,7 +56,7 @@ def tree_laws(
                 below[parent] = below[parent] * likely if parent in below else likely
         given[column] = law
     if not spans.sum() > 0:
-        raise ValueError("no record of the model fits what was asked for")
+        raise ValueError(NO_RECORD)
     return Laws(spans / spans.sum(), given)
 
 

@@ -49,6 +49,8 @@ class MarginalsMechanism:
     name: ClassVar[str] = "marginals"
     online: ClassVar[bool] = True
     windows: ClassVar[bool] = True
+    thresholds: ClassVar[bool] = False
+    partitions: ClassVar[bool] = True
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
@@ -131,9 +133,10 @@ class MarginalsMechanism:
         fast = f", in buckets of {self.stage.fast:,}" if self.stage.fast else ""
         return f"records {self.stage.start:,} to {self.stage.end:,}{fast}"
 
-    def ledger(self) -> Ledger:
-        """What one record of this stage can move."""
-        return self.stage.ledger()
+    def ledger(self, t: int | None = None) -> Ledger:
+        """What one record of a stage can move."""
+        stage = self.stage if t is None else stage_at(t, self.epsilon, self.width)
+        return stage.ledger()
 
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError, nothing_proved
 from headwater.mechanisms.marginals.codes import coders, codings, encode, places
-from headwater.mechanisms.marginals.draw import Codes
+from headwater.mechanisms.marginals.draw import NO_RECORD, Codes
 from headwater.mechanisms.marginals.estimate import Estimate, Estimator
 from headwater.mechanisms.marginals.estimate_state import estimate_state, restore_estimate
 from headwater.mechanisms.marginals.expected import expected_error
@@ -93,7 +93,7 @@ class MarginalsModel:
         rng = np.random.default_rng([seed, n])
         if not where:
             return rng.permutation(self._points(self.distribution.draw(n, rng), rng))
-        limits = {column: self._codes(column, np.array(ends)) for column, ends in where.items()}
+        limits = {column: self._codes(column, *ends) for column, ends in where.items()}
         evidence = {}
         for column, (first, last) in limits.items():
             shape = self.estimate.shapes[column]
@@ -138,9 +138,15 @@ class MarginalsModel:
         """The model that a `state` describes; refused if no release can have it."""
         return cls(schema, records, restore_estimate(header, arrays, codings(schema)))
 
-    def _codes(self, column: int, coordinates: Points) -> tuple[int, int]:
-        codes = coders(self.schema)[column].encode(coordinates)
-        return int(codes[0]), int(codes[1])
+    def _codes(self, column: int, low: float, high: float) -> tuple[int, int]:
+        """The first and the last code of a column whose values reach into a range of coordinates."""
+        coder = coders(self.schema)[column]
+        codes = np.arange(coder.coding.size, dtype=np.uint16)
+        lowest, highest = (coder.places(codes, np.full(len(codes), at)) for at in (0.0, np.nextafter(1.0, 0.0)))
+        inside = np.flatnonzero((highest >= low) & (lowest <= high))
+        if not len(inside):
+            raise ValueError(NO_RECORD)
+        return int(inside[0]), int(inside[-1])
 
     def _points(
         self, records: Codes, rng: np.random.Generator, limits: dict[int, tuple[int, int]] | None = None

@@ -1,4 +1,4 @@
-"""The shape of a column inside its bins: shares of finer bins, from one-way tables of any resolution."""
+"""The shape of a column inside its bins: shares of finer bins, from tables of any resolution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
-from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
+from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
 
 MOST_PARTS = 1024
@@ -21,10 +21,11 @@ ROUNDS = 4
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Parts of a column's codes, each part of one bin, and the share of each part; all shares sum to 1."""
+    """Parts of a column's codes, each part of one bin: the share of each, which sum to 1, and its variance."""
 
     edges: Integers
     shares: Floats
+    variance: Floats
 
     def inside(self, grid: Integers) -> Integers:
         """The bin of each part."""
@@ -66,28 +67,40 @@ class Shape:
         return transfer(self.edges, target, size) @ parts.T
 
 
-def estimate_shape(tables: Sequence[NoisyTable], grid: Integers, coding: Coding) -> Shape:
-    """The shape of a column over all time, from its one-way tables.
+@dataclass(frozen=True)
+class Side:
+    """Noisy counts of one column's bins in some span: a one-way table, or the sums of a two-way table."""
 
-    Noisy counts are averaged by precision. Inside each bin of the grid the shares are shrunk towards an even spread
-    by as much as the noise explains (James–Stein), and made non-negative.
+    start: int
+    end: int
+    edges: Integers
+    counts: Floats
+    variance: Floats
+
+
+def estimate_shape(sides: Sequence[Side], grid: Integers, coding: Coding) -> Shape:
+    """The shape of a column over all time.
+
+    Noisy counts are averaged by precision; each part is estimated from those that tell it apart. Inside each bin of the
+    grid the shares are shrunk towards an even spread by as much as the noise explains (James–Stein).
     """
-    edges = union([grid, *(t.edges[0] for t in tables)], coding, max(MOST_PARTS, len(grid)))
+    edges = union([grid, *(side.edges for side in sides)], coding, max(MOST_PARTS, len(grid)))
     edges = np.union1d(edges, grid)
     even = widths(edges, coding.size) / coding.size
-    shape = Shape(edges, even)
-    if not tables or len(edges) == 1:
+    shape = Shape(edges, even, np.zeros(len(edges)) if len(edges) == 1 else even)
+    if not sides or len(edges) == 1:
         return shape
     bins = shape.inside(grid)
     for _ in range(ROUNDS):
-        total, precision = np.zeros(len(edges)), np.zeros(len(edges))
-        for table in tables:
-            matrix = shape.split(edges, table.edges[0], coding.size)
-            records = table.end - table.start
-            error = table.variance * (matrix**2).sum(1) / records**2
-            total += matrix @ table.counts / records / error
-            precision += 1 / error
-        shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins))
+        total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
+        for side in sides:
+            matrix = shape.split(edges, side.edges, coding.size)
+            narrow = (matrix > 0).sum(0)[np.argmax(matrix, axis=1)] == 1  # parts that the counts tell apart
+            records = side.end - side.start
+            known = np.where(narrow, records**2 / (np.maximum(matrix, TRACE) @ side.variance), TRACE)
+            total += matrix @ side.counts / records * known
+            precision += known
+        shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins), np.minimum(1 / precision, 1))
     return shape
 
 
@@ -97,5 +110,5 @@ def _shrunk(shares: Floats, variance: Floats, even: Floats, bins: Integers) -> F
     spread = np.maximum(sums[0], 0)[bins] * even / sums[1][bins]
     gap = shares - spread
     surplus = np.bincount(bins, gap**2)
-    kept = np.maximum(0, 1 - sums[2] / np.maximum(surplus, 1e-300))[bins]
+    kept = np.maximum(0, 1 - np.divide(sums[2], surplus, out=np.ones_like(surplus), where=surplus > sums[2]))[bins]
     return simplex(spread + kept * gap)

@@ -28,10 +28,8 @@ class Options:
     ignore_extra
         Whether columns that the schema does not name are left out (otherwise they are an error).
     batch_rows
-        A batch ends after so many records, or earlier: fewer for a table of many columns, at the end of a file, at a
-        multiple of ``stop_every``, or when a pipe or a followed file is idle.
-    stop_every
-        A batch also ends after each multiple of so many records, counted from the first record of the input.
+        A batch ends after so many records, or earlier: fewer for a table of many columns, at the end of a file, or
+        when a pipe or a followed file is idle.
     block_bytes
         How much text is read ahead at a time. It does not decide where batches end.
     line_bytes
@@ -49,7 +47,6 @@ class Options:
     null_text: tuple[str, ...] = ("",)
     ignore_extra: bool = False
     batch_rows: int = 65536
-    stop_every: int | None = None
     block_bytes: int = 1 << 22
     line_bytes: int = 1 << 26
     follow: bool = False
@@ -63,7 +60,7 @@ class Options:
             len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n\0'
         ):
             raise ValueError("delimiter must be one plain character, and neither a quote nor a line end")
-        for name in ("batch_rows", "stop_every", "block_bytes", "line_bytes", "poll_seconds"):
+        for name in ("batch_rows", "block_bytes", "line_bytes", "poll_seconds"):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")
 

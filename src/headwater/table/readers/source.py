@@ -200,8 +200,6 @@ class Source:
     def _batch(self, source: Input, reader: TextFile | ColumnarFile, wait: float) -> tuple[Batch | None, bool]:
         """The next batch, and whether there may be more of this file."""
         limit = self._size if wait else self._most
-        if self._options.stop_every:
-            limit = min(limit, self._options.stop_every - self._records % self._options.stop_every)
         parts: list[Part] = []
         rows, begun = 0, time.monotonic()
         while rows < limit:
@@ -212,8 +210,11 @@ class Source:
             if part is None or reader.idle:
                 break
         else:
-            reader_was_slow = time.monotonic() - begun > self._options.poll_seconds
-            self._size = max(1, self._size // 2) if reader_was_slow else min(2 * self._size, self._most)
+            took = (time.monotonic() - begun) / self._options.poll_seconds
+            if took > 1 / 2:
+                self._size = max(1, self._size // 2)
+            elif took < 1 / 16:
+                self._size = min(2 * self._size, self._most)
         if not parts:
             return None, reader.idle
         self._records += rows

@@ -1,0 +1,164 @@
+"""Where text becomes records: pairs of files that differ in one record go through `headwater run`, twice.
+
+Formal guarantees
+-----------------
+The guarantee is about streams of records. It holds for files only if replacing a record *in the file* leaves the number
+of records, the other records and the times of publication as they are: whatever else changed would not be under any
+noise, and one such file would be told from the other with certainty. `check_files` compares what everybody can see,
+`check_tables` compares what is kept of the other records.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headwater.audit.experiments import AuditAlarm
+from headwater.release.folder import folders, read_card
+from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Category, Integer, Number
+from headwater.table.schema import Schema
+
+Command = Callable[[Sequence[str], Path], int]
+"""Runs `headwater` with these arguments in a folder, and gives its exit code."""
+INPUT = 3  # the exit code of a run that has refused a record
+WIDE = 200  # characters of a record in files that are read in several blocks
+BATCH_ENDS = "0.000001s"  # the clock is looked at where batches end, and this much time is always over by then
+
+
+def in_a_process(arguments: Sequence[str], folder: Path) -> int:
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-m", "headwater.cli", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode  # noqa: S603
+
+
+@dataclass(frozen=True)
+class FilePair:
+    """Two files that differ in one record.
+
+    Parameters
+    ----------
+    name
+        What is special about the record.
+    file
+        The name of the file, which says what format it has.
+    schema
+        What a record is.
+    head
+        What comes before the records.
+    records
+        All records, as text.
+    position
+        Which of them is replaced.
+    replacement
+        By what.
+    every
+        When the run publishes.
+    refused
+        Whether the replacement is not a record of the schema: then the run may end there.
+    """
+
+    name: str
+    file: str
+    schema: Schema
+    head: str
+    records: tuple[str, ...]
+    position: int
+    replacement: str
+    every: str = "100"
+    refused: bool = False
+
+    def text(self, side: int) -> str:
+        """One of the two files."""
+        records = list(self.records)
+        if side:
+            records[self.position] = self.replacement
+        return self.head + "\n".join(records) + "\n"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What everybody can see of a run: how it ended, what it published when, and how many records each release has."""
+
+    exit_code: int
+    published: tuple[tuple[str, int, int], ...]
+
+
+def file_pairs() -> Iterator[FilePair]:
+    """Records that are longer, missing, empty, quoted with a line break inside, or refused."""
+    one = Schema(x=Number(0, 1, missing=True))
+    values = tuple(f"{value:.6f}" for value in np.random.default_rng(0).random(450))
+    yield FilePair("a missing value alone on its line", "in.csv", one, "x\n", values, 217, "")
+    words = Schema(word=Category("", "a", "b\nc"))
+    texts = tuple("a" for _ in range(450))
+    yield FilePair("an empty text alone on its line", "in.csv", words, "word\n", texts, 217, "")
+    yield FilePair("a line break inside a record", "in.csv", words, "word\n", texts, 217, '"b\nc"')
+    lines = tuple(f'{{"x": {value}}}' for value in values)
+    yield FilePair("a missing value", "in.jsonl", one, "", lines, 217, '{"x": null}')
+    yield FilePair("a record that is refused", "in.csv", Schema(x=Number(0, 1)), "x\n", values, 217, "no", refused=True)
+    wide = tuple(value.ljust(WIDE, "0") for _ in range(100) for value in values)
+    yield FilePair("a longer text of the same value", "in.csv", one, "x\n", wide, 12, "0.5" + 300 * "0", BATCH_ENDS)
+
+
+def check_files(pair: FilePair, command: Command = in_a_process) -> float:
+    """Alarm if anything differs that everybody can see of the two runs without reading a released record. Gives 0."""
+    one, other = (_seen(pair, side, command) for side in (0, 1))
+    if pair.refused and other.exit_code == INPUT:
+        other = Seen(one.exit_code, other.published + one.published[len(other.published) :])
+    if not one.published:
+        raise AuditAlarm(f"{pair.name}: nothing was published, exit code {one.exit_code}")
+    if one.exit_code != other.exit_code:
+        raise AuditAlarm(f"{pair.name}: the exit code tells the files apart: {one.exit_code} or {other.exit_code}")
+    for here, there in zip(one.published, other.published, strict=False):
+        if here != there:
+            raise AuditAlarm(f"{pair.name}: what is published when tells the files apart: {here} or {there}")
+    if len(one.published) != len(other.published):
+        raise AuditAlarm(f"{pair.name}: the number of releases tells the files apart")
+    return 0.0
+
+
+def _seen(pair: FilePair, side: int, command: Command) -> Seen:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / pair.file).write_text(pair.text(side))
+        pair.schema.save(folder / "schema.json")
+        options = ["--schema", "schema.json", "--epsilon", "1", "--out", "out", "--format", "csv"]
+        code = command(["run", pair.file, *options, "--every", pair.every], folder)
+        cards = [(place.name, read_card(place)) for place in folders(folder / "out")]
+    return Seen(code, tuple((name, card["t"], card["rows"]) for name, card in cards))
+
+
+LARGE = 1 << 53  # from here on not every whole number is a float
+NUMBERS = Schema(n=Integer(LARGE - 5, LARGE + 5), kind=Category("1", "1.0", "2", "0.5", "other", other="other"))
+RECORDS: tuple[tuple[object, object], ...] = tuple((LARGE + i % 2, 1 + i // 2 % 2) for i in range(64))
+
+
+def check_tables() -> float:
+    """Alarm if a record in a list, or in a dictionary of lists, changes what is kept of the other records. Gives 0."""
+    synth, position = Synthesizer(NUMBERS, epsilon=1.0), 17
+    for replacement in ((LARGE - 2.0, 1), (LARGE, 0.5), (LARGE, "1"), (LARGE, 2.0), (LARGE, True), (None, 2)):
+        changed = [*RECORDS[:position], replacement, *RECORDS[position + 1 :]]
+        for name, shape in (("a list of records", _list), ("a dictionary of lists", _columns)):
+            kept = synth.encode(shape(RECORDS))
+            try:
+                other = synth.encode(shape(changed))
+            except (ValueError, TypeError):
+                continue  # the record itself is refused
+            differs = np.flatnonzero((kept != other).any(axis=1)) if kept.shape == other.shape else range(len(kept))
+            if [where for where in differs if where != position]:
+                raise AuditAlarm(f"{name}: one record changes what is kept of others")
+    return 0.0
+
+
+def _list(rows: Sequence[tuple[object, object]]) -> object:
+    return [{"n": n, "kind": kind} for n, kind in rows]
+
+
+def _columns(rows: Sequence[tuple[object, object]]) -> object:
+    return {"n": [n for n, _ in rows], "kind": [kind for _, kind in rows]}

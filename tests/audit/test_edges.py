@@ -1,0 +1,78 @@
+"""The auditor's pairs of files: what the readers do passes, and readers with a fault are found out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headwater.audit import AuditAlarm
+from headwater.audit.edges import Command, FilePair, check_files, check_tables, file_pairs, in_a_process
+from headwater.table.schema import Schema
+
+PAIRS = {pair.name: pair for pair in file_pairs()}
+
+
+def drops_blank_lines(arguments: Sequence[str], folder: Path) -> int:
+    """A reader for which a blank line is no record."""
+    path = folder / arguments[1]
+    path.write_text("\n".join(line for line in path.read_text().split("\n") if line) + "\n")
+    return in_a_process(arguments, folder)
+
+
+def cuts_by_bytes(arguments: Sequence[str], folder: Path) -> int:
+    """A reader that ends a batch after so many bytes of text, and publishes there."""
+    text, at, code = (folder / arguments[1]).read_text(), 0, 0
+    while at < len(text) and not code:
+        at = text.find("\n", at + (1 << 22)) + 1 or len(text)
+        (folder / arguments[1]).write_text(text[:at])
+        code = in_a_process(arguments, folder)
+    return code
+
+
+def ends_by_content(arguments: Sequence[str], folder: Path) -> int:
+    """A run whose exit code depends on what a record says."""
+    text = (folder / arguments[1]).read_text()
+    return in_a_process(arguments, folder) + ("b\nc" in text)
+
+
+CAUGHT: list[tuple[Command, str, str]] = [
+    (drops_blank_lines, "a missing value alone on its line", "what is published when tells the files apart"),
+    (drops_blank_lines, "an empty text alone on its line", "what is published when tells the files apart"),
+    (cuts_by_bytes, "a longer text of the same value", "what is published when tells the files apart"),
+    (ends_by_content, "a line break inside a record", "the exit code tells the files apart"),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_files_that_differ_in_one_record_look_alike(pair: FilePair) -> None:
+    check_files(pair)
+
+
+@pytest.mark.parametrize(("fault", "name", "why"), CAUGHT, ids=lambda one: getattr(one, "__name__", one))
+def test_a_reader_with_a_fault_is_found_out(fault: Command, name: str, why: str) -> None:
+    with pytest.raises(AuditAlarm, match=why):
+        check_files(PAIRS[name], fault)
+
+
+def test_a_record_in_a_list_changes_no_other() -> None:
+    check_tables()
+
+
+def test_numbers_that_are_read_together_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A float among integers turns all of them into floats, as an array of both does."""
+    encode = Schema.encode
+
+    def together(self: Schema, table: object) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        columns = {name: [row[name] for row in table] for name in table[0]} if isinstance(table, list) else dict(table)  # type: ignore[call-overload]
+        mixed = dict(columns)
+        for name, values in columns.items():
+            if all(isinstance(value, int | float) for value in values):
+                mixed[name] = np.array(values).tolist()
+        return encode(self, mixed)
+
+    monkeypatch.setattr(Schema, "encode", together)
+    with pytest.raises(AuditAlarm, match="one record changes what is kept of others"):
+        check_tables()

@@ -1,0 +1,16 @@
+"""The line that registers a mechanism."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.mechanisms import registry
+
+TOYS = ("toy", "wide toy")
+
+
+def register_toys(patch: pytest.MonkeyPatch) -> None:
+    """Register them until the patch is undone: other tests count on the mechanisms that there are."""
+    patch.setattr(registry, "_FOLDERS", dict(registry._FOLDERS))
+    registry.register("toy", "tests.checks.toy")
+    registry.register("wide toy", "tests.checks.wide_toy")

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.mechanisms.protocol import Rows
+from headwater.partition import Points
+from tests.checks.toy.measure import ToyMechanism
+
+
+class WideToyMechanism(ToyMechanism):
+    name: ClassVar[str] = "wide toy"
+    width = 3  # the upper bits of the cell, the lower bits, and a bit that says nothing
+
+    def encode(self, points: Points) -> Rows:
+        (cell,) = super().encode(points).T
+        return np.stack([cell >> np.uint64(2), cell & np.uint64(3), cell & np.uint64(1)], axis=1)
+
+    def check(self, rows: NDArray[Any]) -> Rows:
+        if rows.ndim != 2 or rows.shape[1] != self.width or rows.dtype.kind not in "iu":
+            raise ValueError("rows must be as encode() gives them")
+        if rows.size and (rows.min() < 0 or rows.max() > 3):
+            raise ValueError("rows must be as encode() gives them")
+        return rows.astype(np.uint64)
+
+    def update(self, rows: Rows) -> None:
+        super().update((rows[:, :1] << np.uint64(2)) | rows[:, 1:2])
+
+
+MECHANISM = WideToyMechanism

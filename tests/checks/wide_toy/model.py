@@ -1,0 +1,3 @@
+from tests.checks.toy.model import MODEL
+
+__all__ = ["MODEL"]

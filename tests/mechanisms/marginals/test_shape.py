@@ -1,0 +1,71 @@
+"""Bins, moving counts between them, and the spread of records inside a bin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headwater.mechanisms.marginals.grid import transfer, union
+from headwater.mechanisms.marginals.measured import Coding
+from headwater.mechanisms.marginals.shape import Shape, Side, estimate_shape
+
+CODING = Coding(100, missing=True, ordered=True)
+
+
+def _table(edges: list[int], shares: np.ndarray, records: int, scale: float, seed: int) -> Side:
+    starts = np.array(edges)
+    counts = np.add.reduceat(shares, starts) * records + np.random.default_rng(seed).laplace(0, scale, len(edges))
+    return Side(0, records, starts, counts, np.full(len(edges), 2 * scale**2))
+
+
+@pytest.mark.parametrize(("source", "target"), [([0, 10, 50, 100], [0, 100]), ([0, 100], [0, 25, 50, 100])])
+def test_counts_move_by_the_codes_they_share(source: list[int], target: list[int]) -> None:
+    """Against a literal loop over codes; no count is lost."""
+    first, second = np.array(source), np.array(target)
+    matrix = transfer(first, second, CODING.size)
+    literal = np.zeros(matrix.shape)
+    for code in range(CODING.size):
+        i, j = (np.searchsorted(edges, code, side="right") - 1 for edges in (second, first))
+        literal[i, j] += 1 / np.diff(first, append=CODING.size)[j]
+    assert np.allclose(matrix, literal)
+    assert np.allclose(matrix.sum(0), 1)
+
+
+def test_a_union_is_thinned_but_keeps_the_missing_bin() -> None:
+    found = union([np.arange(100), np.array([100])], CODING, most=10)
+    assert len(found) <= 11
+    assert found[0] == 0
+    assert found[-1] == 100
+
+
+def test_the_shape_is_found_where_counts_show_it_and_even_where_noise_hides_it() -> None:
+    truth = np.zeros(101)
+    truth[:20], truth[20:25], truth[25:100] = 0.02, 0.06, 0.3 / 75
+    grid = np.array([0, 50, 100])
+    fine = [*range(0, 100, 5), 100]
+    clear = estimate_shape([_table(fine, truth, 100_000, 5.0, 1)], grid, CODING)
+    assert np.abs(clear.shares - np.add.reduceat(truth, clear.edges)).max() < 0.002
+    noisy = estimate_shape([_table(fine, truth, 100, 500.0, 1)], grid, CODING)
+    inside = [noisy.shares[noisy.inside(grid) == i] for i in range(2)]
+    assert all(part.std() <= 0.5 * part.mean() + 1e-12 for part in inside)
+
+
+def test_counts_of_wide_bins_are_split_by_what_narrow_bins_say() -> None:
+    truth = np.full(101, 0.2 / 90)
+    truth[:10], truth[100] = 0.08, 0.0
+    tables = [_table([0, 100], truth, 1_000_000, 5.0, 2), _table([0, 10, 50, 100], truth, 10_000, 5.0, 3)]
+    shape = estimate_shape(tables, np.array([0, 10, 50, 100]), CODING)
+    matrix = shape.split(np.array([0, 10, 50, 100]), np.array([0, 100]), CODING.size)
+    assert np.allclose(matrix[:, 0], [0.8, 0.2 * 40 / 90, 0.2 * 50 / 90, 0], atol=0.01)
+
+
+def test_records_are_placed_in_their_bins_in_the_shares_of_the_parts() -> None:
+    shape = Shape(np.array([0, 10, 50, 60]), np.array([0.1, 0.2, 0.3, 0.4]), np.zeros(4))
+    grid = np.array([0, 50])
+    bins = np.repeat([0, 1, 0], [100, 700, 200])
+    part = shape.place(bins, grid, np.ones(4), np.random.default_rng(4))
+    assert (shape.inside(grid)[part] == bins).all()
+    assert np.abs(np.bincount(part, minlength=4) - [100, 200, 300, 400]).max() <= 1
+    only = shape.place(bins, grid, shape.within(12, 55, 100), np.random.default_rng(4))
+    assert set(only.tolist()) == {1, 2}
+    assert np.allclose(shape.evidence(grid, shape.within(12, 55, 100)), [0.2 * 38 / 40 / 0.3, 0.3 * 6 / 10 / 0.7])

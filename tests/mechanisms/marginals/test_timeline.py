@@ -1,0 +1,91 @@
+"""Smoothing of one-way marginals against the textbook formula, and what it does with drift."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headwater.mechanisms.marginals.timeline import EVEN_DRIFT, Share, Slots, simplex, smooth
+
+
+def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:
+    rng = np.random.default_rng(1)
+    grid = np.array([(a, b, 100 - a - b) for a in range(101) for b in range(101 - a)]) / 100
+    for values in rng.normal(0.3, 0.5, (20, 3)):
+        found = simplex(values)
+        assert found.min() >= 0
+        assert np.isclose(found.sum(), 1)
+        assert ((found - values) ** 2).sum() <= ((grid - values) ** 2).sum(1).min() + 1e-12
+
+
+def _stream(drift: float, seed: int, noise: float = 0.01) -> tuple[list[Share], Slots, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    slots = Slots(np.arange(0, 17) * 1000.0)
+    steps = rng.normal(0, np.sqrt(drift * 1000), (16, 4)).cumsum(0)
+    shares = simplex(np.array([0.4, 0.3, 0.2, 0.1]) + steps - steps.mean(1, keepdims=True))
+    observed = [
+        Share(i * 1000, (i + 1) * 1000, shares[i] + rng.normal(0, noise, 4), np.full(4, noise**2)) for i in range(16)
+    ]
+    return observed, slots, shares
+
+
+@pytest.mark.parametrize("drift", [0.0, 1e-7])
+def test_smoothing_is_gaussian_regression(drift: float) -> None:
+    """One bin at a time, with the drift that was chosen: the conditional mean and variance of a normal vector."""
+    observed, slots, _ = _stream(drift, 2, noise=0.002)
+    observed.append(Share(0, 8000, observed[3].shares, np.full(4, 1e-5)))
+    span = np.full(16, 1 / 16)
+    found = smooth(observed, slots, 4, span)
+    noisy, noise = (np.array([getattr(o, name) for o in observed]) for name in ("shares", "variance"))
+    mean = simplex((noisy / noise).sum(0) / (1 / noise).sum(0))
+    speed = mean + EVEN_DRIFT / 4
+    speed /= speed.mean()
+    for code in range(4):
+        prior = np.empty((16, 16))
+        for i in range(16):
+            for j in range(16):
+                prior[i, j] = 0.25 / 4 + found.drift * speed[code] * (1000 * min(i, j) + 500)
+            prior[i, i] += mean[code] / 1000
+        watch = np.vstack([np.eye(16), np.repeat([1 / 8, 0], 8)])
+        gain = prior @ watch.T @ np.linalg.inv(watch @ prior @ watch.T + np.diag(noise[:, code]))
+        level = mean[code] + gain @ (noisy[:, code] - mean[code])
+        after = prior - gain @ watch @ prior
+        assert np.isclose(found.error[code], np.sqrt(span @ after @ span))
+        assert np.allclose(found.shares[:, code], level, atol=3e-3)  # rows are made to sum to 1
+
+
+def test_a_still_column_is_averaged_and_a_moving_one_followed() -> None:
+    still, slots, truth = _stream(0.0, 3)
+    span = np.full(16, 1 / 16)
+    pooled = smooth(still, slots, 4, span)
+    assert pooled.drift == 0
+    assert np.abs(span @ (pooled.shares - truth)).max() < 0.0075  # an observation has deviation .01, their mean .0025
+    moving, slots, truth = _stream(1e-6, 3)
+    followed = smooth(moving, slots, 4, span)
+    assert followed.drift > 1e-8
+    raw = np.abs(np.array([o.shares for o in moving]) - truth).mean()
+    assert np.abs(followed.shares - truth).mean() < raw
+
+
+def test_the_reported_error_is_the_error() -> None:
+    """Mean squared error of 200 streams over the reported variance: 3/4 but for drift, since shares sum to 1."""
+    span = np.full(16, 1 / 16)
+    ratios = []
+    for seed in range(200):
+        observed, slots, truth = _stream(1e-9, 100 + seed)
+        found = smooth(observed, slots, 4, span)
+        ratios.append(((span @ (found.shares - truth)) ** 2 / found.error**2).mean())
+    assert 0.5 < np.mean(ratios) < 1.0
+
+
+def test_shares_are_a_distribution_in_every_slot_even_under_heavy_noise() -> None:
+    observed, slots, _ = _stream(0.0, 5, noise=2.0)
+    for span in (np.full(16, 1 / 16), np.repeat([0, 0.25], [12, 4])):
+        found = smooth(observed, slots, 4, span).shares
+        assert found.min() >= 0
+        assert np.allclose(found.sum(1), 1)
+
+
+def test_without_observations_everything_is_uniform() -> None:
+    found = smooth([], Slots(np.array([0.0, 5.0])), 4, np.ones(1))
+    assert np.allclose(found.shares, 0.25)

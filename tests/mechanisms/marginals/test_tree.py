@@ -1,0 +1,103 @@
+"""Spanning forests and what a tree says of pairs, against enumeration."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+
+from headwater.mechanisms.marginals.draw import draw_tree, select, tree_laws
+from headwater.mechanisms.marginals.tree import Forest, along, spanning_forest
+
+SIZES = (3, 2, 4, 3)
+TREE = ((0, 1), (1, 2), (1, 3))
+PAIRS = list(combinations(range(4), 2))
+
+
+def _chain(seed: int, spans: int = 1) -> tuple[dict, list, np.ndarray]:
+    """Tables of the tree's pairs in each span, margins that agree with them, and the whole joint by enumeration."""
+    rng = np.random.default_rng(seed)
+    whole = np.empty((spans, *SIZES))
+    for span in range(spans):
+        root = rng.dirichlet(np.ones(SIZES[1]))
+        laws = {c: rng.dirichlet(np.ones(SIZES[c]), SIZES[1]) for c in (0, 2, 3)}
+        for cell in product(*map(range, SIZES)):
+            whole[(span, *cell)] = root[cell[1]] * np.prod([laws[c][cell[1], cell[c]] for c in (0, 2, 3)])
+    joints = {pair: whole.sum(tuple(c + 1 for c in range(4) if c not in pair)) for pair in TREE}
+    margins = [whole.sum(tuple(c + 1 for c in range(4) if c != column)) for column in range(4)]
+    return joints, margins, whole
+
+
+def _forests(columns: int) -> list[tuple]:
+    sets = [edges for size in range(columns) for edges in combinations(combinations(range(columns), 2), size)]
+    return [edges for edges in sets if len(spanning_forest(dict.fromkeys(edges, 1.0), columns)) == len(edges)]
+
+
+def test_the_spanning_forest_has_the_largest_score_of_all_forests() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        scores = {pair: float(rng.random()) for pair in PAIRS if rng.random() < 0.8}
+        best = max(sum(scores[p] for p in forest) for forest in _forests(4) if set(forest) <= set(scores))
+        assert np.isclose(sum(scores[p] for p in spanning_forest(scores, 4)), best)
+
+
+def test_pairs_along_the_tree_agree_with_enumeration() -> None:
+    joints, _, whole = _chain(5, spans=2)
+    forest = Forest(TREE, 4)
+    for a, b in PAIRS:
+        path = forest.path(a, b)
+        assert path is not None
+        truth = whole.sum(tuple(c + 1 for c in range(4) if c not in (a, b)))
+        assert np.allclose(along(path, joints), truth)
+
+
+def test_there_is_no_path_between_components() -> None:
+    forest = Forest([(0, 1)], 3)
+    assert forest.path(0, 2) is None
+    assert forest.path(1, 0) == [1, 0]
+
+
+def test_laws_with_evidence_agree_with_bayes() -> None:
+    joints, margins, whole = _chain(6, spans=2)
+    shares = np.array([0.3, 0.7])
+    evidence = {0: np.array([0.0, 1.0, 0.5]), 3: np.array([1.0, 0.0, 1.0])}
+    forest = Forest(TREE, 4)
+    laws = tree_laws(forest, joints, margins, shares, evidence)
+    truth = shares[:, None, None, None, None] * whole
+    truth = truth * evidence[0][None, :, None, None, None] * evidence[3]
+    truth /= truth.sum()
+    assert np.allclose(laws.spans, truth.sum((1, 2, 3, 4)))
+    found = np.empty_like(truth)
+    normal = {c: law / np.maximum(law.sum(-1, keepdims=True), 1e-300) for c, law in laws.given.items()}
+    for span, *cell in product(range(2), *map(range, SIZES)):
+        share = laws.spans[span]
+        for column, parent in forest.parent.items():
+            share *= normal[column][span, 0 if parent is None else cell[parent], cell[column]]
+        found[(span, *cell)] = share
+    assert np.allclose(found, truth)
+
+
+def test_drawn_records_have_less_noise_than_independent_draws() -> None:
+    """Of 20 trees; independent draws of 4,096 records would be nearer than this on all pairs of none of them."""
+    for seed in range(20):
+        joints, margins, whole = _chain(seed)
+        forest = Forest(TREE, 4)
+        laws = tree_laws(forest, joints, margins, np.ones(1))
+        records, _ = draw_tree(forest, laws, 4096, np.random.default_rng(seed))
+        for a, b in PAIRS:
+            truth = whole[0].sum(tuple(c for c in range(4) if c not in (a, b)))
+            counts = np.zeros((SIZES[a], SIZES[b]))
+            np.add.at(counts, (records[a], records[b]), 1)
+            independent = np.sqrt(truth * (1 - truth) / 4096).sum() * 0.4
+            assert np.abs(counts / 4096 - truth).sum() / 2 < (0.35 if (a, b) in TREE else 0.75) * independent
+
+
+def test_systematic_selection_takes_the_floor_or_the_ceiling_of_every_expectation() -> None:
+    rng = np.random.default_rng(7)
+    weights = rng.random(50)
+    for rows in (0, 1, 20, 500):
+        taken = np.bincount(select(weights, rng.permutation(50), rows, rng), minlength=50)
+        expected = weights / weights.sum() * rows
+        assert taken.sum() == rows
+        assert (taken >= np.floor(expected - 1e-9)).all()
+        assert (taken <= np.ceil(expected + 1e-9)).all()
