@@ -54,7 +54,10 @@ def test_the_configuration_on_the_page_can_be_read(tmp_path: Path) -> None:
         ('[runs.trips]\nschema = "trips.toml"\nepsilon = 1\nevery = "never"', "neither a number"),
         ('[limits]\nrecords = 0\n[runs.trips]\nschema = "trips.toml"\nepsilon = 1', "above 0"),
         ('host = "0.0.0.0"\n[runs.trips]\nschema = "trips.toml"\nepsilon = 1', "without tokens"),
-        ('[runs.a]\nschema="trips.toml"\nepsilon=1\nout="o"\n[runs.b]\nschema="trips.toml"\nepsilon=1\nout="o"', "share"),
+        (
+            '[runs.a]\nschema="trips.toml"\nepsilon=1\nout="o"\n[runs.b]\nschema="trips.toml"\nepsilon=1\nout="o"',
+            "share",
+        ),
         ("[[", "not TOML"),
     ],
 )
