@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from headwater.partition import Partition, Points
+from headwater.table.bad_rows import BadRow, Encoded, check_policy
 from headwater.table.build import build
 from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
-from headwater.table.frames import columns_of
+from headwater.table.frames import check_names, columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
+from headwater.table.series import read_values
+from headwater.table.tally import Tally
 from headwater.table.unit_cube import MOST_AXES, UnitCube
 
 
@@ -108,11 +111,33 @@ class Schema:
         TableError
             It names the column and the first row that is wrong, not the value.
         """
+        return self.encode_batch(table).points
+
+    def encode_batch(self, table: object, *, bad_rows: str = "stop") -> Encoded:
+        """A batch with all that is known of it: its points, its bad rows, and what was clipped. Not private.
+
+        Parameters
+        ----------
+        table
+            As for `encode`.
+        bad_rows
+            ``"stop"`` refuses the batch if any row is bad. ``"null"`` and ``"quarantine"`` say which rows are; what is
+            wrong with a table as a whole, such as a missing column, is refused in any case.
+        """
+        stop = check_policy(bad_rows) == "stop"
+        wrong = dict[int, TableError]()
+        if not stop and kind_of(table) == "records":
+            table, wrong = self._complete(table)
         series, rows = columns_of(table, self.names)
-        points = np.empty((rows, self.dimension))
+        points, tally = np.empty((rows, self.dimension)), Tally(rows)
         for axis, (name, column) in enumerate(self._items):
+            errors: Mapping[int, TableError] = {}
             try:
-                places = column.encode(series[name])
+                values = read_values(series[name])
+                if stop:
+                    places, counts = column.encode_values(values)
+                else:
+                    places, counts, errors = column.encode_each(values)
             except TableError as error:
                 raise error.at(column=name) from None
             except (ValueError, TypeError, ArithmeticError):  # of a library: what it says may hold the value
@@ -125,7 +150,24 @@ class Schema:
                     column=name,
                 )
             points[:, axis] = places
-        return points
+            for kind, count in counts.items():
+                tally.add(name, kind, count)
+            for row, error in errors.items():
+                wrong.setdefault(row, error.at(row=row, column=name))
+        tally.bad = len(wrong)
+        return Encoded(points, tuple(BadRow(row, wrong[row]) for row in sorted(wrong)), tally)
+
+    def _complete(self, records: Any) -> tuple[list[Any], dict[int, TableError]]:  # noqa: ANN401 - one record or many
+        """Records with the right keys; those with others are replaced by empty ones, and their errors are kept."""
+        found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(self.names)
+        for row, record in enumerate([records] if isinstance(records, Mapping) else records):
+            try:
+                check_names(list(record), self.names)
+                found.append(record)
+            except TableError as error:
+                found.append(nothing)
+                wrong[row] = error.at(row=row)
+        return found, wrong
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
         """Points as a table; its types are those of the schema.
