@@ -142,6 +142,11 @@ class Synthesizer:
             self._kind = _kind(self.schema, table)
 
     @property
+    def width(self) -> int:
+        """How many integers are kept of a record."""
+        return self._mechanism.width
+
+    @property
     def tally(self) -> Tally:
         """How many values `update` has clipped, not found listed, or found missing. Secret: there is no noise in it."""
         return self._tally

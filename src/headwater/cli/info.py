@@ -10,11 +10,12 @@ import typer
 from rich.table import Table
 
 from headwater.cli.console import complain, out, say, shown
+from headwater.cli.display import say_tally
 from headwater.cli.exit_codes import reports_errors
 from headwater.mechanisms.accuracy import ExpectedError
 from headwater.release.folder import folders, read_card
 from headwater.release.release import Release
-from headwater.run.restore import read_state
+from headwater.run.restore import read_state, read_tally
 from headwater.run.store import is_store
 from headwater.table.schema import Schema, schema_from_dict
 
@@ -24,7 +25,7 @@ def command(
     path: Annotated[Path, typer.Argument(help="A release, a folder of releases, a state or a schema.")],
     plan: Annotated[bool, typer.Option("--plan", help="Of a state: also the schedule of buckets and noise.")] = False,
 ) -> None:
-    """Say what a file or folder is. Of a state, only what is public is shown.
+    """Say what a file or folder is. Of a state, what is public, and what its operator should know of the data.
 
     Example: headwater info releases
     """
@@ -46,6 +47,7 @@ def command(
         rows = {"records": f"{synth.t:,}", "ε": f"{synth.epsilon:g}", "mechanism": synth.mechanism}
         rows |= {"level": synth.status, "schema": str(synth.schema)}
         _print(rows, f"{path} (state: secret)")
+        say_tally(read_tally(path), None)
         if plan:
             out.print(shown(synth.plan()))
 

@@ -15,6 +15,7 @@ from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.store import StoreError
+from headwater.table.bad_rows import check_policy
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
@@ -50,6 +51,12 @@ def command(
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")
     ] = False,
+    bad_rows: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
+        ),
+    ] = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
@@ -80,13 +87,17 @@ def command(
     with _interruptible(), Display() as display:
         try:
             config = RunConfig(Schema.load(schema), epsilon, mechanism, seed)
+            policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
+            if policy == "quarantine" and kept is None:
+                raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
+            reading["bad_rows"] = policy
             sink = ShownSink(FolderSink(out_, format_), display)
             options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
             with Run.open(config, sink, **options) as run:
                 display.start(run)
                 try:
                     with open_source(inputs, config.schema, run.position("input"), **reading) as source:
-                        feed(run, source, progress=display.update)
+                        feed(run, source, bad_rows=policy, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()

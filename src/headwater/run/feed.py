@@ -17,6 +17,7 @@ def feed(
     run: Run,
     source: Iterable[Batch | None],
     *,
+    bad_rows: str | None = None,
     clock: Callable[[], float] = time.monotonic,
     progress: Callable[[], None] = lambda: None,
 ) -> None:
@@ -31,6 +32,8 @@ def feed(
         The run; its position ``"input"`` is that of the source.
     source
         Batches; ``None`` after a poll that found nothing.
+    bad_rows
+        What happens to rows that are no records, as `Run.take` has it; the source must read under the same policy.
     clock
         The time in seconds; its start does not matter.
     progress
@@ -40,7 +43,7 @@ def feed(
     for batch in source:
         if batch is not None:
             try:
-                run.take(batch.table, position={INPUT: batch.position})
+                run.take_batch(batch, position={INPUT: batch.position}, bad_rows=bad_rows)
             except TableError as error:
                 raise batch.with_line(error) from None
         progress()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Flags, Points
 from headwater.table.errors import TableError
+from headwater.table.frames import kind_of
 from headwater.table.tally import Tally
 
 POLICIES = ("stop", "null", "quarantine")
@@ -75,6 +79,26 @@ class Encoded:
     def flags(self) -> Flags | None:
         """Which rows are bad, None if there are none."""
         return flags_of([bad.row for bad in self.bad], len(self.points)) if self.bad else None
+
+
+def row_texts(table: Any, bad: Sequence[BadRow]) -> list[BadRow]:  # noqa: ANN401 - a table of any library
+    """Bad rows of a table with their text: the values as JSON."""
+    kind = kind_of(table)
+    if kind == "numpy":
+        found = [{str(axis): value for axis, value in enumerate(np.atleast_1d(table[one.row]).tolist())} for one in bad]
+    elif kind == "records":
+        records = [table] if isinstance(table, Mapping) else table
+        found = [dict(records[one.row]) for one in bad]
+    else:
+        names = list(table) if kind == "columns" else list(getattr(table, "column_names", None) or table.columns)
+        columns = {str(name): table[name] for name in names}
+        found = [{name: _item(column, one.row) for name, column in columns.items()} for one in bad]
+    return [replace(one, text=json.dumps(said, default=str)) for one, said in zip(bad, found, strict=True)]
+
+
+def _item(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
+    item = column.iloc[row] if hasattr(column, "iloc") else column[row]
+    return item.as_py() if hasattr(item, "as_py") else item
 
 
 def flags_of(rows: list[int], size: int) -> Flags:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headwater.partition import Partition, Points
-from headwater.table.bad_rows import BadRow, Encoded, check_policy
+from headwater.table.bad_rows import POLICIES, BadRow, Encoded, check_policy
 from headwater.table.build import build
 from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
@@ -44,6 +44,8 @@ class Schema:
     """
 
     _items: tuple[tuple[str, Column], ...]
+    bad_rows: str | None = None
+    """What a schema file says about rows that are no records (`headwater.table.bad_rows`); not part of what a record is."""
 
     def __init__(self, columns: Mapping[str, Column] | None = None, /, **more: Column) -> None:
         named: dict[str, Column] = dict(columns or {})
@@ -187,7 +189,20 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain values: the content of a schema file."""
-        return {"headwater": FORMAT, "columns": {name: column.to_dict() for name, column in self._items}}
+        policy = {} if self.bad_rows is None else {"bad_rows": self.bad_rows}
+        return {"headwater": FORMAT, **policy, "columns": {name: column.to_dict() for name, column in self._items}}
+
+    def with_bad_rows(self, policy: str | None) -> Schema:
+        """The same schema with another policy for rows that are no records.
+
+        Parameters
+        ----------
+        policy
+            ``"stop"``, ``"null"`` or ``"quarantine"``; None if it is to say nothing.
+        """
+        other = Schema(dict(self._items))
+        object.__setattr__(other, "bad_rows", None if policy is None else check_policy(policy))
+        return other
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any]) -> Schema:
@@ -198,13 +213,16 @@ class Schema:
         declared
             The content of a schema file: the version of the format and a mapping of columns.
         """
-        _check_format(declared, {"headwater", "columns"})
+        _check_format(declared, {"headwater", "columns", "bad_rows"})
+        policy = declared.get("bad_rows")
+        if policy is not None and policy not in POLICIES:
+            raise SchemaError("bad_rows is none of the policies", f"write one of {', '.join(POLICIES)}")
         columns = declared.get("columns")
         if not isinstance(columns, Mapping) or not columns:
             raise SchemaError(
                 "there are no columns", 'write a table for each, such as [columns.age] with kind = "integer"'
             )
-        return cls({name: _column(name, table) for name, table in columns.items()})
+        return cls({name: _column(name, table) for name, table in columns.items()}).with_bad_rows(policy)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
@@ -242,13 +260,17 @@ class Schema:
     def __hash__(self) -> int:
         return hash(self._items)
 
-    def __reduce__(self) -> tuple[type[Schema], tuple[dict[str, Column]]]:
-        return Schema, (dict(self._items),)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (dict(self._items), self.bad_rows)
 
     def __repr__(self) -> str:
         if all(name.isidentifier() for name in self.names):
             return f"Schema({', '.join(f'{name}={column!r}' for name, column in self._items)})"
         return f"Schema({dict(self._items)!r})"
+
+
+def _unpickled(columns: dict[str, Column], policy: str | None) -> Schema:
+    return Schema(columns).with_bad_rows(policy)
 
 
 def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - whatever a file holds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,11 @@ from headwater.table.readers.options import Options, changed
 from headwater.table.readers.paths import Input, refused
 from headwater.table.readers.stream import file_digest
 from headwater.table.readers.text_file import FilePosition, Part
+
+
+def as_text(row: Any) -> str:  # noqa: ANN401 - a pyarrow.Table of one row
+    """A row as JSON, for the quarantine."""
+    return json.dumps(row.to_pylist()[0], default=str)
 
 
 class ColumnarFile:
@@ -75,7 +81,7 @@ class ColumnarFile:
                 return None
         table, self._rest = self._rest.slice(0, limit), self._rest.slice(limit)
         self._row += table.num_rows
-        return Part(table, lambda row: None)
+        return Part(table, lambda row: None, table.num_rows, text=lambda row: as_text(table.slice(row, 1)))
 
     def _parquet(self) -> Iterator[Any]:
         file = pyarrow("parquet").ParquetFile(self._file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.table.bad_rows import check_policy
 from headwater.table.errors import TableError
 
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
@@ -38,6 +39,9 @@ class Options:
         Whether to wait for more at the end of the last file.
     poll_seconds
         A pipe or a followed file is idle if nothing arrives for so long.
+    bad_rows
+        What happens to a row that is no record: a policy of `headwater.table.bad_rows`. Unless it is ``"stop"``, a line
+        of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends.
     stdin_continues
         On resumption: standard input goes on with the next record, without a header, instead of starting again.
     """
@@ -52,8 +56,10 @@ class Options:
     follow: bool = False
     poll_seconds: float = 1.0
     stdin_continues: bool = False
+    bad_rows: str = "stop"
 
     def __post_init__(self) -> None:
+        check_policy(self.bad_rows)
         if self.format is not None and self.format not in FORMATS:
             raise ValueError(f"format must be one of {', '.join(FORMATS)}")
         if self.delimiter is not None and (

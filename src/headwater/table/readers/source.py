@@ -6,11 +6,16 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headwater.partition import Points
 from headwater.table.arrow import pyarrow
+from headwater.table.bad_rows import BadRow, with_way_out
 from headwater.table.errors import TableError
 from headwater.table.readers.columnar import ColumnarFile
 from headwater.table.readers.fields import fields_of
@@ -40,11 +45,22 @@ class Batch:
         What gives the position behind the records.
     parts
         The parts of the table as they were read: they know their lines.
+
+    Attributes
+    ----------
+    records
+        How many records there are, with bad ones that are not in the table.
+    bad
+        Those, by their places among the records.
     """
 
     def __init__(self, table: Any, file: str, position: Callable[[], Position], parts: list[Part]) -> None:  # noqa: ANN401
         self.table, self.file = table, file
         self._position, self._parts = position, parts
+        self.records = sum(part.records for part in parts)
+        starts = np.cumsum([0, *(part.records for part in parts)]).tolist()
+        named = zip(starts, parts, strict=False)
+        self.bad = tuple(self._located(replace(b, row=b.row + first)) for first, part in named for b in part.bad)
 
     @cached_property
     def position(self) -> Position:
@@ -53,13 +69,30 @@ class Batch:
 
     def with_line(self, error: TableError) -> TableError:
         """An error of this batch (from `schema.encode`) with the file and the line filled in."""
-        row, line = error.row, None
+        if error.row is None:
+            return error.at(file=self.file)
+        return with_way_out(error.at(file=self.file, line=self._part(int(self.places[error.row]), "line")))
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """The place among the records of each row of the table."""
+        return np.delete(np.arange(self.records), [bad.row for bad in self.bad])
+
+    def all_bad(self, found: Sequence[BadRow]) -> list[BadRow]:
+        """The bad rows of the batch with their text: those that could not be read, and those of the table."""
+        of_table = [self._located(replace(bad, row=int(self.places[bad.row]))) for bad in found]
+        return sorted([*self.bad, *of_table], key=lambda bad: bad.row)
+
+    def _located(self, bad: BadRow) -> BadRow:
+        error = bad.error.at(file=self.file, line=self._part(bad.row, "line"))
+        return replace(bad, error=error, text=self._part(bad.row, "text") or "")
+
+    def _part(self, record: int, what: str) -> Any:  # noqa: ANN401 - a line or a text
         for part in self._parts:
-            if row is not None and row < part.table.num_rows:
-                line = part.line(row)
-                break
-            row = None if row is None else row - part.table.num_rows
-        return error.at(file=self.file, line=line)
+            if record < part.records:
+                return getattr(part, what)(record)
+            record -= part.records
+        return None
 
 
 class Source:
@@ -206,7 +239,7 @@ class Source:
             part = reader.next(limit - rows, wait)
             if part is not None:
                 parts.append(part)
-                rows += part.table.num_rows
+                rows += part.records
             if part is None or reader.idle:
                 break
         else:
