@@ -61,6 +61,10 @@ def command(
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
     ] = False,
+    gone_is_done: Annotated[
+        bool,
+        typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
+    ] = False,
     allow_copy: Annotated[
         bool,
         typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
@@ -80,6 +84,7 @@ def command(
         "delimiter": delimiter,
         "ignore_extra": ignore_extra,
         "stdin_continues": stdin_continues,
+        "gone_is_done": gone_is_done,
         "follow": follow,
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }

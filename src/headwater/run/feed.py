@@ -46,7 +46,11 @@ def feed(
                 run.take_batch(batch, position={INPUT: batch.position}, bad_rows=bad_rows)
             except TableError as error:
                 raise batch.with_line(error) from None
+        elif pending := getattr(source, "pending", None):
+            run.keep_position({INPUT: pending})
         progress()
         run.publish_if_due(clock())
         progress()
+    if pending := getattr(source, "pending", None):  # all files were read to their ends, and may go
+        run.keep_position({INPUT: pending})
     run.publish()

@@ -25,7 +25,8 @@ class ColumnarFile:
     """One Parquet or Arrow file. A position is a row number and the SHA-256 of the whole file."""
 
     ended = True  # such a file is complete when it is there
-    idle = False
+    idle = moved = False
+    linked = True
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
         if source.path is None:
@@ -50,6 +51,19 @@ class ColumnarFile:
         """SHA-256 of the file as it lies there."""
         assert source.path is not None  # noqa: S101 - for the type checker: standard input was refused
         return file_digest(source.path, source.name)
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """What tells this file from all others that are there."""
+        return self._seen.st_dev, self._seen.st_ino
+
+    @property
+    def edges(self) -> tuple[int, bytes, bytes]:
+        """How long the file is, its beginning and its end."""
+        with open(self._path, "rb") as file:
+            head = file.read(1 << 12)
+            file.seek(max(self._seen.st_size - (1 << 12), 0))
+            return self._seen.st_size, head, file.read(1 << 12)
 
     def close(self) -> None:
         """Close the file."""

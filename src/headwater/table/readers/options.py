@@ -14,6 +14,10 @@ class InputChangedError(TableError):
     """What was read before is not there any more as it was: going on would count other records than the run did."""
 
 
+class OverwrittenError(InputChangedError):
+    """A followed file was cut, or written over: perhaps its content was copied away before, as some rotations do."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How files are to be read. The defaults suit nearly everybody.
@@ -39,6 +43,8 @@ class Options:
         Whether to wait for more at the end of the last file.
     poll_seconds
         A pipe or a followed file is idle if nothing arrives for so long.
+    gone_is_done
+        On resumption: a file that was being read and is gone was read to its end, and what stands under its name is new.
     bad_rows
         What happens to a row that is no record: a policy of `headwater.table.bad_rows`. Unless it is ``"stop"``, a line
         of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends.
@@ -57,6 +63,7 @@ class Options:
     poll_seconds: float = 1.0
     stdin_continues: bool = False
     bad_rows: str = "stop"
+    gone_is_done: bool = False
 
     def __post_init__(self) -> None:
         check_policy(self.bad_rows)
@@ -73,5 +80,8 @@ class Options:
 
 def changed(name: str, what: str) -> InputChangedError:
     """The error for input that is not what it was."""
-    remedy = "put the file back as it was, or start a new run with a new state"
+    remedy = (
+        "put the file back as it was; or, if all that is left of it is lost or done and this is a new file, say so with "
+        "gone_is_done (--gone-is-done); or start a new run with a new state"
+    )
     return InputChangedError(f"the input {what} since it was read", remedy, file=name)

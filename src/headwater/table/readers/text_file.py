@@ -72,7 +72,7 @@ class TextFile:
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
         self._source, self._fields, self._options = source, fields, options
-        self._stream = open_stream(source)
+        self._stream = open_stream(source, rotates=options.follow)
         # Where bad rows do not stop the run, a line is a record whatever is in it: a quote that is never closed must
         # not take the lines after it along.
         self._lines = options.bad_rows != "stop"
@@ -103,6 +103,26 @@ class TextFile:
     def digest(self) -> str:
         """SHA-256 of what was read."""
         return self._digest.snapshot()()
+
+    @property
+    def moved(self) -> bool:
+        """Whether the file no longer has its name. It is read on all the same."""
+        return self._stream.moved
+
+    @property
+    def linked(self) -> bool:
+        """Whether the file has any name."""
+        return self._stream.linked
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """What tells this file from all others that are there."""
+        return self._stream.inode
+
+    @property
+    def edges(self) -> tuple[int, bytes, bytes]:
+        """How much was read, and the beginning and the end of it."""
+        return self._digest.size, self._digest.head, self._digest.tail
 
     def close(self) -> None:
         """Close the file."""
