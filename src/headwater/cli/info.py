@@ -11,12 +11,13 @@ import typer
 from rich.table import Column, Table
 
 from headwater.cli.console import complain, out, say, shown
+from headwater.cli.display import say_tally
 from headwater.cli.exit_codes import reports_errors
 from headwater.release.folder import folders, has_table, read_card
 from headwater.release.release import Release
 from headwater.release.table_model import expected_of
 from headwater.run.requests import OwnerGoneError, request_status
-from headwater.run.restore import read_state
+from headwater.run.restore import read_state, read_tally
 from headwater.run.status import status_of
 from headwater.run.store import StateInUseError, is_store
 from headwater.table.schema import Schema, schema_from_dict
@@ -27,7 +28,7 @@ def command(
     path: Annotated[Path, typer.Argument(help="A release, a folder of releases, a state or a schema.")],
     plan: Annotated[bool, typer.Option("--plan", help="Of a state: also the schedule of buckets and noise.")] = False,
 ) -> None:
-    """Say what a file or folder is. Of a state, only what is public is shown.
+    """Say what a file or folder is. Of a state, what is public, and what its operator should know of the data.
 
     Example: headwater info releases
     """
@@ -48,6 +49,8 @@ def command(
         rows, use = _state(path, plan)
         schedule = rows.pop("plan", None)
         _print(rows, f"{path} (state: secret{use})")
+        if not use:
+            say_tally(read_tally(path), None)
         if schedule is not None:
             out.print(shown(schedule))
 

@@ -20,7 +20,9 @@ def names_and_types(
     delimiter: str | None = None,
 ) -> dict[str, str]:
     """The type of each column by its name, in Arrow's words. Text files have no types: their first lines decide."""
-    source = Inputs(path, Options(format=format, delimiter=delimiter)).found[0]
+    inputs = Inputs(path, Options(format=format, delimiter=delimiter))
+    inputs.look_first()
+    source = inputs.found[0]
     if source.path is None:
         raise ValueError("standard input cannot be drafted from: name a file")
     pa = pyarrow()
