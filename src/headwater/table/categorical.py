@@ -30,6 +30,8 @@ class Boolean(Column):
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -45,7 +47,7 @@ class Boolean(Column):
         """Two."""
         return 2
 
-    def read_text(self, text: str) -> int | None:
+    def _read_text(self, text: str) -> int | None:
         """One of `TEXTS` in any case of letters; blank text is missing."""
         return self._parse(text) if text.strip() else None
 
@@ -83,13 +85,16 @@ class Category(Column):
     Parameters
     ----------
     values
-        The values, all of one type. Neighbours in the list are told apart last, so put alike values side by side.
+        The values, all of one type, one after another or as one list. Neighbours in the list are told apart last, so put
+        alike values side by side.
     other
         One of the values: where all values go that are not listed. Without it such values are refused.
     missing
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -109,13 +114,16 @@ class Category(Column):
 
     def __init__(
         self,
-        *values: str | int | bool,
+        *values: str | int | bool | Iterable[str | int | bool],
         other: str | int | bool | None = None,
         missing: bool = False,
         weight: float = 1.0,
+        null_values: Iterable[str] = (),
     ) -> None:
-        self.set(missing=missing, weight=weight)
+        self.set(missing=missing, weight=weight, null_values=null_values)
         super().__post_init__()
+        if len(values) == 1 and isinstance(values[0], list | tuple | np.ndarray):
+            values = tuple(values[0])
         self.set(values=tuple(map(_label, values)), other=None if other is None else _label(other))
         if len({type(value) for value in self.values}) > 1:
             raise SchemaError(
@@ -123,6 +131,8 @@ class Category(Column):
             )
         if len(set(self.values)) < len(self.values):
             raise SchemaError("a value of a Category is listed twice", "list every value once")
+        if any(str(value).strip() in self.null_values for value in self.values):
+            raise SchemaError("a listed value is also one of null_values", "take it out of one of the two lists")
         if other is not None and (type(self.other) is not self.type or self.other not in self.values):
             raise SchemaError("other must be one of the listed values", "add it to the values")
 
@@ -147,7 +157,7 @@ class Category(Column):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def read_text(self, text: str) -> int | None:
+    def _read_text(self, text: str) -> int | None:
         """Exactly one of the values; blank text is missing unless it is one of them."""
         return None if not text.strip() and text not in self._index else self._parse(text)
 

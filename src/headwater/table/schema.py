@@ -16,6 +16,7 @@ from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
 from headwater.table.frames import columns_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
+from headwater.table.text_options import TEXT_KEYS, written
 from headwater.table.unit_cube import MOST_AXES, UnitCube
 
 
@@ -156,13 +157,14 @@ class Schema:
         declared
             The content of a schema file: the version of the format and a mapping of columns.
         """
-        _check_format(declared, {"headwater", "columns"})
+        _check_format(declared, {"headwater", "columns", *TEXT_KEYS})
         columns = declared.get("columns")
         if not isinstance(columns, Mapping) or not columns:
             raise SchemaError(
                 "there are no columns", 'write a table for each, such as [columns.age] with kind = "integer"'
             )
-        return cls({name: _column(name, table) for name, table in columns.items()})
+        shared = {key: declared[key] for key in TEXT_KEYS if key in declared}
+        return cls(written(shared, {name: _column(name, table) for name, table in columns.items()}))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:

@@ -35,8 +35,14 @@ def of(column: ColumnAxis) -> Ticks:
     if column.kind == "time-of-day":
         return [(hour / 24, f"{hour:02d}:00") for hour in range(0, 25, 4)]
     low, high = Fraction(declared["low"]), Fraction(declared["high"])
+    if declared.get("scale") == "log":
+        marks: Ticks = Scale(declared["low"], declared["high"], log=True).to_dict("")["ticks"]
+        return marks
     if values is None:
         return numbers(low, high)
+    if column.kind == "number":
+        half = (high - low) / max(values - 1, 1) / 2  # of the stretch that is drawn for a step
+        return numbers(low - half, high + half)
     return [(float((v - low + Fraction(1, 2)) / values), label) for v, label in _round(low, high, whole=True)]
 
 
@@ -47,14 +53,19 @@ def stretches(column: ColumnAxis, edges: Sequence[float]) -> list[str]:
         start, end = drawn(column)
         form = "%H:%M:%S" if column.kind == "time-of-day" else "%Y-%m-%d %H:%M"
         texts = [(start + edge * (end - start)).strftime(form) for edge in edges]
+    elif column.kind == "number":
+        texts = [f"{_number_at(declared, edge):.6g}" for edge in edges]
     elif values is not None:
         numbered = [round(edge * values) for edge in edges]
         pairs = [(declared["low"] + a, declared["low"] + b - 1) for a, b in pairwise(numbered)]
         return [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in pairs]
-    else:
-        low, high = declared["low"], declared["high"]
-        texts = [f"{low + edge * (high - low):.6g}" for edge in edges]
     return [f"{a} to {b}" for a, b in pairwise(texts)]
+
+
+def _number_at(declared: dict[str, Any], edge: float) -> float:
+    """The number at a position of a column of numbers."""
+    low, high = float(declared["low"]), float(declared["high"])
+    return low * (high / low) ** edge if declared.get("scale") == "log" else low + edge * (high - low)
 
 
 def drawn(column: ColumnAxis) -> tuple[datetime, datetime]:

@@ -57,7 +57,7 @@ class TextFile:
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
         self._source, self._fields, self._options = source, fields, options
-        self._stream = open_stream(source)
+        self._stream = open_stream(source, options.encoding)
         self._buffer = TextBuffer(self._stream, quoted=source.format == "csv")
         self._digest = TextDigest()
         self._line, self._header = 1, 0
@@ -208,7 +208,7 @@ class TextFile:
         """Make the parser as soon as the first line is there."""
         buffer = self._buffer
         if self._digest.size == 0 and buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise TableError("text in UTF-16", "save the file as UTF-8", line=1)
+            raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8", line=1)
         if self._source.format == "jsonl":
             if len(buffer.data) >= len(_MARK) or final:
                 if buffer.data.startswith(_MARK) and not self._continued:
@@ -246,7 +246,6 @@ class TextFile:
             names,
             self._fields,
             delimiter=self._source.delimiter,
-            null_text=options.null_text,
             ignore_extra=options.ignore_extra,
         )
 
