@@ -6,6 +6,7 @@ from headwater.noise import SeededRunWarning
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer, histogram, pmm
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
+from headwater.table.draft import draft
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.readers import read
 from headwater.table.schema import Schema
@@ -31,6 +32,7 @@ __all__ = [
     "TableError",
     "TimeOfDay",
     "__version__",
+    "draft",
     "histogram",
     "pmm",
     "read",
