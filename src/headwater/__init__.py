@@ -1,8 +1,11 @@
 """Headwater: synthetic data from a live stream, published again and again under one fixed privacy budget."""
 
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
+from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
+from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
+from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer, histogram, pmm
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
@@ -18,6 +21,7 @@ __all__ = [
     "Boolean",
     "Category",
     "Datetime",
+    "EpsilonWarning",
     "FileRefusedError",
     "HybridCounter",
     "InhomogeneousCounter",
@@ -33,7 +37,9 @@ __all__ = [
     "TimeOfDay",
     "__version__",
     "draft",
+    "evaluate",
     "histogram",
+    "outlook",
     "pmm",
     "read",
     "unit_cube",

@@ -7,21 +7,24 @@ import os
 import secrets
 import threading
 from copy import copy
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater import files
+from headwater.aliases import ALIASES
 from headwater.mechanisms import registry
 from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.cascade.measure import histogram as count_cells
 from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows
 from headwater.noise import Noise, warn_of_seed
 from headwater.partition import Cells
-from headwater.privacy import Guarantee, Ledger, check_epsilon
+from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
 from headwater.release.release import Release
+from headwater.table.batches import batches_of
 from headwater.table.cell_input import check_counts
+from headwater.table.errors import TableError
 from headwater.table.frames import TABLE_KINDS, kind_of
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.unit_cube import UnitCube
@@ -72,22 +75,33 @@ class Synthesizer:
         schema: AnySchema,
         *,
         epsilon: float,
-        mechanism: str = "cascade",
+        mechanism: str = registry.AUTO,
         consistency: str | None = None,
         seed: int | None = None,
     ) -> None:
-        self.schema = _checked(schema)
-        self.epsilon = check_epsilon(epsilon)
+        schema, epsilon = _checked(schema), check_epsilon(epsilon)
         if mechanism == registry.AUTO:
-            mechanism = registry.choose(self.schema)
+            mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
-        self.mechanism = mechanism
-        self._options = _options(kind, {"consistency": consistency})
-        noise, self._public = _randomness(seed)
-        self._mechanism: Mechanism = kind(schema, self.epsilon, noise, **self._options)
-        self.guarantee: Guarantee = self._mechanism.ledger().guarantee(self.epsilon)
+        options = _options(kind, {"consistency": consistency})
+        warn_of_epsilon(epsilon, 2)
+        self._begin(schema, epsilon, kind, options, *_randomness(seed))
+
+    def _begin(
+        self,
+        schema: AnySchema,
+        epsilon: float,
+        kind: type[Mechanism],
+        options: dict[str, str],
+        noise: Noise,
+        public: bytes,
+    ) -> None:
+        self.schema, self.epsilon, self.mechanism = schema, epsilon, kind.name
+        self._options, self._public = options, public
+        self._mechanism: Mechanism = kind(schema, epsilon, noise, **options)
+        self.guarantee: Guarantee = self._mechanism.ledger().guarantee(epsilon)
         self._kind: str | None = None
         self._lock = threading.RLock()
 
@@ -100,13 +114,26 @@ class Synthesizer:
         """Take one record or a batch of them, in order of arrival.
 
         A batch gives exactly what its records one by one would give. A batch with anything wrong in it is refused
-        whole, and nothing of it is counted; nor is anything if this is interrupted.
+        whole, and nothing of it is counted; nor is anything if this is interrupted. Of a file or an iterator each
+        batch is taken or refused by itself: those before the wrong one are counted, and `t` says how many that are.
 
         Parameters
         ----------
         table
-            Any kind of table that the schema reads.
+            Any kind of table that the schema reads; an iterator of such tables, such as a generator, a reader of
+            chunks (pandas) or of record batches (Arrow); or the path of a file that `headwater.read` reads.
         """
+        before = self.t
+        for part in batches_of(table, self.schema):
+            try:
+                self._update_batch(part.table)
+            except (TypeError, ValueError) as error:
+                named = part.named(error) if isinstance(error, TableError) else error
+                if self.t > before:
+                    named.add_note(f"The {self.t - before:,} records before this batch were counted.")
+                raise named from None
+
+    def _update_batch(self, table: object) -> None:
         rows = self.encode(table)
         with self._lock:
             self._update(rows)
@@ -211,6 +238,11 @@ class Synthesizer:
         """How finely the mechanism measures at this time, in words. Public."""
         return self._mechanism.status()
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether `release` can be about the last records only. Public."""
+        return self._mechanism.windows
+
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.
 
@@ -303,12 +335,12 @@ class Synthesizer:
     @classmethod
     def _restored(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         kind = registry.mechanism(header["mechanism"])
-        options = {name: header[name] for name in kind.options}
-        synth = cls(
-            schema_from_dict(header["schema"]), epsilon=header["epsilon"], mechanism=header["mechanism"], **options
-        )
-        synth._mechanism.noise = Noise(key=bytes.fromhex(header["key"]))
-        synth._public = bytes.fromhex(header["public"])
+        options = _options(kind, {name: header[name] for name in kind.options})
+        files.need(kind.online, "mechanism")
+        schema, epsilon = schema_from_dict(header["schema"]), check_epsilon(header["epsilon"])
+        noise, public = Noise(key=bytes.fromhex(header["key"])), bytes.fromhex(header["public"])
+        synth = cls.__new__(cls)
+        synth._begin(schema, epsilon, kind, options, noise, public)
         synth._kind = header["kind"]
         files.need(len(synth._public) == 32, "public")
         files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in TABLE_KINDS), "kind")
@@ -319,6 +351,13 @@ class Synthesizer:
         except Exception as error:  # whatever it is, it comes from the file
             raise files.FileRefusedError("the state cannot be put together again") from error
         return synth
+
+    if not TYPE_CHECKING:  # a checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Names of other libraries, answered with ours."""
+            known = f"; {ALIASES[name]}" if name in ALIASES else ""
+            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{known}", name=name, obj=self)
 
     def __copy__(self) -> NoReturn:
         raise TypeError(_ONE_RUN)
@@ -381,6 +420,7 @@ def pmm(
     >>> pmm([[0.1, 0.2], [0.3, 0.9]], UnitCube(2), epsilon=2.0).points().shape
     (2, 2)
     """
+    warn_of_epsilon(check_epsilon(epsilon), 2)
     noise, public = _randomness(seed)
     points, kind = _checked(schema).encode(table), registry.mechanism("pmm")
     mechanism = kind(schema, check_epsilon(epsilon), noise, **_options(kind, {"consistency": consistency}))

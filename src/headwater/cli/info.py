@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,12 @@ from rich.table import Table
 from headwater.cli.console import complain, out, say, shown
 from headwater.cli.exit_codes import reports_errors
 from headwater.mechanisms.accuracy import ExpectedError
-from headwater.release.folder import folders, read_card
+from headwater.release.folder import folders, has_table, read_card
 from headwater.release.release import Release
+from headwater.run.requests import OwnerGoneError, request_status
 from headwater.run.restore import read_state
-from headwater.run.store import is_store
+from headwater.run.status import status_of
+from headwater.run.store import StateInUseError, is_store
 from headwater.table.schema import Schema, schema_from_dict
 
 
@@ -42,12 +45,21 @@ def command(
     elif not is_store(path) and not _begins(path, b"headwater state"):
         raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
     else:
-        synth = read_state(path)
-        rows = {"records": f"{synth.t:,}", "ε": f"{synth.epsilon:g}", "mechanism": synth.mechanism}
-        rows |= {"level": synth.status, "schema": str(synth.schema)}
-        _print(rows, f"{path} (state: secret)")
-        if plan:
-            out.print(shown(synth.plan()))
+        rows, use = _state(path, plan)
+        schedule = rows.pop("plan", None)
+        _print(rows, f"{path} (state: secret{use})")
+        if schedule is not None:
+            out.print(shown(schedule))
+
+
+def _state(path: Path, plan: bool) -> tuple[dict[str, str], str]:
+    """What a state is, and whether somebody uses it. Its owner answers if there is one."""
+    while True:
+        try:
+            return status_of(read_state(path), plan=plan), ""
+        except StateInUseError:
+            with suppress(OwnerGoneError):  # then it is free again
+                return request_status(path, plan=plan), ", in use"
 
 
 def _releases(places: list[Path], folder: Path) -> None:
@@ -61,12 +73,13 @@ def _releases(places: list[Path], folder: Path) -> None:
         _print({name: _plain(value) for name, value in card.items()}, str(places[0]))
         return
     title = shown(f"{folder}: {len(places)} releases")
-    table = Table("release", "records", "ε", "mechanism", "expected error", title=title)
+    table = Table("release", "records", "rows", "ε", "mechanism", "expected error", title=title)
     for place in places:
         card = read_card(place)
         about = _error(card["expected_error"])
-        cells = (place.name, f"{card['rows']:,}", f"{card['epsilon']:g}", card["mechanism"], about)
-        table.add_row(*map(shown, cells))
+        rows = f"{card['rows']:,}" if has_table(place) else "removed"
+        records = f"{card['span'][1] - card['span'][0]:,}"
+        table.add_row(*map(shown, (place.name, records, rows, f"{card['epsilon']:g}", card["mechanism"], about)))
     out.print(table)
     runs = {str(card.get("run")): card["epsilon"] for card in map(read_card, places)}
     if len(runs) == 1:

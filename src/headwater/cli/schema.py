@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli import reading
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.table.draft import draft
@@ -18,10 +19,11 @@ def command(
     data: Annotated[str, typer.Argument(help="A file of records.")],
     out_: Annotated[Path | None, typer.Option("--out", help="Where to write it; default: standard output.")] = None,
     input_format: Annotated[
-        str | None, typer.Option(help="Of the data, if its name does not say: csv, jsonl (lines or one array), parquet or arrow.")
+        str | None,
+        typer.Option(help="Of the data, if its name does not say: csv, jsonl, parquet or arrow."),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data: a comma unless given.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of text: UTF-8 unless given, such as latin-1 or utf-16.")] = None,
+    encoding: reading.Encoding = None,
 ) -> None:
     """Draft a schema from the names and types of a file's columns. Bounds are left open, for you to fill in.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from headwater.run.requests import answer_requests
 from headwater.run.run import Run
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch
@@ -21,6 +22,8 @@ def feed(
     progress: Callable[[], None] = lambda: None,
 ) -> None:
     """Take everything that a source gives, publish whenever it is due, and once more at the end.
+
+    Other processes may ask about the run meanwhile (`headwater.run.requests`); they are answered between batches.
 
     The clock is read only where a batch has ended or the source was idle. Where batches end must not depend on what
     records hold; the readers cut by number of records (`proofs/tables.md`).
@@ -45,5 +48,6 @@ def feed(
                 raise batch.with_line(error) from None
         progress()
         run.publish_if_due(clock())
+        answer_requests(run)
         progress()
     run.publish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -85,8 +85,8 @@ class Category(Column):
     Parameters
     ----------
     values
-        The values, all of one type, one after another or as one list. Neighbours in the list are told apart last, so put
-        alike values side by side.
+        The values, all of one type, one by one or in a list. Neighbours in the list are told apart last, so put alike
+        values side by side.
     other
         One of the values: where all values go that are not listed. Without it such values are refused.
     missing
@@ -114,7 +114,7 @@ class Category(Column):
 
     def __init__(
         self,
-        *values: str | int | bool | Iterable[str | int | bool],
+        *values: str | int | bool | Sequence[str | int | bool],
         other: str | int | bool | None = None,
         missing: bool = False,
         weight: float = 1.0,
@@ -122,9 +122,7 @@ class Category(Column):
     ) -> None:
         self.set(missing=missing, weight=weight, null_values=null_values)
         super().__post_init__()
-        if len(values) == 1 and isinstance(values[0], list | tuple | np.ndarray):
-            values = tuple(values[0])
-        self.set(values=tuple(map(_label, values)), other=None if other is None else _label(other))
+        self.set(values=tuple(map(_label, _listed(values))), other=None if other is None else _label(other))
         if len({type(value) for value in self.values}) > 1:
             raise SchemaError(
                 "the values of a Category must be of one type", "write all of them as texts, or all as whole numbers"
@@ -249,6 +247,13 @@ class Category(Column):
         listed = [repr(value) for value in self.values]
         options = [f"{item.name}={getattr(self, item.name)!r}" for item in self._declared() if item.name != "values"]
         return f"Category({', '.join(listed + options)})"
+
+
+def _listed(values: tuple[Any, ...]) -> Iterable[Any]:
+    """The values of ``Category("a", "b")``, and of ``Category(["a", "b"])``."""
+    if len(values) == 1 and isinstance(values[0], np.ndarray):
+        values = (values[0].tolist(),)
+    return values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
 
 
 def _label(value: object) -> str | int | bool:

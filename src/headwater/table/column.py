@@ -51,7 +51,7 @@ class Column(ABC):
         weight = finite(self.weight)
         if weight is None or weight <= 0:
             raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
-        texts = self.null_values
+        texts: Any = self.null_values
         if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
             raise SchemaError("null_values must be a list of texts", 'write for example null_values = ["NA", "-999"]')
         self.set(weight=weight, null_values=tuple(dict.fromkeys(text.strip() for text in texts)))

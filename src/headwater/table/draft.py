@@ -70,7 +70,7 @@ PATTERNS = [
 
 
 def draft(data: Any, **options: Any) -> str:  # noqa: ANN401 - a path or a table of any library
-    r"""The text of a schema file (TOML) with bounds left open, from a look at a table or at the first records of a file.
+    r"""The text of a schema file (TOML) with bounds left open, from a table or the first records of a file.
 
     It proposes what is written in the data (formats, decimals, texts that mean "missing") and warns of columns that
     should be left out. It never proposes bounds or values: those must come from what is known without the data.
@@ -154,7 +154,10 @@ def _column(name: str, type_: object) -> str:
         found.notes.append("A time span: turn it into a number first, such as seconds.")
     zoned = found.declared.pop("zoned", False) or re.search(r"tz|time_zone='|utc|, [a-z]+/", text)
     day = re.fullmatch(r"date(32|64)?(\[day\])?(\[pyarrow\])?", text) or found.declared.get("format", "%H")[-1] in "dYy"
-    filled = {"ZONE": "+00:00" if zoned else "", "STEP": "1d" if day and "%H" not in found.declared.get("format", "") else "1s"}
+    filled = {
+        "ZONE": "+00:00" if zoned else "",
+        "STEP": "1d" if day and "%H" not in found.declared.get("format", "") else "1s",
+    }
     lines += [f"# {note}" for note in found.notes]
     for line in OPEN[found.kind]:
         lines.append(line.replace("ZONE", filled["ZONE"]).replace("STEP", filled["STEP"]))

@@ -31,7 +31,7 @@ class WrittenNumber(Bounded):
         super().__post_init__()
         if self.decimal not in (".", ","):
             raise SchemaError('decimal must be "." or ","', 'write decimal = "," or leave it out')
-        mark = self.thousands
+        mark: Any = self.thousands
         if mark is not None:
             odd = not isinstance(mark, str) or len(mark) != 1 or mark.isalnum() or mark in "+-\n\r"
             if odd or mark == self.decimal:

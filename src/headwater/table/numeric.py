@@ -145,7 +145,8 @@ class Number(WrittenNumber):
         low, high = self.limits
         shares = super()._fit(numbers, missing).astype(np.float64, copy=False)
         if self.scale == "log":  # of each number by itself, so batches stay concatenations of records
-            return np.clip(np.log(shares / low) / np.log(high / low), 0, 1)
+            ratios: NDArray[Any] = np.clip(np.log(shares / low) / np.log(high / low), 0, 1)
+            return ratios
         if self.grid is not None:
             return self.grid.index(shares)
         shares -= low  # clipping has made a copy

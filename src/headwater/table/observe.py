@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from headwater.table.column import Column, is_missing
-from headwater.table.columns import Boolean, Datetime, Integer, Number, TimeOfDay
+from headwater.table.columns import Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
 
 NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "NaN", "nan", "?", "-", "--", ".", "\\N")
@@ -62,8 +62,8 @@ def observe(name: str, values: Iterable[Any], kind: str | None = None) -> Observ
 
     Examples
     --------
-    >>> observe("day", ["13.01.2024", "NA"])
-    Observed(kind='datetime', declared={'format': '%d.%m.%Y', 'null_values': ['NA'], 'missing': True}, notes=[], proposed=[])
+    >>> observe("day", ["13.01.2024", "NA"]).declared
+    {'format': '%d.%m.%Y', 'null_values': ['NA'], 'missing': True}
     """
     found = [None if is_missing(value) else value for value in values]
     texts = [value.strip() for value in found if isinstance(value, str) and value.strip()]
@@ -136,7 +136,9 @@ def _written(texts: set[str], seen: Observed) -> None:
             seen.declared |= {"thousands": thousands} if thousands else {}
             return
     if sum(bool(_DATE.search(text)) for text in texts) > len(texts) / 2:
-        seen.notes.append('Looks like dates, in no one format: write them alike and declare kind = "datetime" with format.')
+        seen.notes.append(
+            'Looks like dates, in no one format: write them alike and declare kind = "datetime" with format.'
+        )
 
 
 def _numbers(seen: Observed, values: list[Any]) -> None:
@@ -151,7 +153,11 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
     if seen.kind == "number" and decimals <= 6:
         seen.declared["decimals"] = decimals
     positive = [number for number in numbers if number > 0]
-    if numbers[0] >= 0 and len(positive) >= _FEW and positive[-len(positive) // 100 - 1] > 1000 * positive[len(positive) // 100]:
+    if (
+        numbers[0] >= 0
+        and len(positive) >= _FEW
+        and positive[-len(positive) // 100 - 1] > 1000 * positive[len(positive) // 100]
+    ):
         whole = ', with kind = "number" and decimals = 0' if seen.kind == "integer" else ""
         seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; needs a low above 0{whole}')
 

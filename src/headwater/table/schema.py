@@ -44,6 +44,11 @@ class Schema:
     _items: tuple[tuple[str, Column], ...]
 
     def __init__(self, columns: Mapping[str, Column] | None = None, /, **more: Column) -> None:
+        if not (columns is None or isinstance(columns, Mapping)):
+            raise SchemaError(
+                f"a schema is declared, not taken from a {type(columns).__name__}: bounds come from what you know",
+                "write such as Schema(age=Integer(0, 120)); `headwater schema FILE` drafts one from a file",
+            )
         named: dict[str, Column] = dict(columns or {})
         twice = [name for name in more if name in named]
         if twice:

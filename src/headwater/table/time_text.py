@@ -35,7 +35,7 @@ def check_format(format_: object, *, dates: bool) -> None:
             written = datetime.strptime(_EXAMPLE.strftime(format_), format_)
     if written is None or (written.year != _EXAMPLE.year if dates else written.hour != _EXAMPLE.hour):
         what = "the year of a date" if dates else "the hour of a day"
-        others = f', or one of {", ".join(EPOCH)} for numbers' if dates else ""
+        others = f", or one of {', '.join(EPOCH)} for numbers" if dates else ""
         example = "%d.%m.%Y %H:%M" if dates else "%H%M"
         raise SchemaError(
             f"format must be one that Python's strptime reads and that tells {what}",
@@ -64,7 +64,8 @@ def count_of(value: Any, format_: str) -> int:  # noqa: ANN401 - text or a numbe
         number = None
         with suppress(InvalidOperation):
             number = Decimal(value.strip()) if "_" not in value else None
-    if isinstance(number, bool) or not isinstance(number, int | float | Decimal | Rational) or number != number:
+    numeric = isinstance(number, int | float | Decimal | Rational) and not isinstance(number, bool)
+    if not numeric or number != number:
         raise TableError(f"a value that is no count of time ({format_})", "give a number, or declare another format")
     if not -_FARTHEST < number < _FARTHEST:  # before all else: 10^999999999 is written quickly and computed slowly
         return _FARTHEST if number > 0 else -_FARTHEST

@@ -4,4 +4,14 @@ from headwater.table.readers.options import InputChangedError, Options
 from headwater.table.readers.sample import Sample, sample_of
 from headwater.table.readers.source import Batch, Source, open_source, read, read_points
 
-__all__ = ["Batch", "InputChangedError", "Options", "Sample", "Source", "open_source", "read", "read_points", "sample_of"]
+__all__ = [
+    "Batch",
+    "InputChangedError",
+    "Options",
+    "Sample",
+    "Source",
+    "open_source",
+    "read",
+    "read_points",
+    "sample_of",
+]

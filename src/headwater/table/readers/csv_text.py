@@ -34,9 +34,7 @@ _YEAR_1 = -62135596800 * 10**6  # in microseconds of the epoch
 class CsvParser:
     """The CSV of one file: its header is known, blocks of whole records come one after another."""
 
-    def __init__(
-        self, header: list[str], fields: Fields, *, delimiter: str, ignore_extra: bool
-    ) -> None:
+    def __init__(self, header: list[str], fields: Fields, *, delimiter: str, ignore_extra: bool) -> None:
         self._width, self._delimiter = len(header), delimiter
         self._fields = dict(zip(fields.indices(header, ignore_extra, delimiter), fields.fields, strict=True))
         # Columns that are written in their own way, or that pyarrow could not read in an earlier block: no attempt.

@@ -28,8 +28,13 @@ class Converter(Protocol):
 class Raw(Protocol):
     """Bytes of an input, as `headwater.table.readers.stream` reads them."""
 
-    ended: bool
-    most: int
+    @property
+    def ended(self) -> bool:
+        """Whether there can never be more."""
+
+    @property
+    def most(self) -> int:
+        """How many bytes can come at once."""
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
         """Fill ``view``; how many bytes came."""

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from headwater.table.errors import TableError, listed, quoted
+from headwater.table.errors import TableError, listed
 
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 
@@ -48,7 +48,9 @@ def absent(missing: Sequence[str], names: Sequence[str], header: Sequence[str], 
         here = [name for name in header if name not in names]
         also = f" (the file has also {listed(here)})" if here else ""
         return TableError(problem + also, "add the column to the file, or take it out of the schema")
-    return TableError(problem, "add it to the file; the first line must hold the column names, as the schema writes them")
+    return TableError(
+        problem, "add it to the file; the first line must hold the column names, as the schema writes them"
+    )
 
 
 def closest(missing: Sequence[str], names: Sequence[str], header: Sequence[str]) -> list[str]:

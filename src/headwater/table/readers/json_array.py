@@ -14,8 +14,8 @@ _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 class ArrayLines:
     r"""Turns one array of objects into lines. Text that is no array is left as it is (`transparent`).
 
-    An element ends with a comma outside of strings and brackets. So an element that is JSON ends where it ends, whatever
-    is in it, and another one in its place moves no other. What is not JSON becomes a line that is not: it is refused.
+    An element ends with a comma outside of strings and brackets. So an element that is JSON ends where it ends,
+    whatever is in it, and another one in its place moves no other. What is not JSON becomes a line that is not.
 
     >>> ArrayLines().convert(b'[{"a": "1,\\"2"}, {"a": [3,\n4]}]', final=True)
     b'{"a": "1,\\"2"}\n{"a": [3, 4]}\n'
@@ -62,7 +62,7 @@ class ArrayLines:
         text[breaks & ~outside] = 0x01  # a line end in a string is no JSON, and no end of a record
         level = outside & (depth == 1)
         text[level & (text == 0x2C)] = 0x0A
-        kept = text[:end][~(level & ((text == 0x20) | (text == 0x09)))[:end]].tobytes()
+        kept: bytes = text[:end][~(level & ((text == 0x20) | (text == 0x09)))[:end]].tobytes()
         self._filled = self._filled or bool(kept)
         if last.size:
             self._state = "after"

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -115,10 +116,8 @@ def _of_json(text: str, source: Input) -> dict[str, Sample]:
     lines = text.split("\n")
     for number, line in enumerate(islice((line for line in lines if line.strip()), MOST_ROWS)):
         record = None
-        try:
+        with suppress(ValueError, RecursionError):
             record = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
-        except (ValueError, RecursionError):
-            pass
         if not isinstance(record, dict):
             raise TableError(f"a file that cannot be read as {source.format}", "write one JSON object a line")
         for name, value in _flat(record):

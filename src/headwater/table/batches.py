@@ -1,0 +1,40 @@
+"""Many records as batches: the chunks of an iterator, the batches of a file, or one table by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from headwater.table.errors import TableError
+from headwater.table.readers import open_source
+
+
+class Part(NamedTuple):
+    """One batch, and what names the place in a file where an error of it is."""
+
+    table: Any
+    named: Callable[[TableError], TableError] = lambda error: error
+
+
+def batches_of(table: Any, schema: Any) -> Iterator[Part]:  # noqa: ANN401 - of any library; a Schema or a UnitCube
+    """The batches of whatever a user calls records.
+
+    Parameters
+    ----------
+    table
+        A table; an iterator of tables, such as a generator, a reader of chunks (pandas) or of record batches (Arrow);
+        or the path of a file or a folder.
+    schema
+        What a record is.
+    """
+    if isinstance(table, str | os.PathLike):
+        with open_source(table, schema) as source:
+            for batch in source:
+                if batch is not None:
+                    yield Part(batch.table, batch.with_line)
+    elif hasattr(table, "__next__"):
+        for chunk in table:
+            yield Part(chunk)
+    else:
+        yield Part(table)
