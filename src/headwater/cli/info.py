@@ -11,15 +11,17 @@ import typer
 from rich.table import Column, Table
 
 from headwater.cli.console import complain, out, say, shown
+from headwater.cli.display import say_tally
 from headwater.cli.exit_codes import reports_errors
 from headwater.release.folder import folders, has_table, read_card
 from headwater.release.release import Release
 from headwater.release.table_model import expected_of
 from headwater.run.requests import OwnerGoneError, request_status
-from headwater.run.restore import read_state
+from headwater.run.restore import read_state, read_tally
 from headwater.run.status import status_of
 from headwater.run.store import StateInUseError, is_store
 from headwater.table.schema import Schema, schema_from_dict
+from headwater.table.tally import Tally
 
 
 @reports_errors
@@ -27,7 +29,7 @@ def command(
     path: Annotated[Path, typer.Argument(help="A release, a folder of releases, a state or a schema.")],
     plan: Annotated[bool, typer.Option("--plan", help="Of a state: also the schedule of buckets and noise.")] = False,
 ) -> None:
-    """Say what a file or folder is. Of a state, only what is public is shown.
+    """Say what a file or folder is. Of a state, what is public, and what its operator should know of the data.
 
     Example: headwater info releases
     """
@@ -45,21 +47,22 @@ def command(
     elif not is_store(path) and not _begins(path, b"headwater state"):
         raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
     else:
-        rows, use = _state(path, plan)
+        rows, tally, use = _state(path, plan)
         schedule = rows.pop("plan", None)
         _print(rows, f"{path} (state: secret{use})")
+        say_tally(tally, None)
         if schedule is not None:
             out.print(shown(schedule))
 
 
-def _state(path: Path, plan: bool) -> tuple[dict[str, str], str]:
+def _state(path: Path, plan: bool) -> tuple[dict[str, str], Tally, str]:
     """What a state is, and whether somebody uses it. Its owner answers if there is one."""
     while True:
         try:
-            return status_of(read_state(path), plan=plan), ""
+            return status_of(read_state(path), plan=plan), read_tally(path), ""
         except StateInUseError:
             with suppress(OwnerGoneError):  # then it is free again
-                return request_status(path, plan=plan), ", in use"
+                return *request_status(path, plan=plan), ", in use"
 
 
 def _releases(places: list[Path], folder: Path) -> None:

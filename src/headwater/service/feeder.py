@@ -64,7 +64,7 @@ class Feeder:
             post = Post(b"", "rows", None, b"", rows, {kafka.POSITION: batch.position})
             try:
                 self._writer.submit(post)
-                post.answer.result()
+                post.result()
                 return
             except ProblemError:
                 time.sleep(_AGAIN)

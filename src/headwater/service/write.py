@@ -47,8 +47,9 @@ async def records(request: Request) -> Response:
             else:
                 async with service.encoding:
                     await asyncio.to_thread(run.writer.encode, post)
+            post.future = asyncio.get_running_loop().create_future()
             run.writer.submit(post)
-            answer = await asyncio.shield(asyncio.wrap_future(post.answer))
+            answer = await post.future
         except ProblemError as problem:
             if problem.status == 422:
                 run.count_refused(problem)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -51,8 +52,8 @@ class Post:
         The records as the run keeps them; None if they are still to be read.
     position
         Where the source of the records stands, kept in the same transaction.
-    answer
-        Resolved when the records are on the disk, or refused.
+    future
+        Of the loop that is to be told the outcome, if it is a loop.
     """
 
     body: bytes
@@ -61,7 +62,16 @@ class Post:
     digest: bytes
     rows: Rows | None = None
     position: Mapping[str, Any] = field(default_factory=dict)
-    answer: Future[Answer] = field(default_factory=Future)
+    future: asyncio.Future[Answer] | None = None
+    outcome: Answer | ProblemError | None = None
+    decided: threading.Event = field(default_factory=threading.Event)
+
+    def result(self) -> Answer:
+        """Stay until the records are on the disk, or raise why they were refused."""
+        self.decided.wait()
+        if not isinstance(self.outcome, Answer):
+            raise self.outcome or RuntimeError("no outcome")
+        return self.outcome
 
 
 class Writer:
@@ -83,6 +93,7 @@ class Writer:
         self._queue: deque[Post] = deque()
         self._bytes, self._closing = 0, False
         self._changed = threading.Condition()
+        self._decided: list[Post] = []  # in the thread only: posts whose outcome is known and not yet told
         self.failing = ""  # why the last commit failed, without any value
         self._thread = threading.Thread(target=self._loop, name="writer", daemon=True)
         self._thread.start()
@@ -151,6 +162,25 @@ class Writer:
                 self._receipts = self._kept_receipts()
             else:
                 self.failing = ""
+            self._tell()
+
+    def _decide(self, post: Post, outcome: Answer | ProblemError) -> None:
+        if post.outcome is None:
+            post.outcome = outcome
+            self._decided.append(post)
+
+    def _tell(self) -> None:
+        """Tell all outcomes at once: waking a loop for each of them would take longer than taking their records."""
+        decided, self._decided = self._decided, []
+        loops = dict[asyncio.AbstractEventLoop, list[Post]]()
+        for post in decided:
+            if post.future is None:
+                post.decided.set()
+            else:
+                loops.setdefault(post.future.get_loop(), []).append(post)
+        for loop, posts in loops.items():
+            with suppress(RuntimeError):  # the loop has ended, and with it whoever asked
+                loop.call_soon_threadsafe(_set_outcomes, posts)
 
     def _next_group(self) -> list[Post]:
         """Everything that is queued, up to the size of a group; nothing if the writer is closed."""
@@ -189,9 +219,9 @@ class Writer:
                 self._receipts.add(receipt)
             self._taken(end)  # first: whoever was answered can read what was written
             for post, answer in answers:
-                _resolve(post, answer)
+                self._decide(post, answer)
         for post in group:
-            if not post.answer.done() and not self._repeat(post):  # its key came twice in this group, and was refused
+            if post.outcome is None and not self._repeat(post):  # its key came twice in this group, and was refused
                 self._refuse(
                     [post], ProblemError(409, "another request with this Idempotency-Key was refused just now")
                 )
@@ -213,7 +243,7 @@ class Writer:
         if known is None:
             return False
         if known.body == post.digest:
-            _resolve(post, Answer(known.accepted, known.t, repeated=True))
+            self._decide(post, Answer(known.accepted, known.t, repeated=True))
         else:
             detail = "this Idempotency-Key was used for another body; use a new key for new records"
             self._refuse([post], ProblemError(409, detail))
@@ -261,8 +291,7 @@ class Writer:
 
     def _refuse(self, posts: list[Post], problem: ProblemError) -> None:
         for post in posts:
-            if not post.answer.done() and post.answer.set_running_or_notify_cancel():
-                post.answer.set_exception(problem)
+            self._decide(post, problem)
 
     def _kept_receipts(self) -> Receipts:
         """The state decides what was kept, also after an error in the middle."""
@@ -276,6 +305,11 @@ def _size(post: Post) -> int:
     return len(post.body) + (post.rows.nbytes if post.rows is not None else 0) + 512
 
 
-def _resolve(post: Post, answer: Answer) -> None:
-    if post.answer.set_running_or_notify_cancel():
-        post.answer.set_result(answer)
+def _set_outcomes(posts: list[Post]) -> None:
+    """In the loop of their futures; whoever went away does not care."""
+    for post in posts:
+        if post.future is not None and not post.future.done():
+            if isinstance(post.outcome, Answer):
+                post.future.set_result(post.outcome)
+            elif post.outcome is not None:
+                post.future.set_exception(post.outcome)
