@@ -57,7 +57,9 @@ def command(
     ] = "100",
     window: Annotated[
         list[int] | None,
-        typer.Option(metavar="LAST", help="Also publish the last so many records, in OUT/last-LAST. May be repeated."),
+        typer.Option(
+            metavar="LAST", help="Also publish the last so many records, in a subfolder of --out. May be repeated."
+        ),
     ] = None,
     input_format: Annotated[
         str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")
