@@ -4,14 +4,17 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast setup lint types imports docs check test-newest test-statistics fuzz
-.PHONY: bench bench-speed bench-accuracy bench-tables bench-long audit lock clean help
+.PHONY: demo demo-live test test-fast setup lint types imports docs check test-newest test-statistics fuzz
+.PHONY: bench bench-speed bench-accuracy bench-tables bench-long bench-serve audit lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
 
 demo: $(VENV)/.demo  ## run on a year of flights, publish again and again, and draw what came out
 	$(BIN)/headwater demo --out out/demo --fresh
+
+demo-live: $(VENV)/.live  ## serve the flights live, feed them, and print the address of the page; Ctrl-C ends it
+	$(BIN)/headwater demo --live --out out/demo-live --fresh
 
 test: $(VENV)/.dev   ## every test, on all cores
 	$(BIN)/python -m pytest -n auto
@@ -68,6 +71,9 @@ bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.table_speed
 
+bench-serve: $(VENV)/.dev  ## the service: speed, readers beside writers, memory, and fifty kills; writes docs/benchmarks/serve.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve
+
 lock: $(VENV)/.dev   ## pin what is installed now as what everybody installs
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
 
@@ -81,6 +87,10 @@ $(BIN)/python:
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) (once, about a minute) ..."
 	@$(PIP) -e '.[cli,evaluate]' && touch $@
+
+$(VENV)/.live: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@$(PIP) -e '.[serve,evaluate]' && touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) with the developer's tools (once, about a minute) ..."

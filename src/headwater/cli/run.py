@@ -11,22 +11,26 @@ from typing import Annotated, Any
 
 import typer
 
+from headwater import kafka as topics
+from headwater.cli import reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.limits import limit
 from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.store import StoreError
+from headwater.table.bad_rows import check_policy
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
 
 @reports_errors
 def command(
+    *,
     inputs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="INPUT", help="Files or folders, oldest records first; - is standard input."),
-    ],
+    ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
     epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
     out_: Annotated[Path, typer.Option("--out", help="The folder that releases go to.")] = Path("releases"),
@@ -64,9 +68,22 @@ def command(
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")
     ] = False,
+    bad_rows: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
+        ),
+    ] = None,
+    encoding: reading.Encoding = None,
+    null_values: reading.NullValues = None,
+    decimal: reading.Decimal = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
+    ] = False,
+    gone_is_done: Annotated[
+        bool,
+        typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
     ] = False,
     allow_copy: Annotated[
         bool,
@@ -76,6 +93,9 @@ def command(
         int | None,
         typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
     ] = None,
+    kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
+    topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
+    topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
     seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.")] = None,
 ) -> None:
     """Read records in order of time and publish synthetic tables, again and again, under one ε.
@@ -84,13 +104,21 @@ def command(
 
     Example: headwater run trips.csv --schema trips.toml --epsilon 1 --out releases --every 10000
     """
+    if (kafka is None) == (not inputs) or (kafka is None) != (topic is None):
+        raise ValueError("give files to read, or --kafka and --topic")
+    if topic_format not in ("json", "csv"):
+        raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
-    reading: dict[str, Any] = {
+    how: dict[str, Any] = {
         "format": input_format,
         "delimiter": delimiter,
         "ignore_extra": ignore_extra,
+        "encoding": encoding,
+        "null_values": tuple(null_values or ()),
+        "decimal": decimal,
         "stdin_continues": stdin_continues,
+        "gone_is_done": gone_is_done,
         "follow": follow,
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }
@@ -98,6 +126,10 @@ def command(
     with _interruptible(), Display() as display:
         try:
             config = RunConfig(Schema.load(schema), epsilon, mechanism, seed)
+            policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
+            if policy == "quarantine" and kept is None:
+                raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
+            how["bad_rows"] = policy
             if expect is not None:
                 display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism))
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
@@ -108,15 +140,19 @@ def command(
             with Run.open(config, sink, **options) as run:
                 display.start(run)
                 try:
-                    with open_source(inputs, config.schema, run.position("input"), **reading) as source:
-                        feed(run, source, progress=display.update)
+                    if kafka is not None and topic is not None:
+                        with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
+                            topics.feed(run, messages, topic_format, progress=display.update)
+                    else:
+                        with open_source(inputs or [], config.schema, run.position("input"), **how) as source:
+                            feed(run, source, bad_rows=policy, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()
         except KeyboardInterrupt:
             stopped = True
     display.summarize(out_, kept, stopped=stopped)
-    if stopped and not follow:
+    if stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
 
 

@@ -151,7 +151,14 @@ def prune(out: str | os.PathLike[str], keep: int) -> None:
 
 
 def card_of(release: Release, data: Path, run: str = "", rows: int | None = None) -> dict[str, Any]:
-    """What anyone may know of a release, whose table has ``rows`` rows if it is a sample."""
+    """What anyone may know of a release and of the file that holds its table, of ``rows`` rows if it is a sample."""
+    facts = facts_of(release, run, rows)
+    note = facts.pop("note")
+    return {**facts, "data": data.name, "sha256": _digest(data), "note": note}
+
+
+def facts_of(release: Release, run: str = "", rows: int | None = None) -> dict[str, Any]:
+    """What anyone may know of a release, wherever its table is; the table has ``rows`` rows if it is a sample."""
     return {
         "headwater": version.__version__,
         "card": VERSION,
@@ -166,8 +173,6 @@ def card_of(release: Release, data: Path, run: str = "", rows: int | None = None
         "mechanism_reason": registry.reason(release.mechanism, release.schema),
         "expected_error": release.expected_error().to_dict(),
         "schema": release.schema.to_dict(),
-        "data": data.name,
-        "sha256": _digest(data),
         "note": NOTE if rows is None else f"{NOTE} {SAMPLED}",
     }
 
