@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from headwater import kafka as topics
+from headwater.cli import reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.limits import limit
@@ -73,6 +74,9 @@ def command(
             help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
         ),
     ] = None,
+    encoding: reading.Encoding = None,
+    null_values: reading.NullValues = None,
+    decimal: reading.Decimal = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
@@ -106,10 +110,13 @@ def command(
         raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
-    reading: dict[str, Any] = {
+    how: dict[str, Any] = {
         "format": input_format,
         "delimiter": delimiter,
         "ignore_extra": ignore_extra,
+        "encoding": encoding,
+        "null_values": tuple(null_values or ()),
+        "decimal": decimal,
         "stdin_continues": stdin_continues,
         "gone_is_done": gone_is_done,
         "follow": follow,
@@ -122,7 +129,7 @@ def command(
             policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
-            reading["bad_rows"] = policy
+            how["bad_rows"] = policy
             if expect is not None:
                 display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism))
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
@@ -137,7 +144,7 @@ def command(
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
                             topics.feed(run, messages, topic_format, progress=display.update)
                     else:
-                        with open_source(inputs or [], config.schema, run.position("input"), **reading) as source:
+                        with open_source(inputs or [], config.schema, run.position("input"), **how) as source:
                             feed(run, source, bad_rows=policy, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known

@@ -31,6 +31,8 @@ class Boolean(Column):
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -46,7 +48,7 @@ class Boolean(Column):
         """Two."""
         return 2
 
-    def read_text(self, text: str) -> int | None:
+    def _read_text(self, text: str) -> int | None:
         """One of `TEXTS` in any case of letters; blank text is missing."""
         return self._parse(text) if text.strip() else None
 
@@ -92,6 +94,8 @@ class Category(Column):
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -115,8 +119,9 @@ class Category(Column):
         other: str | int | bool | None = None,
         missing: bool = False,
         weight: float = 1.0,
+        null_values: Iterable[str] = (),
     ) -> None:
-        self.set(missing=missing, weight=weight)
+        self.set(missing=missing, weight=weight, null_values=null_values)
         super().__post_init__()
         self.set(values=tuple(map(_label, _listed(values))), other=None if other is None else _label(other))
         if len({type(value) for value in self.values}) > 1:
@@ -125,6 +130,8 @@ class Category(Column):
             )
         if len(set(self.values)) < len(self.values):
             raise SchemaError("a value of a Category is listed twice", "list every value once")
+        if any(str(value).strip() in self.null_values for value in self.values):
+            raise SchemaError("a listed value is also one of null_values", "take it out of one of the two lists")
         if other is not None and (type(self.other) is not self.type or self.other not in self.values):
             raise SchemaError("other must be one of the listed values", "add it to the values")
 
@@ -149,7 +156,7 @@ class Category(Column):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def read_text(self, text: str) -> int | None:
+    def _read_text(self, text: str) -> int | None:
         """Exactly one of the values; blank text is missing unless it is one of them."""
         return None if not text.strip() and text not in self._index else self._parse(text)
 

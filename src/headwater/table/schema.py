@@ -19,6 +19,7 @@ from headwater.table.frames import check_names, columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
 from headwater.table.series import read_values
 from headwater.table.tally import Tally
+from headwater.table.text_options import TEXT_KEYS, written
 from headwater.table.unit_cube import MOST_AXES, UnitCube
 
 
@@ -218,7 +219,7 @@ class Schema:
         declared
             The content of a schema file: the version of the format and a mapping of columns.
         """
-        _check_format(declared, {"headwater", "columns", "bad_rows"})
+        _check_format(declared, {"headwater", "columns", "bad_rows", *TEXT_KEYS})
         policy = declared.get("bad_rows")
         if policy is not None and policy not in POLICIES:
             raise SchemaError("bad_rows is none of the policies", f"write one of {', '.join(POLICIES)}")
@@ -227,7 +228,9 @@ class Schema:
             raise SchemaError(
                 "there are no columns", 'write a table for each, such as [columns.age] with kind = "integer"'
             )
-        return cls({name: _column(name, table) for name, table in columns.items()}).with_bad_rows(policy)
+        shared = {key: declared[key] for key in TEXT_KEYS if key in declared}
+        columns_ = written(shared, {name: _column(name, table) for name, table in columns.items()})
+        return cls(columns_).with_bad_rows(policy)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:

@@ -55,7 +55,7 @@ class Source:
         position: Position | None,
         options: Options,
     ) -> None:
-        self._fields, self._options = fields_of(schema), options
+        self._fields, self._options = fields_of(schema, options.text), options
         self._most = max(1, min(options.batch_rows, _MOST_VALUES // len(self._fields.fields)))
         self._size = min(_FIRST_BATCH, self._most)
         self._inputs = Inputs(paths, options)
