@@ -7,6 +7,7 @@ import os
 import secrets
 import threading
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -17,17 +18,39 @@ from headwater.aliases import ALIASES
 from headwater.mechanisms import registry
 from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.cascade.measure import histogram as count_cells
-from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows
+from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows, with_null_records
 from headwater.noise import Noise, warn_of_seed
 from headwater.partition import Cells
 from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
 from headwater.release.release import Release
+from headwater.table.bad_rows import BadRow
 from headwater.table.batches import batches_of
 from headwater.table.cell_input import check_counts
 from headwater.table.errors import TableError
 from headwater.table.frames import TABLE_KINDS, kind_of
 from headwater.table.schema import Schema, schema_from_dict
+from headwater.table.tally import Tally
 from headwater.table.unit_cube import UnitCube
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """A batch as a mechanism takes it. Secret.
+
+    Parameters
+    ----------
+    rows
+        What is kept of each record; bad ones are null records.
+    bad
+        The rows that are no records, in order.
+    tally
+        What was clipped, unlisted, missing or bad.
+    """
+
+    rows: Rows
+    bad: tuple[BadRow, ...]
+    tally: Tally
+
 
 _BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
 
@@ -103,6 +126,7 @@ class Synthesizer:
         self._mechanism: Mechanism = kind(schema, epsilon, noise, **options)
         self.guarantee: Guarantee = self._mechanism.ledger().guarantee(epsilon)
         self._kind: str | None = None
+        self._tally = Tally()
         self._lock = threading.RLock()
 
     @property
@@ -110,7 +134,7 @@ class Synthesizer:
         """How many records have arrived. Public."""
         return self._mechanism.t
 
-    def update(self, table: object) -> None:
+    def update(self, table: object, *, bad_rows: str = "stop") -> None:
         """Take one record or a batch of them, in order of arrival.
 
         A batch gives exactly what its records one by one would give. A batch with anything wrong in it is refused
@@ -122,24 +146,40 @@ class Synthesizer:
         table
             Any kind of table that the schema reads; an iterator of such tables, such as a generator, a reader of
             chunks (pandas) or of record batches (Arrow); or the path of a file that `headwater.read` reads.
+        bad_rows
+            What happens to rows that are no records of the schema. ``"stop"``: the batch is refused. ``"null"``: such a
+            record has arrived and is nowhere: `t` counts it, and nothing else does.
         """
+        if bad_rows == "quarantine":
+            raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
         for part in batches_of(table, self.schema):
             try:
-                self._update_batch(part.table)
+                self._update_batch(part.table, bad_rows)
             except (TypeError, ValueError) as error:
                 named = part.named(error) if isinstance(error, TableError) else error
                 if self.t > before:
                     named.add_note(f"The {self.t - before:,} records before this batch were counted.")
                 raise named from None
 
-    def _update_batch(self, table: object) -> None:
-        rows = self.encode(table)
+    def _update_batch(self, table: object, bad_rows: str) -> None:
+        encoded = self.encode_batch(table, bad_rows=bad_rows)
         with self._lock:
-            self._update(rows)
+            self._update(encoded.rows)
+            self._tally += encoded.tally
             self._kind = _kind(self.schema, table)
 
-    def encode(self, table: object) -> Rows:
+    @property
+    def width(self) -> int:
+        """How many integers are kept of a record."""
+        return self._mechanism.width
+
+    @property
+    def tally(self) -> Tally:
+        """How many values `update` has clipped, not found listed, or found missing. Secret: there is no noise in it."""
+        return self._tally
+
+    def encode(self, table: object, *, bad_rows: str = "stop") -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
 
         Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
@@ -148,8 +188,23 @@ class Synthesizer:
         ----------
         table
             Any kind of table that the schema reads.
+        bad_rows
+            As for `update`.
         """
-        return self._mechanism.encode(self.schema.encode(table))
+        return self.encode_batch(table, bad_rows=bad_rows).rows
+
+    def encode_batch(self, table: object, *, bad_rows: str = "stop") -> EncodedRows:
+        """The same, with the rows that are bad and a tally of what was clipped.
+
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads.
+        bad_rows
+            As for `update`; ``"quarantine"`` as well.
+        """
+        found = self.schema.encode_batch(table, bad_rows=bad_rows)
+        return EncodedRows(with_null_records(self._mechanism.encode(found.points), found.flags), found.bad, found.tally)
 
     def update_rows(self, rows: object) -> None:
         """Take records as `encode` gave them, here or elsewhere. The same as `update` with the records themselves.
@@ -301,6 +356,7 @@ class Synthesizer:
                 "key": self._mechanism.noise.key.hex(),
                 "public": self._public.hex(),
                 "kind": self._kind,
+                "tally": self._tally.to_dict(),
             }
         return header, arrays
 
@@ -342,6 +398,7 @@ class Synthesizer:
         synth = cls.__new__(cls)
         synth._begin(schema, epsilon, kind, options, noise, public)
         synth._kind = header["kind"]
+        synth._tally = Tally.from_dict(header.get("tally"))
         files.need(len(synth._public) == 32, "public")
         files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in TABLE_KINDS), "kind")
         try:

@@ -114,7 +114,8 @@ class _Wide:
                 bounds = _moved(column, factor)
                 if bounds is None:
                     return None
-                wide = replace(column, outside="clip", missing=True, **bounds)  # type: ignore[arg-type]
+                changed: dict[str, Any] = {"outside": "clip", "missing": True, **bounds}
+                wide = replace(column, **changed)
                 declared = [getattr(column, name) for name in bounds]
                 (low, high), _ = wide.axis.value(wide.encode(declared))
                 if low < high:

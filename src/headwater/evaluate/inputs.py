@@ -76,7 +76,8 @@ def rows_of(tables: object, schema: SchemaLike, **reading: Any) -> Iterator[Enco
     if not _are_paths(tables):
         yield from map(encode, batches(tables))
         return
-    with open_source(tables, schema, **reading) as source:  # type: ignore[arg-type]  # paths, as was found
+    paths: Any = tables
+    with open_source(paths, schema, **reading) as source:
         for batch in source:
             if batch is not None:
                 try:
@@ -110,7 +111,7 @@ def _frame(table: object) -> Any:  # noqa: ANN401 - of any library
 
         table = pyarrow().table(table)
     try:
-        return nw.from_native(table, eager_only=True)  # type: ignore[call-overload]  # or refused
+        return nw.from_native(table, eager_only=True)
     except TypeError:
         raise TypeError(f"a {type(table).__name__} has no columns to compare: give data frames, or a schema") from None
 

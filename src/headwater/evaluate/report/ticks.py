@@ -58,6 +58,9 @@ def of(column: ColumnAxis, tail: Tail | None = None) -> Ticks:
     low, high = Fraction(declared["low"]), Fraction(declared["high"])
     if values is None:
         return numbers(low, high)
+    if column.kind == "number":  # a step stands in the middle of its stretch
+        half = (high - low) / max(values - 1, 1) / 2
+        return numbers(low - half, high + half)
     return [(float((v - low + Fraction(1, 2)) / values), label) for v, label in _round(low, high, whole=True)]
 
 
@@ -89,7 +92,7 @@ def stretches(column: ColumnAxis, edges: Sequence[float]) -> list[str]:
         start, end = drawn(column)
         form = "%H:%M:%S" if column.kind == "time-of-day" else "%Y-%m-%d %H:%M"
         texts = [(start + edge * (end - start)).strftime(form) for edge in edges]
-    elif values is not None:
+    elif values is not None and column.kind != "number":
         numbered = [round(edge * values) for edge in edges]
         pairs = [(declared["low"] + a, declared["low"] + b - 1) for a, b in pairwise(numbered)]
         return [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in pairs]

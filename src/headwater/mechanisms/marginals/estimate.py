@@ -142,8 +142,10 @@ class Estimator:
         spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
         shape, grid, size = self.shapes[column], self.grids[column], self.codings[column].size
         unknown = np.bincount(shape.inside(grid), shape.variance)
+        matrices: dict[bytes, Floats] = {}
         for side in self.sides(column):
-            matrix = shape.split(grid, side.edges, size)
+            key = side.edges.tobytes()
+            matrix = matrices[key] = matrices[key] if key in matrices else shape.split(grid, side.edges, size)
             variance = np.maximum(matrix, 1e-6) @ side.variance  # parts of a count share its precision
             wide = (matrix > 0).sum(0)[np.argmax(matrix, axis=1)] > 1  # and know no more than the shape does
             variance = variance + wide * unknown * (side.end - side.start) ** 2

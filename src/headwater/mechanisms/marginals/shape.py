@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headwater.mechanisms.marginals.draw import even_numbers
 from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
@@ -44,20 +45,17 @@ class Shape:
         return np.bincount(bins, mass * within) / np.bincount(bins, mass)
 
     def place(self, bins: Integers, grid: Integers, within: Floats, rng: np.random.Generator) -> Integers:
-        """For each record the part of its bin that it lies in, by systematic sampling in each bin."""
+        """For each record the part of its bin that it lies in, with little sampling noise."""
         if len(grid) == len(self.edges):
             return bins
         first = np.searchsorted(self.edges, grid)
         upper = np.cumsum(np.maximum(self.shares, TRACE) * within)
         below = np.concatenate([[0.0], upper])
         before, after = below[first], below[np.append(first[1:], len(upper))]
-        order = np.argsort(bins + rng.random(len(bins)), kind="stable")
-        held = np.bincount(bins, minlength=len(grid))
-        sorted_bins = bins[order]
-        rank = np.arange(len(bins)) - (np.cumsum(held) - held)[sorted_bins]
-        uniform = (rank + rng.random(len(grid))[sorted_bins]) / held[sorted_bins]
+        order = np.argsort(bins.astype(np.uint16), kind="stable")
+        at = before[bins[order]] + even_numbers(len(bins), rng) * (after - before)[bins[order]]
         found = np.empty(len(bins), dtype=np.int64)
-        found[order] = np.searchsorted(upper, before[sorted_bins] + uniform * (after - before)[sorted_bins], "right")
+        found[order] = np.searchsorted(upper, at, side="right")
         return np.clip(found, first[bins], np.append(first[1:], len(upper))[bins] - 1)
 
     def split(self, target: Integers, source: Integers, size: int) -> Floats:
@@ -91,17 +89,28 @@ def estimate_shape(sides: Sequence[Side], grid: Integers, coding: Coding) -> Sha
     if not sides or len(edges) == 1:
         return shape
     bins = shape.inside(grid)
-    for _ in range(ROUNDS):
+    pooled = pool_sides(sides)
+    for _ in range(ROUNDS if len(pooled) > 1 else 1):
         total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
-        for side in sides:
-            matrix = shape.split(edges, side.edges, coding.size)
+        for starts, shares, variance in pooled:
+            matrix = shape.split(edges, starts, coding.size)
             narrow = (matrix > 0).sum(0)[np.argmax(matrix, axis=1)] == 1  # parts that the counts tell apart
-            records = side.end - side.start
-            known = np.where(narrow, records**2 / (np.maximum(matrix, TRACE) @ side.variance), TRACE)
-            total += matrix @ side.counts / records * known
+            known = np.where(narrow, 1 / (np.maximum(matrix, TRACE) @ variance), TRACE)
+            total += matrix @ shares * known
             precision += known
         shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins), np.minimum(1 / precision, 1))
     return shape
+
+
+def pool_sides(sides: Sequence[Side]) -> list[tuple[Integers, Floats, Floats]]:
+    """Edges, shares and variances of counts with the same bins, averaged by precision over all spans."""
+    found: dict[bytes, tuple[Integers, Floats, Floats]] = {}
+    for side in sides:
+        records = side.end - side.start
+        known = records**2 / side.variance
+        edges, total, precision = found.get(side.edges.tobytes(), (side.edges, np.zeros(1), np.zeros(1)))
+        found[edges.tobytes()] = edges, total + side.counts / records * known, precision + known
+    return [(edges, total / precision, 1 / precision) for edges, total, precision in found.values()]
 
 
 def _shrunk(shares: Floats, variance: Floats, even: Floats, bins: Integers) -> Floats:
