@@ -29,6 +29,7 @@ from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.tally import Tally
 from headwater.table.unit_cube import UnitCube
 
+
 @dataclass(frozen=True)
 class EncodedRows:
     """A batch as a mechanism takes it. Secret.

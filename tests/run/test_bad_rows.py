@@ -58,7 +58,9 @@ def test_quarantine_is_secret_and_nothing_of_it_is_published(tmp_path: Path) -> 
     assert all(word not in card for card in cards for word in ("clipped", "tally", "bad", "oops"))
 
 
-def test_a_bad_row_is_in_the_quarantine_once_whatever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_row_is_in_the_quarantine_once_whatever_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed between the quarantine and the state: the rows are read again, and are there once."""
     (tmp_path / "in.csv").write_text("x,y\n" + "".join(f"0.05,0.5\nbad {n},1\n" for n in range(6)))
 

@@ -52,7 +52,12 @@ def test_bad_rows_are_null_and_everything_else_is_as_it_was(kind: str) -> None:
 
 
 def test_a_record_is_bad_by_itself_or_not_at_all() -> None:
-    rows: list[Any] = [*RECORDS, {"age": True, "size": 1.0, "kind": "a"}, {"age": 1}, {"age": "x", "size": 1, "kind": []}]
+    rows: list[Any] = [
+        *RECORDS,
+        {"age": True, "size": 1.0, "kind": "a"},
+        {"age": 1},
+        {"age": "x", "size": 1, "kind": []},
+    ]
     whole = SCHEMA.encode_batch(rows, bad_rows="null")
     alone = [SCHEMA.encode_batch([row], bad_rows="null") for row in rows]
     assert [bad.row for bad in whole.bad] == [i for i, one in enumerate(alone) if one.bad] == [1, 4, 6, 7, 8]

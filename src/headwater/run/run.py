@@ -189,9 +189,7 @@ class Run:
         store = self._durable.store
         return store.path.with_name(store.path.name + ".bad-rows.jsonl") if store else None
 
-    def take(
-        self, table: object, *, position: Mapping[str, Any] | None = None, bad_rows: str | None = None
-    ) -> int:
+    def take(self, table: object, *, position: Mapping[str, Any] | None = None, bad_rows: str | None = None) -> int:
         """Take a batch in order of arrival, all of it or nothing, and return how many records there are with it.
 
         When it returns, the batch is on the disk. Call `publish_if_due` afterwards.

@@ -339,7 +339,7 @@ class Source:
                 self._look_between(self._name, lambda other, name=one.name: other.name == name)
                 return held
         if not self._options.gone_is_done:
-            raise changed(source.name, "was cut or written over, and no copy of what was in it is beside it,")
+            raise changed(source.name, "changed (it was cut or written over, and no copy of it is beside it)")
         return None
 
     def _finish(self, source: Input, reader: Reader, copied: bool) -> tuple[Input, Reader] | None:

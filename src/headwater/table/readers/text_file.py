@@ -156,9 +156,7 @@ class TextFile:
         before = sum(bad.row < first for bad in block.bad)
         bad = tuple(replace(bad, row=bad.row - first) for bad in block.bad if first <= bad.row < last)
         table = block.table.slice(first - before, last - first - len(bad))
-        return Part(
-            table, lambda row: int(lines[first + row]), last - first, bad, lambda row: block.text(first + row)
-        )
+        return Part(table, lambda row: int(lines[first + row]), last - first, bad, lambda row: block.text(first + row))
 
     def position(self) -> Callable[[], FilePosition]:
         """What gives the position behind the last part: the digest may still be on its way."""
