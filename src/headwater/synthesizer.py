@@ -33,7 +33,6 @@ from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.tally import Tally
 
 
-
 @dataclass(frozen=True)
 class EncodedRows:
     """A batch as a mechanism takes it. Secret.
