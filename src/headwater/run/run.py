@@ -423,13 +423,7 @@ class Run:
     def _publish(self, release: Release) -> Published:
         """Hand a release to the sink, its windows before it, and write down that all of them are there."""
         for last, sink in self.windows.items():
-<<<<<<< HEAD
             sink.publish(self._release(sink.location, last), self.run_id)
-=======
-            with self._durable.step():
-                window = self._release(sink.location, last)
-            sink.publish(window, self.run_id)
->>>>>>> review
         published = self.sink.publish(release, self.run_id)
         if self._durable.store:
             self._durable.store.published(published.t, published.sha256)
