@@ -119,6 +119,7 @@ def _costs(numbers: Numbers) -> str:
             f"{cost.t:,}",
             f"{cost.update:.2f} ({cost.encode:.2f} + {cost.take:.2f})",
             f"{cost.take / cost.count_tree:.1f} / {cost.take / cost.count_all:.1f}",
+            f"{cost.take_between / cost.count_tree:.1f} / {cost.take_between / cost.count_all:.1f}",
             f"{cost.release:.2f} ({cost.release_early:.2f})",
             f"{cost.draw:.2f}",
             f"{cost.draw / cost.random:.0f}",
@@ -127,7 +128,8 @@ def _costs(numbers: Numbers) -> str:
         for cost in numbers.costs
     ]
     head = [
-        "run", "t", "update (encode + take), s", "take / bare counts (tree / all pairs)", "release at t (at t/8), s",
+        "run", "t", "update (encode + take), s", "take / bare counts (tree / all pairs)", "the same, median batch",
+        "release at t (at t/8), s",
         "draw, s", "draw / random", "bytes per value",
     ]  # fmt: skip
     return markdown(head, rows)
@@ -229,7 +231,8 @@ below `.upper`, which ought to be nine in ten.
 ## Costs
 
 Seconds of the processor, one thread. Taking codes is compared with bare `numpy.bincount` calls of the one-way marginals
-and as many pairs as a spanning tree has, or all pairs, on the same batches. Bytes are those that a run holds between
+and as many pairs as a spanning tree has, or all pairs, on the same batches; "median batch" leaves out the batches in
+which a large bucket ends and a model is fitted to choose its pairs. Bytes are those that a run holds between
 updates, divided by records and columns, the most of all times.
 
 {_costs(numbers)}
