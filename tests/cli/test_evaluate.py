@@ -5,8 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
