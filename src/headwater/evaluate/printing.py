@@ -40,8 +40,8 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     if found.training is not None:
         lines.append((f"accuracy, {found.training.target}", str(found.training)))
     for column in found.cut:
-        sides = [f"{share:.2%} {side} them" for side, share in (("below", column.below), ("above", column.above))]
-        kept = [text for text, share in zip(sides, (column.below, column.above), strict=True) if share]
+        shares = {"low": column.below, "high": column.above}
+        kept = [f"{max(share, 0.0001):.2%} beyond {bound}" for bound, share in shares.items() if share]
         lines.append(("BOUNDS CUT", f"{column.name}: of the real values {' and '.join(kept)}; declare wider bounds"))
     return lines
 
