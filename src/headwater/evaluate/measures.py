@@ -22,6 +22,8 @@ eyes of those who may see the data anyway.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from headwater.evaluate.axes import SchemaLike, column_axes
@@ -41,6 +43,7 @@ def evaluate(
     *,
     target: str | None = None,
     seed: int = 0,
+    reading: dict[str, Any] | None = None,
 ) -> Evaluation:
     """Compare a real and a synthetic table. NOT PRIVATE.
 
@@ -60,6 +63,9 @@ def evaluate(
     seed
         Of the boxes that are asked about, and of the classifier. Public; the same seed asks the same questions.
 
+    reading
+        How files of real records are read, such as ``{"ignore_extra": True}``: the keywords of `headwater.read`.
+
     Returns
     -------
     Evaluation
@@ -75,7 +81,7 @@ def evaluate(
     >>> print(str(found).splitlines()[0])
     NOT PRIVATE: computed from the real data without noise. Do not publish.
     """
-    x, y, known = tables_of(real, synthetic, schema)
+    x, y, known = tables_of(real, synthetic, schema, reading=reading)
     return compare(x, y, known, target=target, seed=seed)
 
 

@@ -24,7 +24,8 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     if found.ranked_pairs:
         lines.append(("error of two columns", f"{found.two_way:.4f} mean, {found.ranked_pairs[0][2]:.4f} worst"))
     queries = found.queries
-    lines.append((f"error of {queries.count} range queries", f"{queries.mean:.4f} mean, {queries.percentile_95:.4f} at the 95th percentile"))  # fmt: skip  # noqa: E501
+    errors = f"{queries.mean:.4f} mean, {queries.percentile_95:.4f} at the 95th percentile"
+    lines.append((f"error of {queries.count} range queries", errors))
     if len(found.columns) > 1:
         worst = np.abs(found.difference)
         i, j = np.unravel_index(int(worst.argmax()), worst.shape)
@@ -34,12 +35,13 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     if distance is None:
         lines.append(("W1 in the unit cube", f"left out: {found.distance.reason}"))
     else:
-        lines.append(("W1 in the unit cube", f"{distance.value:.4f} " + ("(exact)" if distance.error == 0 else f"± {distance.error:.4f}")))  # fmt: skip  # noqa: E501
+        beside = "(exact)" if distance.error == 0 else f"± {distance.error:.4f}"
+        lines.append(("W1 in the unit cube", f"{distance.value:.4f} {beside}"))
     if found.training is not None:
         lines.append((f"accuracy, {found.training.target}", str(found.training)))
     for column in found.cut:
-        sides = [f"{share:.2%} {side} them" for side, share in (("below", column.below), ("above", column.above))]
-        kept = [text for text, share in zip(sides, (column.below, column.above), strict=True) if share]
+        shares = {"low": column.below, "high": column.above}
+        kept = [f"{max(share, 0.0001):.2%} beyond {bound}" for bound, share in shares.items() if share]
         lines.append(("BOUNDS CUT", f"{column.name}: of the real values {' and '.join(kept)}; declare wider bounds"))
     return lines
 
