@@ -111,7 +111,8 @@ class Source:
         if not self._name:
             if self._seals.all:
                 last = self._seals.all[-1]
-                self._look_between(last.name, last.matches)
+                if self._look_between(last.name, last.matches) is None and not self._options.gone_is_done:
+                    self._refuse_unknown(last.name)
             return None
         self._taken = position.get("taken", 0)
         held, error = self._holder(position["place"], position.get("inode"))
@@ -126,6 +127,18 @@ class Source:
             file = source.name if source else "the input"
             raise InputChangedError(problem, "give the same input, or start a new run", file=file)
         return source, self._open(source, position["place"])
+
+    def _refuse_unknown(self, name: str) -> None:
+        """Raise an error if rotated files lie there that nobody named, and nothing says whether they were read."""
+        named = {one.name for one in self._inputs.found}
+        for one in self._inputs.rotated(name):
+            if named and one.name not in named and not self._seals.claims(one):
+                problem = f"what was read of {name} is gone, and nothing says whether this file came after it"
+                remedy = (
+                    "if it did, name it as well, before the others; if not, move it away, or say that files which are "
+                    "not named are done with gone_is_done (--gone-is-done)"
+                )
+                raise InputChangedError(problem, remedy, file=one.name)
 
     def _lost(self, position: Position, error: TableError | None) -> None:
         """The file that was being read is nowhere: seal it if it was read to its end, or raise an error."""
@@ -193,7 +206,9 @@ class Source:
                 self._inputs.look_again()
                 source = self._unread()
                 if source is not None:
-                    held = source, self._open(source, None)
+                    held = self._opened(source)
+                    if held is None:  # it was rotated just now
+                        continue
                     self._name, self._taken = source.key, 0
             if held is not None:
                 source, self._reader = held
@@ -206,6 +221,19 @@ class Source:
                 yield None
             else:
                 return
+
+    def _opened(self, source: Input) -> tuple[Input, Reader] | None:
+        """A file to be read from the start; None if a rotation came in between, and another one comes first."""
+        reader = self._open(source, None)
+        last = self._seals.all[-1] if self._seals.all else None
+        if last is not None and related(last.name, source.key):
+            self._inputs.look_again()
+            self._look_between(last.name, last.matches)
+            first = self._unread()
+            if first is None or _inode(first) != reader.inode:
+                reader.close()
+                return None
+        return source, reader
 
     def _read(self, source: Input, reader: Reader) -> Generator[Batch | None, None, bool]:
         """One file to its end; whether it was copied away. If it is the last of a followed run, it has none."""
@@ -311,7 +339,7 @@ class Source:
                 self._look_between(self._name, lambda other, name=one.name: other.name == name)
                 return held
         if not self._options.gone_is_done:
-            raise changed(source.name, "was cut or written over, and no copy of what was in it is beside it,")
+            raise changed(source.name, "changed (it was cut or written over, and no copy of it is beside it)")
         return None
 
     def _finish(self, source: Input, reader: Reader, copied: bool) -> tuple[Input, Reader] | None:
