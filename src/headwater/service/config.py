@@ -128,7 +128,7 @@ class RunSettings:
     schema: AnySchema
     epsilon: float
     out: Path
-    mechanism: str = "cascade"
+    mechanism: str = "auto"
     schedule: Schedule = _EVERY
     state: Path | None = None
     format: str = "parquet"

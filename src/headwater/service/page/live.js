@@ -76,8 +76,9 @@ function refresh() {
   const window = recent(data), last = data.releases.length - 1;
   lineChart(byId("growth"), data.growth, last);
   byId("error").toggleAttribute("hidden", data.error === null);
+  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
   byId("error-note").textContent = data.error
-    ? "How far the release is likely to be from the records, in W1 (0 to 1), from public numbers alone: typical, and the band up to what is rarely exceeded."
+    ? `How far the release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded.`
     : "Nothing is known of the error from public numbers yet.";
   if (data.error) lineChart(byId("error"), data.error, last);
   if (window) byId("recent").textContent = `the ${window} records, from the same noisy counts`;
