@@ -20,7 +20,7 @@ def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:
 
 def _stream(drift: float, seed: int, noise: float = 0.01) -> tuple[list[Share], Slots, np.ndarray]:
     rng = np.random.default_rng(seed)
-    slots = Slots(np.arange(0, 17) * 1000.0)
+    slots = Slots(np.linspace(0.0, 16_000.0, 17))
     steps = rng.normal(0, np.sqrt(drift * 1000), (16, 4)).cumsum(0)
     shares = simplex(np.array([0.4, 0.3, 0.2, 0.1]) + steps - steps.mean(1, keepdims=True))
     observed = [
