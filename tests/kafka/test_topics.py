@@ -19,6 +19,8 @@ from headwater.table.columns import Category, Number
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 
+pytestmark = pytest.mark.slow  # processes, browsers and brokers
+
 SCHEMA = Schema(x=Number(0, 1), kind=Category("a", "b"))
 
 
