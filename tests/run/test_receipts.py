@@ -38,9 +38,14 @@ def test_receipts_are_kept_with_their_records_and_outlive_snapshots(tmp_path: Pa
 def test_a_batch_that_is_not_kept_leaves_no_receipt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_run(tmp_path) as run:
         take(run, 3, b"one")
-        with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-            patch.setattr(Store, "_set", lambda *_: (_ for _ in ()).throw(RuntimeError("before the commit")))
-            take(run, 3, b"two")
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("before the commit")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "_set", fail)
+            with pytest.raises(RuntimeError):
+                take(run, 3, b"two")
         assert b"".join(run.receipts()) == b"one"
         assert run.t == 3
 

@@ -283,3 +283,25 @@ def test_bombs_in_columnar_formats_are_refused_without_being_unpacked(opened: Op
     pyarrow.parquet.write_table(long, sink, compression="zstd")
     assert len(sink.getvalue()) < 100_000
     refused(client, 422, sink.getvalue(), content_type="application/vnd.apache.parquet")
+
+
+@pytest.mark.parametrize("policy", ["null", "quarantine"])
+@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson", "text/csv"])
+def test_bad_records_follow_the_policy_of_the_run(opened: Open, tmp_path: Path, policy: str, kind: str) -> None:
+    client = opened(bad_rows=policy)
+    rows = [*records(3), {"x": 0.5, "kind": "SECRET"}, *records(2), {"x": "SECRET", "kind": "a"}]
+    sent = {
+        "application/json": json.dumps(rows),
+        "application/x-ndjson": "\n".join(map(json.dumps, rows)),
+        "text/csv": "x,kind\n" + "\n".join(f"{row['x']},{row['kind']}" for row in rows),
+    }
+    answer = client.post(ADDRESS, content=sent[kind], headers={"Content-Type": kind})
+    assert answer.json() == {"accepted": 7, "t": 7}  # a record that is bad has arrived, and is nowhere
+    status = client.get("/runs/trips/status")
+    assert status.json()["tally"]["bad"] == 2
+    assert "SECRET" not in status.text
+    quarantine = tmp_path / "out.state.bad-rows.jsonl"
+    assert quarantine.exists() == (policy == "quarantine")
+    if quarantine.exists():
+        assert quarantine.read_text().count("SECRET") == 2
+        assert quarantine.stat().st_mode & 0o077 == 0

@@ -144,7 +144,7 @@ def command(
                 try:
                     if kafka is not None and topic is not None:
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
-                            topics.feed(run, messages, topic_format, progress=display.update)
+                            topics.feed(run, messages, topic_format, bad_rows=policy, progress=display.update)
                     else:
                         with open_source(inputs or [], config.schema, run.position("input"), **how) as source:
                             feed(run, source, bad_rows=policy, progress=display.update)

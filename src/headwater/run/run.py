@@ -261,6 +261,19 @@ class Run:
         bad_rows
             As for `take`; the batch must have been read under the same policy.
         """
+        rows, tally, bad = self.encode_batch(batch, bad_rows=bad_rows)
+        return self.take_rows(rows, tally, position=position, quarantined=bad)
+
+    def encode_batch(self, batch: Batch, *, bad_rows: str | None = None) -> tuple[Rows, Tally, Sequence[BadRow]]:
+        """What `take_batch` keeps of a batch: its rows, what was bad or clipped in it, and bad rows for quarantine.
+
+        Parameters
+        ----------
+        batch
+            As for `take_batch`.
+        bad_rows
+            As for `take_batch`.
+        """
         policy = self._policy(bad_rows)
         found = self.synth.encode_batch(batch.table, bad_rows=policy)
         rows, tally = found.rows, found.tally
@@ -268,8 +281,7 @@ class Run:
             rows = np.full((batch.records, rows.shape[1]), np.iinfo(rows.dtype).max, dtype=rows.dtype)
             rows[batch.places] = found.rows
             tally = tally + Tally(len(batch.bad), len(batch.bad))
-        bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
-        return self.take_rows(rows, tally, position=position, quarantined=bad)
+        return rows, tally, batch.all_bad(found.bad) if policy == "quarantine" else ()
 
     def take_rows(
         self,

@@ -15,8 +15,10 @@ from headwater.run.store.entries import Rows
 from headwater.service import bodies
 from headwater.service.config import Limits
 from headwater.service.problems import ProblemError, of_table
+from headwater.table.bad_rows import BadRow
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
+from headwater.table.tally import Tally
 
 _SMALL = 1 << 12  # bytes of JSON lines that are read together with others
 
@@ -45,6 +47,10 @@ class Post:
         The digest of the body.
     rows
         The records as the run keeps them; None if they are still to be read.
+    tally
+        What was bad or clipped in them. Secret.
+    bad
+        Bad rows that go into quarantine. Secret.
     position
         Where the source of the records stands, kept in the same transaction.
     future
@@ -56,6 +62,8 @@ class Post:
     key: bytes | None
     digest: bytes
     rows: Rows | None = None
+    tally: Tally = field(default_factory=Tally)
+    bad: list[BadRow] = field(default_factory=list)
     position: Mapping[str, Any] = field(default_factory=dict)
     future: asyncio.Future[Answer] | None = None
     outcome: Answer | ProblemError | None = None
@@ -79,10 +87,12 @@ class Encoder:
         The run.
     limits
         How many records a post may hold.
+    bad_rows
+        What happens to rows that are no records: a policy of `headwater.table.bad_rows`.
     """
 
-    def __init__(self, run: Run, limits: Limits) -> None:
-        self._run, self._limits = run, limits
+    def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop") -> None:
+        self._run, self._limits, self._bad_rows = run, limits, bad_rows
 
     def encode(self, post: Post) -> None:
         """Read the records of a post, or raise a problem; small JSON is left to be read together with others.
@@ -98,7 +108,8 @@ class Encoder:
             except TableError as error:
                 raise of_table(error) from None
         if post.form != "jsonl" or len(post.body) > _SMALL:
-            post.rows, post.body = self._read(post.body, post.form), b""
+            self._read(post, post.body)
+            post.body = b""
 
     def encode_small(self, posts: list[Post]) -> None:
         """Read small JSON lines of many posts at once; one by one if anything is wrong, to find out where.
@@ -111,34 +122,41 @@ class Encoder:
         whole = [post.body.strip(b"\r\n") for post in posts]
         counts = [text.count(b"\n") + 1 for text in whole]
         if len(posts) > 1 and all(whole):
+            group = Post(b"", "jsonl", None, b"")
             try:
-                rows = self._read(b"\n".join(whole), "jsonl")
+                self._read(group, b"\n".join(whole))
             except ProblemError:
-                rows = None
-            if rows is not None and len(rows) == sum(counts):
+                group.rows = None
+            if group.rows is not None and len(group.rows) == sum(counts):
                 ends = np.cumsum(counts)
-                for post, part in zip(posts, np.split(rows, ends[:-1]), strict=True):
+                for post, part in zip(posts, np.split(group.rows, ends[:-1]), strict=True):
                     post.rows = part
+                # Counted with the first of them: of a retry in the group it is counted again.
+                posts[0].tally, posts[0].bad = group.tally, group.bad
                 return
         for post in posts:
             try:
-                post.rows = self._read(post.body, post.form)
+                self._read(post, post.body)
             except ProblemError as problem:
                 post.outcome = problem
 
-    def _read(self, body: bytes, form: str) -> Rows:
-        """The records of a body as the run keeps them, or a problem that names row and column."""
+    def _read(self, post: Post, body: bytes) -> None:
+        """Set the records of a post, or raise a problem that names row and column."""
         before, found = 0, list[Rows]()
+        schema = self._run.synth.schema
         try:
-            for table in bodies.tables(body, form, self._run.synth.schema, self._limits.records):
+            for batch in bodies.batches(body, post.form, schema, self._limits.records, self._bad_rows):
                 try:
-                    found.append(self._run.encode(table))
+                    rows, tally, bad = self._run.encode_batch(batch, bad_rows=self._bad_rows)
                 except TableError as error:
                     raise error.at(row=None if error.row is None else before + error.row) from None
-                before += len(found[-1])
+                found.append(rows)
+                post.tally += tally
+                post.bad += bad
+                before += len(rows)
         except TableError as error:
             raise of_table(error) from None
-        return np.concatenate(found) if found else self._nothing()
+        post.rows = np.concatenate(found) if found else self._nothing()
 
     def _nothing(self) -> Rows:
         """No records, in the shape of some."""

@@ -16,6 +16,7 @@ from headwater.service.config import Limits
 from headwater.service.posts import Answer, Encoder, Post
 from headwater.service.problems import ProblemError
 from headwater.service.receipts import Receipt, Receipts
+from headwater.table.tally import Tally
 
 _GROUP_POSTS, _GROUP_BYTES = 2048, 64 << 20
 _OVERHEAD = 512  # bytes of a post besides its records
@@ -33,12 +34,14 @@ class Writer:
         How much may be queued.
     taken
         Called in the thread after each commit, with the number of records.
+    bad_rows
+        What happens to rows that are no records.
     """
 
-    def __init__(self, run: Run, limits: Limits, taken: Callable[[int], None]) -> None:
+    def __init__(self, run: Run, limits: Limits, taken: Callable[[int], None], bad_rows: str = "stop") -> None:
         self._run, self._limits, self._taken = run, limits, taken
         self._receipts = Receipts(run.receipts())
-        self._encoder = Encoder(run, limits)
+        self._encoder = Encoder(run, limits, bad_rows)
         self._unread: deque[Post] = deque()  # small posts, to be read together
         self._queue: deque[Post] = deque()
         self._bytes, self._closing, self._all_read = 0, False, False
@@ -163,7 +166,9 @@ class Writer:
             rows = np.concatenate([post.rows for post in fresh if post.rows is not None])
             position = {name: value for post in fresh for name, value in post.position.items()}
             kept = b"".join(receipt.to_bytes() for receipt in told)
-            end = self._run.take_rows(rows, position=position, receipts=kept)
+            tally = sum((post.tally for post in fresh), Tally())
+            bad = [row for post in fresh for row in post.bad]
+            end = self._run.take_rows(rows, tally=tally, position=position, quarantined=bad, receipts=kept)
             if end != t:
                 raise RuntimeError("somebody else writes to this run")
             for receipt in told:
