@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from headwater.run import Run
+from headwater.run.requests import answer_requests
 from headwater.table.errors import TableError
 from headwater.table.readers.memory import read_bytes
 
@@ -333,6 +334,7 @@ def feed(
             take(run, batch, form)
         progress()
         run.publish_if_due(clock())
+        answer_requests(run)
         progress()
         if stop():
             return

@@ -77,8 +77,8 @@ def test_bounds_that_cut_real_values_are_named_and_not_taken_for_a_good_score() 
     found = hw.evaluate(real, clipped, schema)
     assert [column.name for column in found.cut] == ["x", "n", "t"]
     x, n, t = found.columns
-    assert (x.below, x.above) == (0, pytest.approx((real.x > 0.1).mean()))
-    assert (n.below, n.above) == (pytest.approx((real.n < 2).mean()), pytest.approx((real.n > 5).mean()))
+    assert (x.below, x.above) == pytest.approx((0, (real.x > 0.1).mean()))
+    assert (n.below, n.above) == pytest.approx(((real.n < 2).mean(), (real.n > 5).mean()))
     assert t.above == pytest.approx((real.t > pd.Timestamp("2024-01-10")).mean())
     assert [column.error for column in (x, n, t)] == [pytest.approx(column.cut) for column in (x, n, t)]
     assert x.distance == pytest.approx(np.maximum(real.x - 0.1, 0).mean() / 0.1)  # in units of the range, not clipped

@@ -265,3 +265,21 @@ def test_what_is_not_a_body_is_refused(opened: Open) -> None:
     whole = all_formats(50)["application/vnd.apache.parquet"]
     refused(client, 422, whole[: len(whole) // 2], content_type="application/vnd.apache.parquet")
     refused(client, 422, whole, content_type="application/vnd.apache.arrow.stream")
+
+
+def test_bombs_in_columnar_formats_are_refused_without_being_unpacked(opened: Open) -> None:
+    """Small files that claim very many rows, or values that are very long when they are unpacked."""
+    client = opened(Limits(records=100_000))
+    many = pa.table({"x": pa.array([0.5]).take(pa.array([0] * 3_000_000)), "kind": ["a"] * 3_000_000})
+    body = parquet(many)
+    assert len(body) < 100_000
+    refused(client, 413, body, content_type="application/vnd.apache.parquet")
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, many.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(many)
+    refused(client, 413, sink.getvalue(), content_type="application/vnd.apache.arrow.stream")
+    long = pa.table({"x": [0.5] * 50, "kind": ["a" * 1_000_000] * 50})
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(long, sink, compression="zstd")
+    assert len(sink.getvalue()) < 100_000
+    refused(client, 422, sink.getvalue(), content_type="application/vnd.apache.parquet")

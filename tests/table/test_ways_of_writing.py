@@ -71,7 +71,7 @@ def test_a_value_cannot_be_missing_too() -> None:
     with pytest.raises(SchemaError, match="also one of null_values"):
         hw.Category("a", "NA", null_values=["NA"])
     with pytest.raises(SchemaError, match="list of texts"):
-        hw.Number(0, 1, null_values=[-999])  # type: ignore[arg-type]
+        hw.Number(0, 1, null_values=[-999])  # type: ignore[list-item]
 
 
 def test_options_say_it_where_the_schema_does_not(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from headwater.cli.limits import limit
 from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.store import StoreError
+from headwater.table.bad_rows import check_policy
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
@@ -67,12 +68,22 @@ def command(
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")
     ] = False,
+    bad_rows: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
+        ),
+    ] = None,
     encoding: reading.Encoding = None,
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
+    ] = False,
+    gone_is_done: Annotated[
+        bool,
+        typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
     ] = False,
     allow_copy: Annotated[
         bool,
@@ -107,6 +118,7 @@ def command(
         "null_values": tuple(null_values or ()),
         "decimal": decimal,
         "stdin_continues": stdin_continues,
+        "gone_is_done": gone_is_done,
         "follow": follow,
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }
@@ -114,6 +126,10 @@ def command(
     with _interruptible(), Display() as display:
         try:
             config = RunConfig(Schema.load(schema), epsilon, mechanism, seed)
+            policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
+            if policy == "quarantine" and kept is None:
+                raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
+            how["bad_rows"] = policy
             if expect is not None:
                 display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism))
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
@@ -129,7 +145,7 @@ def command(
                             topics.feed(run, messages, topic_format, progress=display.update)
                     else:
                         with open_source(inputs or [], config.schema, run.position("input"), **how) as source:
-                            feed(run, source, progress=display.update)
+                            feed(run, source, bad_rows=policy, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()

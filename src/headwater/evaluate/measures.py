@@ -86,19 +86,19 @@ def compare(
     for rows, name in ((real, "real"), (synthetic, "synthetic")):
         _check(rows, name)
     columns = column_axes(schema)
-    sides = [rows.sides(columns) for rows in (real, synthetic)]
+    x, y = real.sides(columns), synthetic.sides(columns)
     pairs = pair_measures(*(binned(rows, columns) for rows in (real, synthetic)))
     return Evaluation(
         rows=(len(real), len(synthetic)),
         columns=tuple(
             column_distance(column, a, b, float(error))
-            for column, a, b, error in zip(columns, *sides, np.diag(pairs.errors), strict=True)
+            for column, a, b, error in zip(columns, x, y, np.diag(pairs.errors), strict=True)
         ),
         pairs=pairs.errors,
         dependence=pairs.dependence,
-        queries=QueryErrors.of(*sides, columns, seed),
+        queries=QueryErrors.of(x, y, columns, seed),
         distance=table_distance(real.points, synthetic.points, moved=real.moved),
-        training=train(target, *sides, columns, seed) if target is not None else None,
+        training=train(target, x, y, columns, seed) if target is not None else None,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headwater.evaluate.evaluation import MEANING, NOT_PRIVATE, WORST, Evaluation
+from headwater.evaluate.meaning import grade
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -45,10 +46,8 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
 
 def column_cells(found: Evaluation) -> Cells:
     """A table of all columns, the worst first."""
-    header = ("column", "error", "answers", "W1", "missing, real", "missing, synthetic")
-    from headwater.evaluate.meaning import grade
-
-    return [header] + [
+    cells: Cells = [("column", "error", "answers", "W1", "missing, real", "missing, synthetic")]
+    cells += [
         (
             c.name,
             f"{c.error:.4f}",
@@ -59,12 +58,11 @@ def column_cells(found: Evaluation) -> Cells:
         )
         for c in found.ranked_columns
     ]
+    return cells
 
 
 def pair_cells(found: Evaluation) -> Cells:
     """A table of the worst pairs."""
-    from headwater.evaluate.meaning import grade
-
     pairs = found.ranked_pairs[:WORST]
     head = "worst pairs" if len(found.ranked_pairs) > WORST else "pairs"
     return [(head, "error", "answers"), *((f"{x} × {y}", f"{error:.4f}", grade(error)) for x, y, error in pairs)]

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,10 @@ class RunSettings:
         The file that keeps the run; the name of ``out`` plus ``.state`` unless given.
     format
         Of published tables: ``"parquet"`` or ``"csv"``.
+    rows
+        A release of more rows is published as a sample of so many. All rows unless given.
+    keep
+        How many releases keep their table; of older ones only the cards stay. All unless given.
     public
         Whether anyone who reaches the service may read the releases.
     allow_copy
@@ -123,6 +128,8 @@ class RunSettings:
     schedule: Schedule = _EVERY
     state: Path | None = None
     format: str = "parquet"
+    rows: int | None = None
+    keep: int | None = None
     public: bool = False
     allow_copy: bool = False
     topic: TopicSettings | None = None
@@ -205,6 +212,7 @@ class ServiceConfig:
             raise ValueError(f"{path}: {error}") from None
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address.
 
@@ -244,7 +252,7 @@ def _service(found: dict[str, Any], base: Path) -> ServiceConfig:
 
 def _run(name: str, found: dict[str, Any], base: Path) -> RunSettings:
     where = f"runs.{name}."
-    plain = {"epsilon", "mechanism", "format", "public", "allow_copy", "seed"}
+    plain = {"epsilon", "mechanism", "format", "rows", "keep", "public", "allow_copy", "seed"}
     _known(found, plain | {"schema", "out", "state", "every", "topic"}, where)
     for needed in ("schema", "epsilon"):
         if needed not in found:

@@ -36,7 +36,7 @@ class HostedRun:
     def __init__(self, name: str, settings: RunSettings, limits: Limits, cache: FileCache) -> None:
         self.name, self.settings = name, settings
         self.schema = settings.schema
-        self._sink = FolderSink(settings.out, settings.format)
+        self._sink = FolderSink(settings.out, settings.format, rows=settings.rows, keep=settings.keep)
         self.run = Run.open(
             settings.config,
             self._sink,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.partition import Flags
 from headwater.table.column import Column, describe
 from headwater.table.errors import SchemaError, TableError, is_unicode
 from headwater.table.series import Values
@@ -193,6 +194,22 @@ class Category(Column):
     def _unknown(self, what: str, index: int) -> TableError:
         remedy = "add it to the values, or declare as other= the value that takes all that are not listed"
         return TableError(f"{what} that is none of the listed values", remedy, row=index)
+
+    def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
+        """Values that are taken for `other` and are not it."""
+        if self.other is None or not (taken := numbers == self._index[self.other]).any():
+            return None
+        items = values.data if isinstance(values.data, list) else values.data.tolist()
+        listed: dict[Any, bool] = {}
+        for place in np.flatnonzero(taken).tolist():
+            item = items[place]
+            key = (type(item), item) if isinstance(item, str | int | float) else None
+            if key not in listed or key is None:
+                listed[key] = any(reading in self._index for reading in self._readings(item))
+            taken[place] = not listed[key]
+        return taken
+
+    outside_kind: ClassVar[str] = "unlisted"
 
     def _cast(self, values: Values) -> NDArray[Any]:
         data = np.asarray(values.data)

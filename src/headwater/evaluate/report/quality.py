@@ -20,12 +20,12 @@ TWO_WAY = "two-way total variation"
 def expected_columns(card: dict[str, Any], columns: Sequence[ColumnAxis]) -> list[tuple[float, float] | None]:
     """What the card expects of each column's total variation: typical, and rarely exceeded; None if it does not say."""
     parts = (card["expected_error"] or {}).get("parts")
-    found = []
+    found = list[tuple[float, float] | None]()
     for column in columns:
         part = parts.get(f"column {column.name}") if isinstance(parts, dict) else None
-        numbers = [part.get(key) for key in ("typical", "upper")] if isinstance(part, dict) else [None]
-        known = all(isinstance(number, float | int) and math.isfinite(number) for number in numbers)
-        found.append((float(numbers[0]), float(numbers[1])) if known and len(numbers) == 2 else None)
+        numbers = [part.get(key) for key in ("typical", "upper")] if isinstance(part, dict) else []
+        known = [float(number) for number in numbers if isinstance(number, float | int) and math.isfinite(number)]
+        found.append((known[0], known[1]) if len(known) == 2 else None)
     return found
 
 

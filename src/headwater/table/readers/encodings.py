@@ -37,6 +37,18 @@ class Raw(Protocol):
     def most(self) -> int:
         """How many bytes can come at once."""
 
+    @property
+    def moved(self) -> bool:
+        """Whether the name of the file has gone to another one."""
+
+    @property
+    def linked(self) -> bool:
+        """Whether the file still has a name."""
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """Which file it is, whatever its name."""
+
     def read_into(self, view: memoryview, wait: float = 0) -> int:
         """Fill ``view``; how many bytes came."""
 
@@ -105,6 +117,21 @@ class ConvertedStream:
     def ended(self) -> bool:
         """Whether there can never be more."""
         return self._raw.ended and not self._ready
+
+    @property
+    def moved(self) -> bool:
+        """Whether the name of the file has gone to another one."""
+        return self._raw.moved
+
+    @property
+    def linked(self) -> bool:
+        """Whether the file still has a name."""
+        return self._raw.linked
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """Which file it is, whatever its name."""
+        return self._raw.inode
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
         """What there is, converted; 0 if nothing came within ``wait`` seconds."""

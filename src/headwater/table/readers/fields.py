@@ -71,6 +71,10 @@ class Fields:
     fields: tuple[Field, ...]
     named: bool = True
 
+    def empty(self) -> Any:  # noqa: ANN401 - a pyarrow.Table
+        """A table without rows."""
+        return pyarrow().table({field.name: pyarrow().array([], field.type) for field in self.fields})
+
     def indices(self, header: Sequence[str], ignore_extra: bool, delimiter: str | None = None) -> list[int]:
         """Where in ``header`` the columns of the schema are, or an error.
 

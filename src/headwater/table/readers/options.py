@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.table.bad_rows import check_policy
 from headwater.table.errors import TableError
 from headwater.table.readers.encodings import encoding_of
 
@@ -13,6 +14,10 @@ FORMATS = ("csv", "jsonl", "parquet", "arrow")
 
 class InputChangedError(TableError):
     """What was read before is not there any more as it was: going on would count other records than the run did."""
+
+
+class OverwrittenError(InputChangedError):
+    """A followed file was cut, or written over: perhaps its content was copied away before, as some rotations do."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,11 @@ class Options:
         Whether to wait for more at the end of the last file.
     poll_seconds
         A pipe or a followed file is idle if nothing arrives for so long.
+    gone_is_done
+        On resumption: a file that was being read and is gone was read to its end, and what stands under its name is new.
+    bad_rows
+        What happens to a row that is no record: a policy of `headwater.table.bad_rows`. Unless it is ``"stop"``, a line
+        of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends.
     stdin_continues
         On resumption: standard input goes on with the next record, without a header, instead of starting again.
     """
@@ -61,8 +71,11 @@ class Options:
     follow: bool = False
     poll_seconds: float = 1.0
     stdin_continues: bool = False
+    bad_rows: str = "stop"
+    gone_is_done: bool = False
 
     def __post_init__(self) -> None:
+        check_policy(self.bad_rows)
         if self.format is not None and self.format not in FORMATS:
             raise ValueError(f"format must be one of {', '.join(FORMATS)}")
         if self.delimiter is not None and (
@@ -83,5 +96,8 @@ class Options:
 
 def changed(name: str, what: str) -> InputChangedError:
     """The error for input that is not what it was."""
-    remedy = "put the file back as it was, or start a new run with a new state"
+    remedy = (
+        "put the file back as it was; or, if all that is left of it is lost or done and this is a new file, say so with "
+        "gone_is_done (--gone-is-done); or start a new run with a new state"
+    )
     return InputChangedError(f"the input {what} since it was read", remedy, file=name)

@@ -20,7 +20,7 @@ from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
 from headwater.table.readers.encodings import ConvertedStream, Recoder, encoding_of
 from headwater.table.readers.json_array import ArrayLines
-from headwater.table.readers.options import changed
+from headwater.table.readers.options import InputChangedError, OverwrittenError, changed
 from headwater.table.readers.paths import Input, refused
 from headwater.table.readers.zip_member import member
 
@@ -34,7 +34,10 @@ class FileStream:
     ended = False  # a file may always grow
     most = 1 << 30
 
-    def __init__(self, source: Input) -> None:
+    def __init__(self, source: Input, *, rotates: bool = False) -> None:
+        self._rotates = rotates
+        self.moved = False
+        """Whether the name is no longer that of this file. What was opened is read on."""
         assert source.path is not None  # noqa: S101 - for the type checker: standard input has its own class
         self._name, self._path = source.name, source.path
         try:
@@ -77,21 +80,43 @@ class FileStream:
 
     def check(self, consumed: int, sha256: Callable[[], str]) -> None:
         """Raise an error if the file is not the one whose first ``consumed`` bytes were read."""
+        if self.moved:
+            return
         try:
             now = os.stat(self._path)
         except OSError:
+            if self._rotates:
+                self.moved = True
+                return
             raise changed(self._name, "was removed") from None
         if not os.path.samestat(now, self._seen):
+            if self._rotates:
+                self.moved = True
+                return
             raise changed(self._name, "was replaced by another file")
         if now.st_size < self._seen.st_size:
-            raise changed(self._name, "became shorter")
+            raise self._overwritten("became shorter")
         if (now.st_mtime_ns, now.st_size) == (self._seen.st_mtime_ns, self._seen.st_size):
             return
         # It grew, which is fine if what was read last is still there; or somebody wrote into it.
         same = now.st_size == self._seen.st_size
         if self._compressed or (self._digest(consumed) != sha256() if same else not self._ends_as_read()):
-            raise changed(self._name, "changed")
+            raise self._overwritten("changed")
         self._seen = now
+
+    def _overwritten(self, what: str) -> InputChangedError:
+        error = changed(self._name, what)
+        return OverwrittenError(error.problem, error.remedy, file=self._name) if self._rotates else error
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """What tells this file from all others that are there."""
+        return self._seen.st_dev, self._seen.st_ino
+
+    @property
+    def linked(self) -> bool:
+        """Whether the file still has a name, this one or another."""
+        return os.fstat(self._file.fileno()).st_nlink > 0
 
     def _ends_as_read(self) -> bool:
         """Whether the last bytes that were read are still where they were."""
@@ -118,6 +143,7 @@ class StandardInput:
     """What is piped in."""
 
     most = 1 << 16  # as much as a pipe holds
+    moved, linked, inode = False, True, (0, 0)
 
     def __init__(self) -> None:
         stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
@@ -150,9 +176,9 @@ class StandardInput:
 Stream = FileStream | StandardInput | ConvertedStream
 
 
-def open_stream(source: Input, encoding: str | None = None) -> Stream:
-    """The text of an input, in UTF-8; of JSON, as lines."""
-    stream: Stream = StandardInput() if source.path is None else FileStream(source)
+def open_stream(source: Input, encoding: str | None = None, *, rotates: bool = False) -> Stream:
+    """The text of an input, in UTF-8; of JSON, as lines. With ``rotates`` a file is read on when its name has gone."""
+    stream: Stream = StandardInput() if source.path is None else FileStream(source, rotates=rotates)
     if (name := encoding_of(encoding)) is not None:
         stream = ConvertedStream(stream, Recoder(name))
     return ConvertedStream(stream, ArrayLines()) if source.format == "jsonl" else stream
