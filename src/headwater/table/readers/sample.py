@@ -42,7 +42,9 @@ def sample_of(path: StrPath, **options: Any) -> dict[str, Sample]:  # noqa: ANN4
         The fields of `Options`: ``format``, ``delimiter``, ``encoding``.
     """
     read = Options(**options)
-    source = Inputs(path, read).found[0]
+    inputs = Inputs(path, read)
+    inputs.look_first()
+    source = inputs.found[0]
     if source.path is None:
         raise ValueError("standard input cannot be drafted from: name a file")
     pa = pyarrow()
