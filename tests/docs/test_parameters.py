@@ -32,8 +32,10 @@ def members(thing: Any, name: str) -> Iterator[tuple[str, Callable[..., Any], st
     if not inspect.isclass(thing):
         yield name, thing, inspect.getdoc(thing) or ""
         return
-    if inspect.isfunction(thing.__init__):
+    if inspect.isfunction(thing.__init__) and not getattr(thing, "_is_protocol", False):
         yield name, thing.__init__, inspect.getdoc(thing) or ""
+    if f"::: {name}\n    options: {{members: false}}" in PAGE.read_text(encoding="utf-8"):
+        return  # its methods are not shown, and not for users
     for key, member in vars(thing).items():
         plain = member.__func__ if isinstance(member, staticmethod | classmethod) else member
         if not key.startswith("_") and inspect.isfunction(plain):
