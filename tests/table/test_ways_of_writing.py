@@ -169,6 +169,17 @@ def test_a_json_file_is_lines_or_one_array(tmp_path: Path, text: str, block_byte
         assert [row["x"] for row in rows(tmp_path / "a.json", schema, block_bytes=block_bytes)] == expected
 
 
+def test_where_bad_rows_do_not_stop_the_run_an_array_is_refused_and_a_line_is_a_line(tmp_path: Path) -> None:
+    schema = hw.Schema(x=hw.Integer(0, 9))
+    (tmp_path / "a.json").write_text('[{"x": 1}]')
+    (tmp_path / "a.jsonl").write_text('[{"x": 1}]\n{"x": 2}\n')
+    with pytest.raises(TableError, match="one object a line"):
+        rows(tmp_path / "a.json", schema, bad_rows="null")
+    with open_source(tmp_path / "a.jsonl", schema, bad_rows="null") as source:
+        (batch,) = [batch for batch in source if batch]
+    assert batch.table["x"].to_pylist() == [2]
+
+
 def test_strings_in_an_array_may_hold_anything(tmp_path: Path) -> None:
     values = ['a,"]}', "\\", '\\"', "é\n", "[{", '\\\\"']
     (tmp_path / "a.json").write_text(json.dumps([{"c": value} for value in values], indent=1))
