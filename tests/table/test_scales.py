@@ -12,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.evaluate.inputs import tables_of
+from headwater.release.folder import folders
+from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.table.errors import SchemaError
+from headwater.table.readers import open_source
 
 
 @settings(deadline=None)
@@ -115,3 +119,24 @@ def test_frames_may_hold_counts_of_time() -> None:
     assert column.encode(pa.chunked_array([times])).tolist() == expected
     assert column.encode(np.array([1710000000123.0, np.nan, 1710000000999.0])).tolist() == expected
     assert column.encode(["1710000000123", "", "1710000000999"]).tolist() == expected
+
+
+@pytest.mark.parametrize("format_", ["csv", "parquet"])
+def test_a_release_is_read_back_however_the_data_were_written(tmp_path: Path, format_: str) -> None:
+    """Releases are in ISO 8601 with decimal points, also where the schema says that the input is not."""
+    schema = hw.Schema(
+        day=hw.Datetime("2024-01-01", "2024-12-31", "1d", format="%d.%m.%Y"),
+        pay=hw.Number(0, 9999, decimals=1, decimal=",", thousands="."),
+        kind=hw.Category("a", "b", missing=True, null_values=["NA"]),
+    )
+    (tmp_path / "a.csv").write_text("day;pay;kind\n" + "31.01.2024;1.234,5;a\n01.02.2024;7;NA\n" * 50)
+    config = RunConfig(schema, 1.0, mechanism="cascade", seed=1)
+    with (
+        Run.open(config, FolderSink(tmp_path / "out", format_), schedule=Schedule(records=100)) as run,
+        open_source(tmp_path / "a.csv", schema, delimiter=";") as source,
+    ):
+        feed(run, source)
+    (folder,) = folders(tmp_path / "out")
+    assert len(hw.Release.load(folder)) == 100
+    real, synthetic, _ = tables_of(tmp_path / "a.csv", folder, reading={"delimiter": ";"})
+    assert len(real) == len(synthetic) == 100

@@ -71,7 +71,7 @@ def test_a_value_cannot_be_missing_too() -> None:
     with pytest.raises(SchemaError, match="also one of null_values"):
         hw.Category("a", "NA", null_values=["NA"])
     with pytest.raises(SchemaError, match="list of texts"):
-        hw.Number(0, 1, null_values=[-999])  # type: ignore[arg-type]
+        hw.Number(0, 1, null_values=[-999])  # type: ignore[list-item]
 
 
 def test_options_say_it_where_the_schema_does_not(tmp_path: Path) -> None:
@@ -167,6 +167,17 @@ def test_a_json_file_is_lines_or_one_array(tmp_path: Path, text: str, block_byte
             rows(tmp_path / "a.json", schema, block_bytes=block_bytes)
     else:
         assert [row["x"] for row in rows(tmp_path / "a.json", schema, block_bytes=block_bytes)] == expected
+
+
+def test_where_bad_rows_do_not_stop_the_run_an_array_is_refused_and_a_line_is_a_line(tmp_path: Path) -> None:
+    schema = hw.Schema(x=hw.Integer(0, 9))
+    (tmp_path / "a.json").write_text('[{"x": 1}]')
+    (tmp_path / "a.jsonl").write_text('[{"x": 1}]\n{"x": 2}\n')
+    with pytest.raises(TableError, match="one object a line"):
+        rows(tmp_path / "a.json", schema, bad_rows="null")
+    with open_source(tmp_path / "a.jsonl", schema, bad_rows="null") as source:
+        (batch,) = [batch for batch in source if batch]
+    assert batch.table["x"].to_pylist() == [2]
 
 
 def test_strings_in_an_array_may_hold_anything(tmp_path: Path) -> None:

@@ -55,7 +55,8 @@ def tables_of(
     x = encoded(real, schema, end=span[1] if span else None, **(reading or {}))
     if span is not None and len(x) >= span[1]:  # a release is about some records, not about all that came since
         x = x[slice(*span)]
-    return x.known(), encoded(synthetic, schema), schema
+    ours = schema.for_releases() if _are_paths(synthetic) and isinstance(schema, Schema) else schema
+    return x.known(), encoded(synthetic, ours), schema
 
 
 def encoded(tables: object, schema: SchemaLike, *, end: int | None = None, **reading: Any) -> Encoded:  # noqa: ANN401

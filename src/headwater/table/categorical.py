@@ -119,7 +119,7 @@ class Category(Column):
         other: str | int | bool | None = None,
         missing: bool = False,
         weight: float = 1.0,
-        null_values: Iterable[str] = (),
+        null_values: Sequence[str] = (),
     ) -> None:
         self.set(missing=missing, weight=weight, null_values=null_values)
         super().__post_init__()

@@ -36,7 +36,7 @@ class Column(ABC):
 
     missing: bool = field(default=False, kw_only=True)
     weight: float = field(default=1.0, kw_only=True)
-    null_values: tuple[str, ...] = field(default=(), kw_only=True)
+    null_values: Sequence[str] = field(default=(), kw_only=True)
 
     kind: ClassVar[str]
     """The name of this kind of column in schema files."""

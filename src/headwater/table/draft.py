@@ -128,9 +128,9 @@ def _of_table(table: Any) -> dict[str, Sample]:  # noqa: ANN401 - of any library
     if kind == "records":
         names = list(dict.fromkeys(name for record in records[:MOST_ROWS] for name in record))
         return {name: _sample([record.get(name) for record in records[:MOST_ROWS]]) for name in names}
-    names = [str(name) for name in (table.schema.names if kind.startswith("arrow") else table)]
+    names = list(table if kind == "columns" else table.schema.names if kind.startswith("arrow") else table.columns)
     columns, _ = columns_of(table, names) if names else ({}, 0)
-    return {name: _sample(column) for name, column in columns.items()}
+    return {str(name): _sample(column) for name, column in columns.items()}
 
 
 def _sample(column: Any) -> Sample:  # noqa: ANN401 - of any library

@@ -30,7 +30,7 @@ _ZONED = "0001-01-02T00:00:00+00:00", "9999-12-30T00:00:00+00:00"
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|(^|_)(ts|at|on)$|day", re.IGNORECASE)
 _PERSON = re.compile(
     r"(^|[_\W])(id|uuid|guid|ssn|e?mail|phone|mobile|passport|iban|nhs|mrn|ip|user|login|name|surname|firstname|lastname)"
-    r"($|[_\W])|[a-z]Id$|(first|last|user|full)_?name",
+    r"($|[_\W])|(?-i:[a-z]Id$)|(first|last|user|full)_?name",
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}[ -][A-Z][a-z]{2}")

@@ -19,7 +19,7 @@ from headwater.table.frames import check_names, columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
 from headwater.table.series import read_values
 from headwater.table.tally import Tally
-from headwater.table.text_options import TEXT_KEYS, written
+from headwater.table.text_options import TEXT_KEYS, usual, written
 from headwater.table.unit_cube import MOST_AXES, UnitCube
 
 
@@ -209,6 +209,10 @@ class Schema:
         other = Schema(dict(self._items))
         object.__setattr__(other, "bad_rows", None if policy is None else check_policy(policy))
         return other
+
+    def for_releases(self) -> Schema:
+        """The same schema for reading releases back: they are written in the usual way, however the data were."""
+        return Schema(usual(dict(self._items)))
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any]) -> Schema:

@@ -32,6 +32,22 @@ def written(shared: Mapping[str, Any], columns: Mapping[str, Column]) -> dict[st
     return {name: _written(shared, column) for name, column in columns.items()} if shared else dict(columns)
 
 
+def usual(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """The same columns for text that Headwater has written: whatever is declared about how other files are written.
+
+    Parameters
+    ----------
+    columns
+        By name.
+    """
+    keys = (*TEXT_KEYS, "format")
+    found = {}
+    for name, column in columns.items():
+        declared = {key: value for key, value in column.to_dict().items() if key not in keys}
+        found[name] = COLUMN_KINDS[declared.pop("kind")].from_dict(declared)
+    return found
+
+
 def _written(shared: Mapping[str, Any], column: Column) -> Column:
     known = {item.name: item.default for item in fields(column)}
     added = {key: value for key, value in shared.items() if key in known and getattr(column, key) == known[key]}

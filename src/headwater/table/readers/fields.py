@@ -35,7 +35,7 @@ class Field:
     @property
     def null_values(self) -> tuple[str, ...]:
         """The texts that pyarrow may take for "missing" beside the empty one, which it does for text without quotes."""
-        return () if self.empty_is_text else self.column.null_values
+        return () if self.empty_is_text else tuple(self.column.null_values)
 
     def without_nulls(self, text: Any) -> Any:  # noqa: ANN401 - a pyarrow.ChunkedArray
         """The text of a category without the texts that mean "missing": so the column need not know of them."""

@@ -6,11 +6,10 @@ for the case of letters and for signs, or if half of the columns were found.
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence
 
 from headwater.table.errors import TableError, listed
+from headwater.table.near_names import closest
 
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 
@@ -53,20 +52,6 @@ def absent(missing: Sequence[str], names: Sequence[str], header: Sequence[str], 
     )
 
 
-def closest(missing: Sequence[str], names: Sequence[str], header: Sequence[str]) -> list[str]:
-    """The names of a file that come closest to names that it does not have, without those that it may not be asked."""
-    found = len(names) - len(missing)
-    free = [name for name in header if name not in names]
-    plain = {_plain(name): name for name in free}
-    close = []
-    for name in missing:
-        alike = [plain[_plain(name)]] if _plain(name) and _plain(name) in plain else []
-        if not alike and 2 * found >= len(names):
-            alike = difflib.get_close_matches(name, free, 1)
-        close += [one for one in alike if one not in close]
-    return close
-
-
 def twice(header: Sequence[str]) -> TableError:
     """The error for a header that has a name twice; every name was found, so it is one."""
     which = sorted({name for name in header if header.count(name) > 1}, key=list(header).index)
@@ -82,7 +67,3 @@ def _delimiter(names: Sequence[str], header: Sequence[str], delimiter: str | Non
     best = max(found, key=lambda other: found[other])
     here = sum(name in header for name in names)
     return best if found[best] > here and 2 * found[best] >= len(names) else None
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\W_]", "", name).casefold()

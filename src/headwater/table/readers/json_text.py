@@ -15,9 +15,9 @@ import numpy as np
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError, is_unicode, listed
+from headwater.table.near_names import closest
 from headwater.table.readers.csv_text import NOT_UTF8, Bytes, is_since_year_1
 from headwater.table.readers.fields import Field, Fields
-from headwater.table.readers.headers import closest
 from headwater.table.readers.text_buffer import Offsets, positions_of
 
 _TYPED = ("number", "integer", "boolean")  # kinds that JSON has a type for; all others are text

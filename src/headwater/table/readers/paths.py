@@ -168,7 +168,9 @@ class Inputs:
         stem, suffix = os.path.splitext(path.lower())
         compression = _COMPRESSIONS.get(suffix)
         if compression:
-            stem, suffix = os.path.splitext(_member_name(path) if compression == "zip" else stem)
+            stem, suffix = os.path.splitext(stem)
+            if compression == "zip" and suffix not in _FORMATS and self._options.format is None:
+                suffix = os.path.splitext(_member_name(path))[1]
         delimiter = self._options.delimiter or ("\t" if suffix == ".tsv" else ",")
         kind = self._options.format or _FORMATS.get(suffix)
         if kind is None and _ROTATED.fullmatch(stem + suffix):

@@ -72,7 +72,9 @@ class TextFile:
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
         self._source, self._fields, self._options = source, fields, options
-        self._stream = open_stream(source, options.encoding, rotates=options.follow)
+        self._stream = open_stream(
+            source, options.encoding, rotates=options.follow, any_line=options.bad_rows != "stop"
+        )
         # Where bad rows do not stop the run, a line is a record whatever is in it: a quote that is never closed must
         # not take the lines after it along.
         self._lines = options.bad_rows != "stop"
