@@ -4,14 +4,17 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-fast setup lint types imports docs check test-newest test-statistics fuzz
-.PHONY: bench bench-speed bench-accuracy bench-long audit lock clean help
+.PHONY: demo demo-live test test-fast setup lint types imports docs check test-newest test-statistics fuzz
+.PHONY: bench bench-speed bench-accuracy bench-tables bench-long bench-serve audit lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
 
 demo: $(VENV)/.demo  ## run on a year of flights, publish again and again, and draw what came out
 	$(BIN)/headwater demo --out out/demo --fresh
+
+demo-live: $(VENV)/.live  ## serve the flights live, feed them, and print the address of the page; Ctrl-C ends it
+	$(BIN)/headwater demo --live --out out/demo-live --fresh
 
 test: $(VENV)/.dev   ## every test, on all cores
 	$(BIN)/python -m pytest -n auto
@@ -55,15 +58,21 @@ bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in me
 bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes an hour of processor time
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.accuracy --size $(or $(SIZE),quick)
 
+bench-tables: $(VENV)/.dev  ## how good releases of wide tables are, in minutes; SIZE=full takes hours, and goes on where it was
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.tables --size $(or $(SIZE),quick)
+
 bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.cost
 	$(BIN)/python -m benchmarks.theorem
-	$(MAKE) bench-speed bench-accuracy bench-long
+	$(MAKE) bench-speed bench-accuracy bench-tables bench-long
 
 bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.table_speed
+
+bench-serve: $(VENV)/.dev  ## the service: speed, readers beside writers, memory, and fifty kills; writes docs/benchmarks/serve.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve
 
 lock: $(VENV)/.dev   ## pin what is installed now as what everybody installs
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
@@ -78,6 +87,10 @@ $(BIN)/python:
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) (once, about a minute) ..."
 	@$(PIP) -e '.[cli,evaluate]' && touch $@
+
+$(VENV)/.live: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@$(PIP) -e '.[serve,evaluate]' && touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) with the developer's tools (once, about a minute) ..."

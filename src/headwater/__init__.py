@@ -1,11 +1,15 @@
 """Headwater: synthetic data from a live stream, published again and again under one fixed privacy budget."""
 
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
+from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
+from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
+from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer, histogram, pmm
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
+from headwater.table.draft import draft
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.readers import read
 from headwater.table.schema import Schema
@@ -17,6 +21,7 @@ __all__ = [
     "Boolean",
     "Category",
     "Datetime",
+    "EpsilonWarning",
     "FileRefusedError",
     "HybridCounter",
     "InhomogeneousCounter",
@@ -31,7 +36,10 @@ __all__ = [
     "TableError",
     "TimeOfDay",
     "__version__",
+    "draft",
+    "evaluate",
     "histogram",
+    "outlook",
     "pmm",
     "read",
     "unit_cube",

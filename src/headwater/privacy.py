@@ -9,6 +9,7 @@ exact rational arithmetic, so that the sum is a fact and not a rounding.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -159,6 +160,31 @@ def check_epsilon(epsilon: float) -> float:
     if not 2.0**-64 <= epsilon <= 2.0**40:
         raise ValueError(f"epsilon must lie between 2^-64 and 2^40, not {epsilon!r}")
     return float(epsilon)
+
+
+class EpsilonWarning(UserWarning):
+    """A budget that is allowed, and promises nearly nothing or leaves nearly nothing to be seen."""
+
+
+LARGE, SMALL = 10.0, 0.01
+"""Budgets beyond these are warned of."""
+
+
+def warn_of_epsilon(epsilon: float, stacklevel: int) -> None:
+    """Warn of a budget above 10 or below 0.01, and say what it means."""
+    what = ""
+    if epsilon > LARGE:
+        what = (
+            f"ε = {epsilon:g} promises little: what is published may be e^{epsilon:g} times as likely with somebody's "
+            "record as with another in its place. Most uses take ε between 0.1 and 10"
+        )
+    elif epsilon < SMALL:
+        what = (
+            f"ε = {epsilon:g} hides nearly everything: every count gets noise of {1 / epsilon:,.0f} records or more, "
+            "so only streams that are many times longer are seen at all. Most uses take ε between 0.1 and 10"
+        )
+    if what:
+        warnings.warn(what, EpsilonWarning, stacklevel=stacklevel + 1)
 
 
 def scale_for(cost: float | Fraction) -> float:

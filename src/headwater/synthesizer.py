@@ -8,23 +8,27 @@ import secrets
 import threading
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater import files
+from headwater.aliases import ALIASES
 from headwater.mechanisms import registry
 from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.cascade.measure import histogram as count_cells
 from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows, with_null_records
 from headwater.noise import Noise, warn_of_seed
 from headwater.partition import Cells
-from headwater.privacy import Guarantee, Ledger, check_epsilon
+from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
 from headwater.release.release import Release
 from headwater.table.bad_rows import BadRow
+from headwater.table.batches import Part, batches_of
 from headwater.table.cell_input import check_counts
+from headwater.table.errors import TableError
 from headwater.table.frames import TABLE_KINDS, kind_of
+from headwater.table.readers import Batch
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.tally import Tally
 from headwater.table.unit_cube import UnitCube
@@ -47,6 +51,18 @@ class EncodedRows:
     rows: Rows
     bad: tuple[BadRow, ...]
     tally: Tally
+
+    def among(self, batch: Batch) -> EncodedRows:
+        """These rows of a batch of a file, with its lines that could not be read, which are null records.
+
+        Parameters
+        ----------
+        batch
+            The batch whose table was encoded.
+        """
+        rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
+        rows[batch.places] = self.rows
+        return EncodedRows(rows, self.bad, self.tally + Tally(len(batch.bad), len(batch.bad)))
 
 
 _BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
@@ -95,22 +111,33 @@ class Synthesizer:
         schema: AnySchema,
         *,
         epsilon: float,
-        mechanism: str = "cascade",
+        mechanism: str = registry.AUTO,
         consistency: str | None = None,
         seed: int | None = None,
     ) -> None:
-        self.schema = _checked(schema)
-        self.epsilon = check_epsilon(epsilon)
+        schema, epsilon = _checked(schema), check_epsilon(epsilon)
         if mechanism == registry.AUTO:
-            mechanism = registry.choose(self.schema)
+            mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
-        self.mechanism = mechanism
-        self._options = _options(kind, {"consistency": consistency})
-        noise, self._public = _randomness(seed)
-        self._mechanism: Mechanism = kind(schema, self.epsilon, noise, **self._options)
-        self.guarantee: Guarantee = self._mechanism.ledger().guarantee(self.epsilon)
+        options = _options(kind, {"consistency": consistency})
+        warn_of_epsilon(epsilon, 2)
+        self._begin(schema, epsilon, kind, options, *_randomness(seed))
+
+    def _begin(
+        self,
+        schema: AnySchema,
+        epsilon: float,
+        kind: type[Mechanism],
+        options: dict[str, str],
+        noise: Noise,
+        public: bytes,
+    ) -> None:
+        self.schema, self.epsilon, self.mechanism = schema, epsilon, kind.name
+        self._options, self._public = options, public
+        self._mechanism: Mechanism = kind(schema, epsilon, noise, **options)
+        self.guarantee: Guarantee = self._mechanism.ledger().guarantee(epsilon)
         self._kind: str | None = None
         self._tally = Tally()
         self._lock = threading.RLock()
@@ -124,23 +151,38 @@ class Synthesizer:
         """Take one record or a batch of them, in order of arrival.
 
         A batch gives exactly what its records one by one would give. A batch with anything wrong in it is refused
-        whole, and nothing of it is counted; nor is anything if this is interrupted.
+        whole, and nothing of it is counted; nor is anything if this is interrupted. Of a file or an iterator each
+        batch is taken or refused by itself: those before the wrong one are counted, and `t` says how many that are.
 
         Parameters
         ----------
         table
-            Any kind of table that the schema reads.
+            Any kind of table that the schema reads; an iterator of such tables, such as a generator, a reader of
+            chunks (pandas) or of record batches (Arrow); or the path of a file that `headwater.read` reads.
         bad_rows
             What happens to rows that are no records of the schema. ``"stop"``: the batch is refused. ``"null"``: such a
             record has arrived and is nowhere: `t` counts it, and nothing else does.
         """
         if bad_rows == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
-        encoded = self.encode_batch(table, bad_rows=bad_rows)
+        before = self.t
+        for part in batches_of(table, self.schema, bad_rows):
+            try:
+                self._update_batch(part, bad_rows)
+            except (TypeError, ValueError) as error:
+                named = part.named(error) if isinstance(error, TableError) else error
+                if self.t > before:
+                    named.add_note(f"The {self.t - before:,} records before this batch were counted.")
+                raise named from None
+
+    def _update_batch(self, part: Part, bad_rows: str) -> None:
+        encoded = self.encode_batch(part.table, bad_rows=bad_rows)
+        if part.batch is not None and part.batch.bad:
+            encoded = encoded.among(part.batch)
         with self._lock:
             self._update(encoded.rows)
             self._tally += encoded.tally
-            self._kind = _kind(self.schema, table)
+            self._kind = _kind(self.schema, part.table)
 
     @property
     def width(self) -> int:
@@ -266,6 +308,11 @@ class Synthesizer:
         """How finely the mechanism measures at this time, in words. Public."""
         return self._mechanism.status()
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether `release` can be about the last records only. Public."""
+        return self._mechanism.windows
+
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.
 
@@ -359,12 +406,12 @@ class Synthesizer:
     @classmethod
     def _restored(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         kind = registry.mechanism(header["mechanism"])
-        options = {name: header[name] for name in kind.options}
-        synth = cls(
-            schema_from_dict(header["schema"]), epsilon=header["epsilon"], mechanism=header["mechanism"], **options
-        )
-        synth._mechanism.noise = Noise(key=bytes.fromhex(header["key"]))
-        synth._public = bytes.fromhex(header["public"])
+        options = _options(kind, {name: header[name] for name in kind.options})
+        files.need(kind.online, "mechanism")
+        schema, epsilon = schema_from_dict(header["schema"]), check_epsilon(header["epsilon"])
+        noise, public = Noise(key=bytes.fromhex(header["key"])), bytes.fromhex(header["public"])
+        synth = cls.__new__(cls)
+        synth._begin(schema, epsilon, kind, options, noise, public)
         synth._kind = header["kind"]
         synth._tally = Tally.from_dict(header.get("tally"))
         files.need(len(synth._public) == 32, "public")
@@ -376,6 +423,13 @@ class Synthesizer:
         except Exception as error:  # whatever it is, it comes from the file
             raise files.FileRefusedError("the state cannot be put together again") from error
         return synth
+
+    if not TYPE_CHECKING:  # a checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Names of other libraries, answered with ours."""
+            known = f"; {ALIASES[name]}" if name in ALIASES else ""
+            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{known}", name=name, obj=self)
 
     def __copy__(self) -> NoReturn:
         raise TypeError(_ONE_RUN)
@@ -438,6 +492,7 @@ def pmm(
     >>> pmm([[0.1, 0.2], [0.3, 0.9]], UnitCube(2), epsilon=2.0).points().shape
     (2, 2)
     """
+    warn_of_epsilon(check_epsilon(epsilon), 2)
     noise, public = _randomness(seed)
     points, kind = _checked(schema).encode(table), registry.mechanism("pmm")
     mechanism = kind(schema, check_epsilon(epsilon), noise, **_options(kind, {"consistency": consistency}))

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def test_every_line_of_a_rotating_log_counts_once(tmp_path: Path, how: str) -> N
             everything += lines
             deaths = kills.count(day)
             cuts = [0, *sorted(rng.randrange(len(lines)) for _ in range(deaths)), len(lines)]
-            for part, (first, last) in enumerate(zip(cuts, cuts[1:], strict=False)):
+            for part, (first, last) in enumerate(pairwise(cuts)):
                 log.append(lines[first:last])
                 if part < deaths:
                     time.sleep(rng.uniform(0, 6))

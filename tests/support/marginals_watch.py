@@ -53,7 +53,7 @@ class Choice:
 
     start: int
     end: int
-    pairs: tuple[tuple[int, int], ...]
+    pairs: tuple[tuple[int, int] | None, ...]
     scores: tuple[int, ...]
     scale: float
     chosen: int
@@ -65,7 +65,8 @@ class Choice:
 
 
 Event = Table | Choice
-Scores = Mapping[tuple[int, int], int]
+Candidate = tuple[int, int] | None
+Scores = Mapping[Candidate, int]
 Publish = Callable[[Question, int, Integers, float], Integers]
 Choose = Callable[[Sequence[int], float, int], int]
 
@@ -100,18 +101,18 @@ def watching(noise: Watched, fault: Fault | None = None) -> Iterator[pytest.Monk
             fault(patch)
         publish, choose, of_bucket = Bucket.publish, vars(bucket_module)["choose"], Bucket.choose
 
-        def publishing(self: Bucket, question: Question, counts: Integers, budget: Fraction) -> NoisyTable:
+        def publishing(
+            self: Bucket, question: Question, counts: Integers, budget: Fraction, *, again: bool = False
+        ) -> NoisyTable:
             noise.counting = self, question, counts
-            table = publish(self, question, counts, budget)
+            table = publish(self, question, counts, budget, again=again)
             noise.counting = None
             draws = 1 if question.shape == (2,) else question.cells
             place = self.start, self.end, self.timescale, question
             noise.events.append(Table(*place, table.scale, draws, counts.copy(), table.counts))
             return table
 
-        def choosing(
-            self: Bucket, scores: Mapping[tuple[int, int], int], budget: Fraction, kind: int, turn: int
-        ) -> tuple[int, int]:
+        def choosing(self: Bucket, scores: Scores, budget: Fraction, kind: int, turn: int) -> Candidate:
             def deciding(values: Sequence[int], scale: float, source: Noise, hi: int, lo: int) -> int:
                 found: int = choose(values, scale, source, hi, lo)
                 found = noise.choose(values, scale, lo) if noise.choose else found

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli import audit, demo, evaluate, info, release, report, run, schema
+from headwater.cli import audit, demo, evaluate, info, release, report, run, schema, serve, token
 from headwater.version import __version__
 
 app = typer.Typer(
@@ -20,6 +20,8 @@ app = typer.Typer(
 )
 for name, module, summary in (  # a summary fits on a line of the list of commands
     ("run", run, "Publish synthetic tables from a stream of records."),
+    ("serve", serve, "Take records over HTTP, and show releases live."),
+    ("token", token, "Make a token for a service, or revoke one."),
     ("release", release, "Publish once more from a state: all, or a window."),
     ("report", report, "Draw how the releases of a run grew, on one page."),
     ("info", info, "Say what a release, a state or a schema is."),

@@ -12,7 +12,9 @@ import typer
 from headwater.cli import report, run
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
+from headwater.cli.live_demo import serve_live
 
+_NAME = "Flights from New York City, 2013"
 _FILES = ("flights.csv.gz", "flights.toml", "README.md")
 
 
@@ -20,6 +22,8 @@ _FILES = ("flights.csv.gz", "flights.toml", "README.md")
 def command(
     folder: Annotated[Path, typer.Option("--out", help="Where to put everything.")] = Path("headwater-demo"),
     epsilon: Annotated[float, typer.Option(help="The privacy budget.")] = 1.0,
+    live: Annotated[bool, typer.Option("--live", help="Serve the flights live, and feed them, until Ctrl-C.")] = False,
+    port: Annotated[int, typer.Option(help="Of the live service; 0 for any that is free.")] = 8640,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier demonstration in the same place.")] = False,
 ) -> None:
     """Run on all flights that left New York City in 2013, in order of time, and draw what came out.
@@ -38,8 +42,11 @@ def command(
     data, schema, releases, page = (
         folder / name for name in ("flights.csv.gz", "flights.toml", "releases", "report.html")
     )
+    if live:
+        serve_live(data, schema, releases, epsilon, port)
+        return
     say(f"\n$ headwater run {data} --schema {schema} --epsilon {epsilon:g} --out {releases} --every 20000\n")
-    run.command([str(data)], schema, epsilon, out_=releases, every="20000")
-    say(f"\n$ headwater report {releases} --out {page} --against {data}\n")
-    report.command(releases, out_=page, against=[str(data)])
+    run.command(inputs=[str(data)], schema=schema, epsilon=epsilon, out_=releases, every="20000")
+    say(f'\n$ headwater report {releases} --out {page} --against {data} --public --name "{_NAME}"\n')
+    report.command(releases, out_=page, against=[str(data)], public=True, name=_NAME)
     say(f"\nlook at {page.resolve()} in a browser", style="bold")

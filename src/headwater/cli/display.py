@@ -10,7 +10,9 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 
-from headwater.cli.console import interactive, out, say, shown
+from headwater.cli.console import complain, interactive, out, say, shown
+from headwater.mechanisms import registry
+from headwater.mechanisms.outlook import ONE_WAY, Outlook, is_poor, outlook
 from headwater.release.release import Release
 from headwater.run import Published, Run, Sink
 from headwater.table.tally import Tally
@@ -45,6 +47,8 @@ class Display:
         self.update()
         if run.t:
             say(f"going on from record {run.t:,}")
+        else:
+            say(f"mechanism: {run.synth.mechanism} ({registry.reason(run.synth.mechanism, run.synth.schema)})")
 
     def update(self) -> None:
         """Read how far the run is."""
@@ -52,11 +56,33 @@ class Display:
             self._t, self._level = self._run.t, self._run.synth.status
             self._tally, self._quarantine = self._run.tally, self._run.quarantine
 
+    def foretell(self, expected: Outlook) -> None:
+        """Say how good releases can be, and warn if that is not good."""
+        if expected.poor:
+            complain(str(expected), "yellow", "warning:")
+        else:
+            say(str(expected))
+
     def show(self, published: Published) -> None:
-        """Show a new release."""
+        """Show a new release. The first one of a run warns if it says little."""
         self._releases, self._last = self._releases + 1, published
         if not self._live:
             say(f"{published.place}  t = {published.t:,}  {published.release.expected_error()}")
+        if self._releases == 1 and self._from == 0:
+            self._warn_of_poor(published.release)
+
+    def _warn_of_poor(self, release: Release) -> None:
+        expected = release.expected_error()
+        if not is_poor(expected):
+            return
+        one_way = expected.parts.get("one-way")
+        about = f", {ONE_WAY} about {one_way[0]:.2g}" if one_way else ""
+        likely = outlook(release.schema, epsilon=release.epsilon, records=len(release), mechanism=release.mechanism)
+        later = (
+            f" From about {likely.needed:,} records on releases say more;" if likely.needed else " Later ones say more;"
+        )
+        text = f"the release of {release.t:,} records says little of the data: {expected}{about}.{later}"
+        complain(f"{text} fewer columns, fewer listed values and a larger ε help too", "yellow", "warning:")
 
     def rate(self) -> float:
         """Records a second since the start."""

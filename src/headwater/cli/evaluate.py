@@ -7,57 +7,50 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
+from headwater.cli import reading
 from headwater.cli.console import clean, out
 from headwater.cli.exit_codes import reports_errors
-from headwater.release.folder import folders, read_card
-from headwater.table.readers import read_points
 from headwater.table.schema import Schema
 
 
 @reports_errors
 def command(
     real: Annotated[list[str], typer.Argument(metavar="REAL... SYNTHETIC", help="Files, the synthetic one last.")],
-    schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")
-    ] = False,
+    schema: Annotated[
+        Path | None, typer.Option(help="What the columns are: a TOML or JSON file. A release brings its own.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="A column to predict from the others, or 'NAME > NUMBER': needs scikit-learn.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    input_format: reading.InputFormat = None,
+    delimiter: reading.Delimiter = None,
+    ignore_extra: reading.IgnoreExtra = False,
+    encoding: reading.Encoding = None,
+    null_values: reading.NullValues = None,
+    decimal: reading.Decimal = None,
 ) -> None:
-    """Compare a synthetic table with the real one: W1, each column, dependence of columns, range queries.
+    """Compare a synthetic table with the real one: each column and pair, range queries, dependence, W1.
 
     What it prints is computed from the real data and is NOT PRIVATE. A folder of a release stands for its table,
-    and is compared with the records that it is about.
+    and is compared with the records that it is about. Real values beyond declared bounds are compared as they are.
 
-    Example: headwater evaluate trips.csv releases/release-000000010000 --schema trips.toml
+    Example: headwater evaluate trips.csv releases/release-000000010000
     """
-    from headwater.evaluate.measures import evaluate  # here, so that the other commands start faster
+    from headwater.evaluate.inputs import tables_of  # here, so that the other commands start faster
+    from headwater.evaluate.measures import compare
 
     if len(real) < 2:
         raise ValueError("name the real file or files, then the synthetic one")
-    known = Schema.load(schema)
     *truth, synthetic = real
-    table, span = _table(synthetic)
-    before = np.concatenate([np.empty((0, known.dimension)), *read_points(truth, known, ignore_extra=ignore_extra)])
-    if span is not None and len(before) >= span[1]:  # a release is about some records, not about all that came since
-        before = before[slice(*span)]
-    after = np.concatenate([np.empty((0, known.dimension)), *read_points([table], known, ignore_extra=ignore_extra)])
-    found = evaluate(before, after, known)
+    known = Schema.load(schema) if schema is not None else None
+    if known is None and not (Path(synthetic) / "card.json").exists():
+        raise ValueError(f"name the schema (--schema FILE): {synthetic} is not the folder of a release, which has one")
+    options = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal)
+    found = compare(*tables_of(truth, synthetic, known, reading=options), target=target)
     if as_json:
         out.print_json(json.dumps(found.to_dict()), ensure_ascii=True)
     else:
-        named = tuple(replace(column, name=clean(column.name)) for column in found.columns)
-        out.print(replace(found, columns=named))
-
-
-def _table(path: str) -> tuple[str, tuple[int, int] | None]:
-    """The file of a table, and which records a release is about."""
-    folder = Path(path)
-    if folders(folder):
-        raise ValueError(f"{path} holds several releases: name one of them, such as {folders(folder)[-1]}")
-    if not (folder / "card.json").exists():
-        return path, None
-    card = read_card(folder)
-    return str(folder / card["data"]), (card["span"][0], card["span"][1])
+        out.print(replace(found, columns=tuple(replace(column, name=clean(column.name)) for column in found.columns)))

@@ -16,6 +16,7 @@ import typer
 from headwater.cli.console import complain
 from headwater.files import FileRefusedError
 from headwater.noise import SeededRunWarning
+from headwater.privacy import EpsilonWarning
 from headwater.run.store import StoreError
 from headwater.table.errors import SchemaError, TableError
 
@@ -60,7 +61,8 @@ def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         with warnings.catch_warnings():
-            warnings.simplefilter("default", SeededRunWarning)
+            for warned in (SeededRunWarning, EpsilonWarning):
+                warnings.simplefilter("default", warned)
             warnings.showwarning = _report_warning  # type: ignore[assignment]  # where in the code helps nobody here
             try:
                 return command(*args, **kwargs)

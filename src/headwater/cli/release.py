@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -9,18 +10,21 @@ import typer
 
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
+from headwater.cli.limits import limit
 from headwater.run import FolderSink, Published, Run
-from headwater.run.store import is_store
+from headwater.run.requests import OwnerGoneError, request_release
+from headwater.run.store import StateInUseError, is_store
 from headwater.synthesizer import Synthesizer
 
 
 @reports_errors
 def command(
-    state: Annotated[Path, typer.Argument(help="The state of a run that has stopped.")],
+    state: Annotated[Path, typer.Argument(help="The state of a run, stopped or under way.")],
     out_: Annotated[Path, typer.Option("--out", help="The folder that the release goes to.")] = Path("releases"),
     last: Annotated[int | None, typer.Option(help="Only about the last so many records.")] = None,
     since: Annotated[int | None, typer.Option(help="Only about the records after the first so many.")] = None,
     format_: Annotated[str, typer.Option("--format", help="Of the table: parquet or csv.")] = "parquet",
+    rows: Annotated[str, typer.Option(help="Publish a sample of at most so many rows, or all.")] = "all",
     allow_copy: Annotated[
         bool,
         typer.Option("--allow-copy", help="Publish from a copy or an older backup of a state. No other run may."),
@@ -28,24 +32,35 @@ def command(
 ) -> None:
     """Publish what a run has learned so far, at no further cost in ε: all of it, or a window of time.
 
-    What is measured for the release is kept in the state before the release can be seen.
+    What is measured for the release is kept in the state before the release can be seen. If the run is under way,
+    whoever owns the state publishes, between two batches.
 
     Example: headwater release releases.state --out windows --last 50000
     """
-    sink = FolderSink(out_, format_)
+    sink = FolderSink(out_, format_, rows=limit("--rows", rows))
+    place, text = _published(state, sink, last, since, allow_copy)
+    if not (Path(place) / f"data.{format_}").exists():  # what was published stays as it is
+        raise ValueError(
+            f"{place}: this release was published before, in another format or so long ago that its table was "
+            "removed; give another --out for this one"
+        )
+    say(text)
+
+
+def _published(state: Path, sink: FolderSink, last: int | None, since: int | None, allow_copy: bool) -> tuple[str, str]:
+    """Where the release is, and what it is in words."""
     if state.is_file() and not is_store(state):
         published = _from_file(state, sink, last, since)
-    else:
-        with Run.resume(state, sink, allow_copy=allow_copy) as run:
-            _refuse_empty(state, run.t)
-            published = run.publish_to(sink, last=last, since=since)
-    place = Path(published.place)
-    if not (place / f"data.{format_}").exists():  # what was published stays as it is
-        raise ValueError(
-            f"{place}: this release was published before in another format; give another --out for this one"
-        )
-    first, end = published.release.span
-    say(f"{place}: records {first + 1:,} to {end:,}, {published.release.expected_error()}")
+        return published.place, str(published)
+    while True:
+        try:
+            with Run.resume(state, sink, allow_copy=allow_copy) as run:
+                _refuse_empty(state, run.t)
+                published = run.publish_to(sink, last=last, since=since)
+                return published.place, str(published)
+        except StateInUseError:
+            with suppress(OwnerGoneError):  # then it is free again
+                return request_release(state, sink, last=last, since=since)
 
 
 def _from_file(path: Path, sink: FolderSink, last: int | None, since: int | None) -> Published:

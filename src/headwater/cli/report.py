@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
+from headwater.cli import reading
 from headwater.cli.console import complain, err, say
 from headwater.cli.exit_codes import reports_errors
 from headwater.release.folder import folders, read_card
-from headwater.table.readers import read_points
 from headwater.table.schema import schema_from_dict
 
 
@@ -22,27 +22,44 @@ def command(
     against: Annotated[
         list[str] | None, typer.Option(help="The real data, to show beside it. The page is then NOT PRIVATE.")
     ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="The real data are public anyway: no warning, anyone may read the page.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option(help="What the data are called, for the title; default: by the folder.")
+    ] = None,
     pair: Annotated[
         list[str] | None, typer.Option(help="Two columns to draw against each other, as NAME,NAME. May be repeated.")
     ] = None,
-    ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Of the real data: leave out columns that the schema does not name.")
-    ] = False,
+    target: Annotated[
+        str | None, typer.Option(help="With --against: a column to predict, or 'NAME > NUMBER': needs scikit-learn.")
+    ] = None,
+    input_format: reading.InputFormat = None,
+    delimiter: reading.Delimiter = None,
+    ignore_extra: reading.IgnoreExtra = False,
+    encoding: reading.Encoding = None,
+    null_values: reading.NullValues = None,
+    decimal: reading.Decimal = None,
 ) -> None:
-    """Draw how the releases of a run grew: a page that needs no network, and is as private as the releases are.
+    """Draw how the releases of a run grew and how good they are: a page that needs no network.
 
-    With --against it also shows the real data, under a red banner: keep that page to yourself.
+    It is as private as the releases are. With --against it also shows the real data, under a red banner: keep that
+    page to yourself.
 
     Example: headwater report releases --out report.html
     """
-    from headwater.evaluate.report import write_report  # here, so that the other commands start faster
+    from headwater.evaluate.inputs import rows_of  # here, so that the other commands start faster
+    from headwater.evaluate.report import write_report
 
     truth = None
     if against:
         first = folders(releases)
         if not first:
             raise FileNotFoundError(2, "there are no releases here", str(releases))
-        truth = read_points(against, schema_from_dict(read_card(first[0])["schema"]), ignore_extra=ignore_extra)
+        options = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal)
+        truth = rows_of(against, schema_from_dict(read_card(first[0])["schema"]), **options)
+    elif target is not None or public:
+        raise ValueError("--target and --public are about the real data: name them with --against")
     pairs = [_pair(names) for names in pair] if pair else None
     with Progress(console=err, transient=True) as bar:
         tasks = {}
@@ -52,8 +69,10 @@ def command(
                 tasks[what] = bar.add_task(what, total=total)
             bar.update(tasks[what], completed=done, total=total)
 
-        page = write_report(releases, out_, against=truth, pairs=pairs, progress=tell)
-    if against:
+        page = write_report(
+            releases, out_, against=truth, pairs=pairs, name=name, target=target, public=public, progress=tell
+        )
+    if against and not public:
         complain(f"{page} shows the real data: it is NOT PRIVATE", "bold red")
     say(f"{page}: open it in a browser")
 

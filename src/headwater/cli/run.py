@@ -11,8 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
+from headwater import kafka as topics
+from headwater.cli import reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
+from headwater.cli.limits import limit
+from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.store import StoreError
 from headwater.table.bad_rows import check_policy
@@ -22,10 +26,11 @@ from headwater.table.schema import Schema
 
 @reports_errors
 def command(
+    *,
     inputs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="INPUT", help="Files or folders, oldest records first; - is standard input."),
-    ],
+    ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
     epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
     out_: Annotated[Path, typer.Option("--out", help="The folder that releases go to.")] = Path("releases"),
@@ -40,8 +45,20 @@ def command(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading what is added to the last file or folder.")
     ] = False,
-    mechanism: Annotated[str, typer.Option(help="How records are measured: cascade or paper.")] = "cascade",
+    mechanism: Annotated[
+        str, typer.Option(help="How records are measured: auto, cascade, marginals or paper. auto goes by the schema.")
+    ] = "auto",
     format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
+    rows: Annotated[
+        str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")
+    ] = "1000000",
+    keep: Annotated[
+        str, typer.Option(help="Only the newest so many releases keep their table, older ones their card; or all.")
+    ] = "100",
+    window: Annotated[
+        list[int] | None,
+        typer.Option(metavar="LAST", help="Also publish the last so many records, in OUT/last-LAST. May be repeated."),
+    ] = None,
     input_format: Annotated[
         str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")
     ] = None,
@@ -57,6 +74,9 @@ def command(
             help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
         ),
     ] = None,
+    encoding: reading.Encoding = None,
+    null_values: reading.NullValues = None,
+    decimal: reading.Decimal = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
@@ -69,6 +89,13 @@ def command(
         bool,
         typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
     ] = False,
+    expect: Annotated[
+        int | None,
+        typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
+    ] = None,
+    kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
+    topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
+    topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
     seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.")] = None,
 ) -> None:
     """Read records in order of time and publish synthetic tables, again and again, under one ε.
@@ -77,12 +104,19 @@ def command(
 
     Example: headwater run trips.csv --schema trips.toml --epsilon 1 --out releases --every 10000
     """
+    if (kafka is None) == (not inputs) or (kafka is None) != (topic is None):
+        raise ValueError("give files to read, or --kafka and --topic")
+    if topic_format not in ("json", "csv"):
+        raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
-    reading: dict[str, Any] = {
+    how: dict[str, Any] = {
         "format": input_format,
         "delimiter": delimiter,
         "ignore_extra": ignore_extra,
+        "encoding": encoding,
+        "null_values": tuple(null_values or ()),
+        "decimal": decimal,
         "stdin_continues": stdin_continues,
         "gone_is_done": gone_is_done,
         "follow": follow,
@@ -95,21 +129,30 @@ def command(
             policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
-            reading["bad_rows"] = policy
-            sink = ShownSink(FolderSink(out_, format_), display)
+            how["bad_rows"] = policy
+            if expect is not None:
+                display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism))
+            limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
+            sink = ShownSink(FolderSink(out_, format_, **limits), display)
+            windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}
             options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
+            options["windows"] = windows
             with Run.open(config, sink, **options) as run:
                 display.start(run)
                 try:
-                    with open_source(inputs, config.schema, run.position("input"), **reading) as source:
-                        feed(run, source, bad_rows=policy, progress=display.update)
+                    if kafka is not None and topic is not None:
+                        with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
+                            topics.feed(run, messages, topic_format, progress=display.update)
+                    else:
+                        with open_source(inputs or [], config.schema, run.position("input"), **how) as source:
+                            feed(run, source, bad_rows=policy, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()
         except KeyboardInterrupt:
             stopped = True
     display.summarize(out_, kept, stopped=stopped)
-    if stopped and not follow:
+    if stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
 
 

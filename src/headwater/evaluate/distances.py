@@ -1,4 +1,4 @@
-"""How far two tables are apart in the unit cube, and how far each of their columns is."""
+"""W₁ of two tables in the unit cube, and of each of their columns."""
 
 from __future__ import annotations
 
@@ -8,52 +8,109 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Side
-from headwater.evaluate.w1 import DEFAULT_SIDE, EXACT_POINTS, W1, w1
+from headwater.evaluate.marginals import total_variation
+from headwater.evaluate.w1 import DEFAULT_SIDE, W1, fits_exact, w1, w1_line
 
-SUBSAMPLE = 2_000  # points of each table if there are too many columns for a grid; about a second
+SMALL_ENOUGH = 1 / 3
+"""A distance is stated if its error is at most this part of it."""
+
+EXACT_ROWS = 1_000
+"""Tables of more rows are compared on grids: exact transport takes minutes where many values are equal."""
+
+_LEVELS = 3  # of grids that could still be halved until every point has a cell of its own
 
 
 @dataclass(frozen=True)
 class ColumnDistance:
     """How far one column is from the real one. NOT PRIVATE.
 
-    ``distance`` is ``nan`` if a table has no value of this column that is not missing.
+    Parameters
+    ----------
+    name, kind
+        Of the column.
+    error
+        Total variation on 16 bins or on the categories, missing values and values beyond the bounds among them.
+    measure, distance
+        ``"W1"`` of the values that are there, not clipped, in units of the column's range; of categories
+        ``"total variation"``. ``nan`` if a table has no value of this column.
+    missing_real, missing_synthetic
+        Shares of missing values.
+    below, above
+        Shares of the real rows whose value is beyond a declared bound.
     """
 
     name: str
     kind: str
+    error: float
     measure: str
     distance: float
     missing_real: float
     missing_synthetic: float
+    below: float = 0.0
+    above: float = 0.0
+
+    @property
+    def cut(self) -> float:
+        """The share of real rows whose value the bounds cut."""
+        return self.below + self.above
 
 
-def table_distance(x: Floats, y: Floats, rng: np.random.Generator) -> tuple[W1, float | None]:
-    """W₁ of two tables, and its floor if it is only an estimate."""
+@dataclass(frozen=True)
+class TableDistance:
+    """W₁ of two tables in the unit cube, or why it is left out."""
+
+    w1: W1 | None
+    reason: str | None = None
+
+
+def table_distance(x: Floats, y: Floats, *, moved: float = 0.0) -> TableDistance:
+    """W₁ of two tables, left out where it could not be compared with anything.
+
+    On a grid, moves within a cell are not seen. How much that is, is estimated from grids of half and a quarter of the
+    side: what halving changes, for each of the levels that are left. ``moved`` is how far clipping moved the real rows
+    on average, so it is a bound on what it did to the distance.
+    """
     d = x.shape[1]
-    if d == 1 or d in DEFAULT_SIDE or (len(x) == len(y) <= EXACT_POINTS):
-        return w1(x, y), None
-    size = min(SUBSAMPLE, len(x), len(y))
-    x_part, y_part = (rng.choice(points, size, replace=False) for points in (x, y))
-    value = w1(x_part, y_part, method="exact").value
-    half = min(size, len(x) // 2)
-    if not half:
-        return W1(value, math.nan, "subsample"), None
-    parts = rng.choice(x, 2 * half, replace=False)
-    return W1(value, math.nan, "subsample"), w1(parts[:half], parts[half:], method="exact").value
+    if d not in (1, *DEFAULT_SIDE):
+        return TableDistance(
+            None, f"in {d} columns any two samples are far apart; the errors of columns and pairs have no such bias"
+        )
+    exact = d == 1 or (fits_exact(len(x), len(y)) and max(len(x), len(y)) <= EXACT_ROWS)
+    found = w1(x, y) if exact else _on_grids(x, y)
+    found = W1(found.value, found.error + moved, found.method)
+    if found.error > SMALL_ENOUGH * found.value:
+        why = "bounds that cut real values make it" if moved > found.error / 2 else "the grid makes it"
+        return TableDistance(None, f"{why} {found.value:.4f} ± {found.error:.4f}, which says too little")
+    return TableDistance(found)
 
 
-def column_distance(column: ColumnAxis, real: Side, synthetic: Side) -> ColumnDistance:
-    """W₁ or total variation of the values that are there, and how many are missing."""
+def _on_grids(x: Floats, y: Floats) -> W1:
+    """W₁ on finer and finer grids. In three columns the finest takes long: it is left out unless it could decide."""
+    d = x.shape[1]
+    side = DEFAULT_SIDE[d]
+    coarser, coarse = (w1(x, y, method="grid", side=cells).value for cells in (side // 8, side // 4))
+    for cells in (side // 2, side):
+        fine = w1(x, y, method="grid", side=cells).value
+        change = max(abs(fine - coarse), abs(coarse - coarser) / 2)  # two of them: one may be small by accident
+        found = W1(fine, _LEVELS * change, "grid")
+        if d == 3 and not SMALL_ENOUGH < found.error / max(fine, 1e-12) <= 1.5 * SMALL_ENOUGH:
+            break
+        coarser, coarse = coarse, fine
+    return found
+
+
+def column_distance(column: ColumnAxis, real: Side, synthetic: Side, error: float) -> ColumnDistance:
+    """W₁ or total variation of the values that are there, and how many are missing or beyond the bounds."""
     (a, has_a), (b, has_b) = real, synthetic
     distance, u, v = math.nan, a[has_a], b[has_b]
     if len(u) and len(v):
         if column.ordered:
-            distance = w1(u, v).value
+            distance = w1_line(u, v)
         else:
             size = column.axis.values or 1
-            p, q = (np.bincount(w.astype(np.int64), minlength=size) / len(w) for w in (u, v))
-            distance = float(np.abs(p - q).sum()) / 2
+            p, q = (np.bincount(w.astype(np.int64), minlength=size) for w in (u, v))
+            distance = total_variation(p, q)
     measure = "W1" if column.ordered else "total variation"
     gone = (1 - float(has_a.mean()), 1 - float(has_b.mean()))
-    return ColumnDistance(column.name, column.kind, measure, distance, *gone)
+    outside = (float((u < 0).sum() / len(a)), float((u > 1).sum() / len(a))) if column.ordered else (0.0, 0.0)
+    return ColumnDistance(column.name, column.kind, error, measure, distance, *gone, *outside)

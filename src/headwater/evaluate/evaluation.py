@@ -3,67 +3,123 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headwater.evaluate.axes import Floats
-from headwater.evaluate.distances import SUBSAMPLE, ColumnDistance
+from headwater.evaluate.distances import ColumnDistance, TableDistance
+from headwater.evaluate.meaning import TOTAL_VARIATION, W1_MEANS, Answer, about_columns, about_pairs
 from headwater.evaluate.queries import QueryErrors
-from headwater.evaluate.w1 import W1
+from headwater.evaluate.training import Training
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 NOT_PRIVATE = "NOT PRIVATE: computed from the real data without noise. Do not publish."
+WORST = 10
+"""Pairs that are named."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """What `evaluate` found. NOT PRIVATE: print it, but do not publish it.
 
-    Attributes
+    Parameters
     ----------
     rows
         Of the real and of the synthetic table.
-    w1
-        The distance of the tables, with its error and method.
-    floor
-        If the method is ``"subsample"``: what the same method says of two halves of the real data. Else ``None``.
     columns
-        The distance of each column.
+        How far each column is from the real one.
+    pairs
+        Total variation of each pair of columns, of shape ``(d, d)``; on the diagonal that of the column by itself.
     dependence
         Matrices of the real and of the synthetic table, of shape ``(d, d)``.
     queries
         Errors of answers.
+    distance
+        W1 of the tables in the unit cube, or why it is left out.
+    training
+        Accuracy of a classifier, if a target was named.
     """
 
     rows: tuple[int, int]
-    w1: W1
-    floor: float | None
     columns: tuple[ColumnDistance, ...]
+    pairs: Floats
     dependence: tuple[Floats, Floats]
     queries: QueryErrors
+    distance: TableDistance
+    training: Training | None = None
+
+    @property
+    def one_way(self) -> float:
+        """The mean over all columns of their total variation."""
+        return sum(column.error for column in self.columns) / len(self.columns)
+
+    @property
+    def two_way(self) -> float:
+        """The mean over all pairs of columns of their total variation; that of the column if there is only one."""
+        ranked = self.ranked_pairs
+        return sum(error for _, _, error in ranked) / len(ranked) if ranked else self.one_way
 
     @property
     def difference(self) -> Floats:
         """Synthetic dependence minus real dependence."""
         return self.dependence[1] - self.dependence[0]
 
+    @property
+    def ranked_columns(self) -> list[ColumnDistance]:
+        """The columns, the worst first."""
+        return sorted(self.columns, key=lambda column: -column.error)
+
+    @cached_property
+    def ranked_pairs(self) -> list[tuple[str, str, float]]:
+        """Names and total variation of all pairs of columns, the worst first."""
+        found = [
+            (self.columns[i].name, self.columns[j].name, float(self.pairs[i, j]))
+            for i, j in combinations(range(len(self.columns)), 2)
+        ]
+        return sorted(found, key=lambda pair: -pair[2])
+
+    @property
+    def cut(self) -> list[ColumnDistance]:
+        """The columns whose bounds cut real values, the worst first."""
+        return sorted((column for column in self.columns if column.cut), key=lambda column: -column.cut)
+
+    def answers(self) -> list[Answer]:
+        """Which kinds of questions the synthetic table answers how well."""
+        found = [about_columns({column.name: column.error for column in self.ranked_columns})]
+        if self.ranked_pairs:
+            found += about_pairs({(x, y): error for x, y, error in self.ranked_pairs}, self.rows[1])
+        queries = f"mean of {self.queries.count} random boxes; 95% are off by at most {self.queries.percentile_95:.4f}"
+        found.insert(-1, Answer("Ranges of up to three columns", self.queries.mean, queries))
+        if self.training is not None:
+            lost = max(self.training.real - self.training.synthetic, 0.0)
+            found.insert(-1, Answer(f"Predicting {self.training.target}", lost, f"accuracy {self.training}"))
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON: what is unknown is ``None``."""
         real, synthetic = self.dependence
+        distance = self.distance.w1
         return {
             "warning": NOT_PRIVATE,
             "rows": {"real": self.rows[0], "synthetic": self.rows[1]},
+            "one_way": {"mean": self.one_way, "worst": self.ranked_columns[0].error},
+            "two_way": {
+                "mean": self.two_way,
+                "worst": self.ranked_pairs[0][2] if self.ranked_pairs else None,
+                "pairs": [{"columns": [x, y], "error": error} for x, y, error in self.ranked_pairs],
+            },
             "w1": {
-                "value": self.w1.value,
-                "error": _known(self.w1.error),
-                "method": self.w1.method,
-                "floor": self.floor,
+                "value": None if distance is None else distance.value,
+                "error": None if distance is None else distance.error,
+                "method": None if distance is None else distance.method,
+                "reason": self.distance.reason,
             },
             "columns": [{**vars(column), "distance": _known(column.distance)} for column in self.columns],
+            "bounds_that_cut": {column.name: {"below": column.below, "above": column.above} for column in self.cut},
             "dependence": {
                 "columns": [column.name for column in self.columns],
                 "real": real.tolist(),
@@ -71,62 +127,23 @@ class Evaluation:
                 "difference": self.difference.tolist(),
             },
             "queries": vars(self.queries).copy(),
+            "training": None if self.training is None else asdict(self.training),
+            "answers": [answer.to_dict() for answer in self.answers()],
         }
 
-    def _summary(self) -> list[tuple[str, str]]:
-        """Lines of a label and a finding."""
-        if self.w1.method == "subsample":
-            beside = f"estimate from {SUBSAMPLE:,} rows of each" + (
-                f"; the real data against themselves: {self.floor:.4f}" if self.floor is not None else ""
-            )
-        else:
-            beside = "exact" if self.w1.error == 0 else f"± {self.w1.error:.4f}, {self.w1.method}"
-        lines = [
-            ("rows", f"{self.rows[0]:,} real, {self.rows[1]:,} synthetic"),
-            ("W1 in the unit cube", f"{self.w1.value:.4f} ({beside})"),
-            (
-                f"error of {self.queries.count} range queries",
-                f"{self.queries.mean:.4f} mean, {self.queries.percentile_95:.4f} at the 95th percentile",
-            ),
-        ]
-        if len(self.columns) > 1:
-            worst = np.abs(self.difference)
-            i, j = np.unravel_index(int(worst.argmax()), worst.shape)
-            pair = f" ({self.columns[i].name} and {self.columns[j].name})" if worst[i, j] > 0 else ""
-            lines.append(("largest change of dependence", f"{self.difference[i, j]:+.4f}{pair}"))
-        return lines
-
-    def _cells(self) -> list[tuple[str, str, str, str, str]]:
-        header = ("column", "distance", "measure", "missing, real", "missing, synthetic")
-        rows = [
-            (c.name, f"{c.distance:.4f}", c.measure, f"{c.missing_real:.2%}", f"{c.missing_synthetic:.2%}")
-            for c in self.columns
-        ]
-        return [header, *rows]
-
     def __str__(self) -> str:
-        summary = self._summary()
-        width = max(len(label) for label, _ in summary)
-        lines = [NOT_PRIVATE, "", *(f"{label:<{width}}  {finding}" for label, finding in summary), ""]
-        cells = self._cells()
-        widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-        lines += ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
-        return "\n".join(lines)
+        from headwater.evaluate.printing import text
+
+        return text(self)
 
     def __rich__(self) -> Group:
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
+        from headwater.evaluate.printing import rich_text
 
-        summary = Table.grid(padding=(0, 2))
-        for line in self._summary():
-            summary.add_row(*(Text(part) for part in line))
-        header, *rows = self._cells()
-        columns = Table(*header, title_justify="left")
-        for row in rows:
-            columns.add_row(*(Text(cell) for cell in row))  # Text: a name in brackets is a name, not markup
-        return Group(Text(NOT_PRIVATE, style="bold white on red"), "", summary, "", columns)
+        return rich_text(self)
 
 
 def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
+
+
+MEANING = (TOTAL_VARIATION, W1_MEANS)

@@ -1,79 +1,110 @@
-"""How alike a real and a synthetic table are: in all, by column, by pair of columns, and in answers to questions.
+"""How alike a real and a synthetic table are: by column, by pair of columns, in answers to questions, and in all.
 
 NOT PRIVATE. Everything here is computed from the real data without noise. It is for public or test data, or for the
 eyes of those who may see the data anyway.
 
-Four views, from the strictest to the most practical:
-
-``w1``
-    The distance of the two tables in the schema's unit cube, as in `headwater.evaluate.w1`: no error for one column or
-    small tables, a grid with a stated error for two and three columns. From four columns on it is an estimate from a
-    subsample, which is too large on average; ``floor`` is what the real data, split in two at random, give by the same
-    method, so only what exceeds it tells the tables apart.
 ``columns``
-    W₁ on the column's own axis, scaled to 0..1, for kinds with an order; total variation for categories and booleans.
-    Both among the values that are there. How many are missing is said apart.
+    Total variation of each column on 16 bins or on its categories, and W₁ on the column's own axis, scaled to 0..1.
+    Real values beyond the declared bounds are compared as they are, not clipped.
+``pairs``
+    Total variation of the tables of two columns, on the same bins.
 ``dependence``
-    Mutual information of each pair of columns over the geometric mean of their entropies, on a public grid of bins.
+    Mutual information of each pair of columns over the geometric mean of their entropies, on the same bins.
     0 is independent, 1 is one to one.
 ``queries``
     What share of the rows lies in a box: boxes over one to three columns, drawn from a public seed.
+``w1``
+    The distance of the two tables in the schema's unit cube, as in `headwater.evaluate.w1`: for one to three columns,
+    and only where its error is small beside it.
+``training``
+    Accuracy of a classifier that was trained on the synthetic table, beside one trained on the real one.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from headwater.evaluate.axes import Floats, SchemaLike, column_axes
-from headwater.evaluate.dependence import dependence
+from headwater.evaluate.axes import SchemaLike, column_axes
 from headwater.evaluate.distances import column_distance, table_distance
+from headwater.evaluate.encoded import Encoded
 from headwater.evaluate.evaluation import Evaluation
+from headwater.evaluate.inputs import tables_of
+from headwater.evaluate.marginals import binned, pair_measures
 from headwater.evaluate.queries import QueryErrors
+from headwater.evaluate.training import train
 
 
-def evaluate(real: object, synthetic: object, schema: SchemaLike, *, seed: int = 0) -> Evaluation:
+def evaluate(
+    real: object,
+    synthetic: object,
+    schema: SchemaLike | None = None,
+    *,
+    target: str | None = None,
+    seed: int = 0,
+) -> Evaluation:
     """Compare a real and a synthetic table. NOT PRIVATE.
 
     Parameters
     ----------
-    real, synthetic
-        Points of the cube, as ``schema.encode`` gives them: arrays of floats of shape ``(n, d)``. Any other kind of
-        table is encoded first. They may differ in length.
+    real
+        A table of any kind, an iterable of tables, or the path or paths of files; an array of floats of shape
+        ``(n, d)`` holds points, as ``schema.encode`` gives them.
+    synthetic
+        The same, or a `Release`, or the folder of one; that is compared with the records that it is about. It may
+        differ in length.
     schema
-        Of both tables.
+        Of both tables. A release brings its own. Without either, bounds and categories are taken from both tables.
+    target
+        A column that a classifier predicts from the others, trained on each of the tables; or ``"NAME > NUMBER"``.
+        Needs ``headwater[train]``.
     seed
-        Of the boxes that are asked about, and of subsamples. Public; the same seed asks the same questions.
+        Of the boxes that are asked about, and of the classifier. Public; the same seed asks the same questions.
+
+    Returns
+    -------
+    Evaluation
+        Print it, or take ``to_dict()``.
 
     Examples
     --------
     >>> import headwater as hw
     >>> points = np.random.default_rng(0).random((500, 2))
-    >>> found = evaluate(points, points, hw.unit_cube(2))
-    >>> float(found.w1), found.queries.mean
-    (0.0, 0.0)
+    >>> found = hw.evaluate(points, points, hw.unit_cube(2))
+    >>> found.one_way, found.two_way, found.queries.mean
+    (0.0, 0.0, 0.0)
     >>> print(str(found).splitlines()[0])
     NOT PRIVATE: computed from the real data without noise. Do not publish.
     """
-    x, y = (_encoded(table, schema, name) for table, name in ((real, "real"), (synthetic, "synthetic")))
+    x, y, known = tables_of(real, synthetic, schema)
+    return compare(x, y, known, target=target, seed=seed)
+
+
+def compare(
+    real: Encoded, synthetic: Encoded, schema: SchemaLike, *, target: str | None = None, seed: int = 0
+) -> Evaluation:
+    """`evaluate` for tables that are encoded already."""
+    for rows, name in ((real, "real"), (synthetic, "synthetic")):
+        _check(rows, name)
     columns = column_axes(schema)
-    distance, floor = table_distance(x, y, np.random.default_rng([seed, 1]))
-    a, b = ([column.split(points[:, i]) for i, column in enumerate(columns)] for points in (x, y))
+    x, y = real.sides(columns), synthetic.sides(columns)
+    pairs = pair_measures(*(binned(rows, columns) for rows in (real, synthetic)))
     return Evaluation(
-        rows=(len(x), len(y)),
-        w1=distance,
-        floor=floor,
-        columns=tuple(column_distance(column, *pair) for column, *pair in zip(columns, a, b, strict=True)),
-        dependence=(dependence(x, columns), dependence(y, columns)),
-        queries=QueryErrors.of(a, b, columns, seed),
+        rows=(len(real), len(synthetic)),
+        columns=tuple(
+            column_distance(column, a, b, float(error))
+            for column, a, b, error in zip(columns, x, y, np.diag(pairs.errors), strict=True)
+        ),
+        pairs=pairs.errors,
+        dependence=pairs.dependence,
+        queries=QueryErrors.of(x, y, columns, seed),
+        distance=table_distance(real.points, synthetic.points, moved=real.moved),
+        training=train(target, x, y, columns, seed) if target is not None else None,
     )
 
 
-def _encoded(table: object, schema: SchemaLike, name: str) -> Floats:
-    points = table if isinstance(table, np.ndarray) and table.dtype.kind == "f" else schema.encode(table)
-    if points.ndim != 2 or points.shape[1] != schema.dimension:
-        raise ValueError(f"{name} must be points of shape (n, {schema.dimension}), not {points.shape}")
+def _check(rows: Encoded, name: str) -> None:
+    points = rows.points
     if not len(points):
         raise ValueError(f"{name} has no rows: there is nothing to compare")
     if not ((points >= 0) & (points <= 1)).all():
         raise ValueError(f"{name} has points outside the unit cube: encode the table with its schema first")
-    return points.astype(np.float64, copy=False)

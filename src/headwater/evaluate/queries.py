@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ class QueryErrors:
     largest: float
 
     @staticmethod
-    def of(real: list[Side], synthetic: list[Side], columns: tuple[ColumnAxis, ...], seed: int) -> QueryErrors:
+    def of(real: list[Side], synthetic: list[Side], columns: Sequence[ColumnAxis], seed: int) -> QueryErrors:
         """The errors of one table's answers against the other's, to the boxes that a seed draws."""
         shares = [_answers(side, columns, np.random.default_rng([seed, 2])) for side in (real, synthetic)]
         errors = np.abs(shares[0] - shares[1])
@@ -30,8 +31,8 @@ class QueryErrors:
         return QueryErrors(QUERIES, float(errors.mean()), float(np.percentile(errors, 95)), largest)
 
 
-def _answers(side: list[Side], columns: tuple[ColumnAxis, ...], rng: np.random.Generator) -> Floats:
-    """The share of rows in each of the boxes. Missing values lie in no box."""
+def _answers(side: list[Side], columns: Sequence[ColumnAxis], rng: np.random.Generator) -> Floats:
+    """The share of rows in each of the boxes. Missing values and values beyond the bounds lie in no box."""
     shares = np.empty(QUERIES)
     for query in range(QUERIES):
         size = int(rng.integers(1, min(3, len(columns)) + 1))

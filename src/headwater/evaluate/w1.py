@@ -122,7 +122,7 @@ def w1(
         return _subsampled(x, y, subsample, rng)
     if method == "sort" or (method == "auto" and d == 1):
         return _sort(x, y)
-    if method == "grid" or (method == "auto" and d in DEFAULT_SIDE and not _fits_exact(len(x), len(y))):
+    if method == "grid" or (method == "auto" and d in DEFAULT_SIDE and not fits_exact(len(x), len(y))):
         return _grid(x, y, side)
     return _exact(x, y)
 
@@ -152,25 +152,42 @@ def w1_grid(counts_a: ArrayLike, counts_b: ArrayLike) -> W1:
     return W1(value, 1 / p.shape[0] + rounding, "grid")
 
 
-def _fits_exact(n: int, m: int) -> bool:
+def fits_exact(n: int, m: int) -> bool:
+    """Whether sets of these sizes are compared over all pairs of points."""
     return n <= EXACT_POINTS if n == m else n * m <= EXACT_PAIRS
+
+
+def w1_line(a: Floats, b: Floats) -> float:
+    """W₁ of two sets of numbers, which may lie anywhere: the integral of ``|F − G|``. NOT PRIVATE.
+
+    Parameters
+    ----------
+    a, b
+        Finite numbers, at least one in each set.
+
+    Examples
+    --------
+    >>> w1_line(np.array([0.0, 1.0]), np.array([3.0]))
+    2.5
+    """
+    u, v = np.sort(a), np.sort(b)
+    if len(u) == len(v):
+        return float(np.abs(u - v).mean())
+    z = np.sort(np.concatenate([u, v]))
+    f = np.searchsorted(u, z[:-1], side="right") / len(u)
+    g = np.searchsorted(v, z[:-1], side="right") / len(v)
+    return float(np.abs(f - g) @ np.diff(z))
 
 
 def _sort(x: Floats, y: Floats) -> W1:
     if x.shape[1] != 1:
         raise ValueError(f"method='sort' needs one column, not {x.shape[1]}")
-    u, v = np.sort(x[:, 0]), np.sort(y[:, 0])
-    if len(u) == len(v):
-        return W1(float(np.abs(u - v).mean()), 0.0, "sort")
-    z = np.sort(np.concatenate([u, v]))
-    f = np.searchsorted(u, z[:-1], side="right") / len(u)
-    g = np.searchsorted(v, z[:-1], side="right") / len(v)
-    return W1(float(np.abs(f - g) @ np.diff(z)), 0.0, "sort")
+    return W1(w1_line(x[:, 0], y[:, 0]), 0.0, "sort")
 
 
 def _exact(x: Floats, y: Floats) -> W1:
     n, m = len(x), len(y)
-    if not _fits_exact(n, m):
+    if not fits_exact(n, m):
         raise ValueError(
             f"sets of {n} and {m} points are too large to compare exactly (limit: {EXACT_POINTS} points "
             f"each, or {EXACT_PAIRS} pairs if the sizes differ): use method='sort' for d = 1, "

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from headwater.mechanisms.protocol import Rows
 from headwater.partition import Partition, Points
 
-
 NULL = np.uint64(2**64 - 1)
 """The row of a null record. No cell has this number: there are at most 2^62."""
 

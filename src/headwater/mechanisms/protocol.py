@@ -99,8 +99,9 @@ class Mechanism(Protocol):
     Formal guarantees
     -----------------
     Everything that `measured` ever returns, for all times and windows together, is ε-differentially private for
-    replacing one record, also by a null record; `ledger` lists the draws. Every draw has an address (`headwater.noise`), so asking twice,
-    asking never, a batch or its records one by one, and going on from a saved state all give the same numbers.
+    replacing one record, also by a null record; `ledger` lists the draws. Every draw has an address
+    (`headwater.noise`), so asking twice, asking never, a batch or its records one by one, and going on from a saved
+    state all give the same numbers.
     """
 
     name: ClassVar[str]

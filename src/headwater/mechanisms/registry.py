@@ -38,7 +38,7 @@ def choose(schema: AnySchema) -> str:
     schema
         What a record is.
     """
-    return "marginals" if _is_wide(schema) else "cascade"
+    return "marginals" if _is_wide(schema) and "marginals" in _FOLDERS else "cascade"
 
 
 def reason(name: str, schema: AnySchema) -> str:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,18 +18,19 @@ from typing import Any
 from headwater import version
 from headwater.files import FileRefusedError, sync_folder
 from headwater.mechanisms import registry
+from headwater.release.card import VERSION, read_card
+from headwater.release.read_table import has_table
 from headwater.release.release import Release
-from headwater.release.write_table import check_format, write_table
-from headwater.table.errors import is_unicode
+from headwater.release.write_table import FORMATS, check_format, write_table
 
-_CARD = 1  # the version of cards
-_NEEDED = {"headwater", "time", "t", "span", "rows", "epsilon", "mechanism", "expected_error"}
-_NEEDED |= {"schema", "data", "sha256"}
+__all__ = ["card_of", "folders", "has_table", "name_of", "prune", "publish", "read_card", "refuse_others", "sweep"]
+
 _HIDDEN = ".release-"
 NOTE = (
     "Synthetic data. All releases of this run together are ε-differentially private for replacing one record; "
     "ε does not grow with the number of releases."
 )
+SAMPLED = "The table is a random sample of the release's rows; the expected error is that of the whole release."
 
 
 def name_of(release: Release) -> str:
@@ -42,10 +41,28 @@ def name_of(release: Release) -> str:
     return f"release-{release.t:012d}" + (f"-since-{release.start:012d}" if release.start else "")
 
 
-def publish(release: Release, out: str | os.PathLike[str], *, run: str = "", format: str = "parquet") -> Path:  # noqa: A002
+def publish(
+    release: Release,
+    out: str | os.PathLike[str],
+    *,
+    run: str = "",
+    format: str = "parquet",  # noqa: A002 - as everybody calls it
+    rows: int | None = None,
+) -> Path:
     """Write a release into its folder in ``out``, and say where. If it is there already, it stays as it is.
 
-    ``run`` is the public name of the run, the same on all its cards.
+    Parameters
+    ----------
+    release
+        What is published.
+    out
+        The folder that releases are in.
+    run
+        The public name of the run, the same on all its cards.
+    format
+        ``"parquet"`` or ``"csv"``.
+    rows
+        If the release has more rows than this, the table is ``release.sample(rows)``, and the card says so.
     """
     check_format(format)
     out = Path(out)
@@ -54,11 +71,15 @@ def publish(release: Release, out: str | os.PathLike[str], *, run: str = "", for
     hidden = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=out))
     try:
         data = hidden / f"data.{format}"
-        write_table(release.tables("arrow"), data, format)
+        there = place / data.name
+        if there.exists():
+            rows = _rows_of(there, rows)  # it may have been published under another limit
+        rows = None if rows is None or rows >= len(release) else rows
+        write_table(release.tables("arrow", n=rows), data, format)
         if place.exists():
-            _refuse_other_content(place, data)
+            _refuse_other_content(there, data)
             return place
-        text = json.dumps(card_of(release, data, run), indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(card_of(release, data, run, rows), indent=2, ensure_ascii=False) + "\n"
         (hidden / "card.json").write_text(text, encoding="utf-8")
         for path in hidden.iterdir():
             path.chmod(0o644)
@@ -72,16 +93,29 @@ def publish(release: Release, out: str | os.PathLike[str], *, run: str = "", for
     return place
 
 
-def _refuse_other_content(place: Path, data: Path) -> None:
+def _rows_of(there: Path, otherwise: int | None) -> int | None:
+    """How many rows a table that was published has; ``otherwise`` if it cannot be read."""
+    from pyarrow import ArrowException, csv, parquet
+
+    try:
+        if there.suffix == ".parquet":
+            return int(parquet.read_metadata(there).num_rows)
+        parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+        return sum(int(batch.num_rows) for batch in csv.open_csv(there, parse_options=parse))
+    except ArrowException:
+        return otherwise
+
+
+def _refuse_other_content(there: Path, data: Path) -> None:
     """A release that was published stays. If this run would now say something else, it is not the run that made it.
 
     That is so when an old state was put back and went on with other records: the same noise on different data.
     """
-    there = place / data.name
     if there.exists() and _digest(there) != _digest(data) and not _same_table(there, data):
         raise FileRefusedError(
-            f"{place}: this release was published before with other content, so this run has counted other records "
-            "than the one that published it. Do not go on with it: start a new run, in a new folder, with a new state"
+            f"{there.parent}: this release was published before with other content, so this run has counted other "
+            "records than the one that published it. Do not go on with it: start a new run, in a new folder, with a "
+            "new state"
         )
 
 
@@ -98,89 +132,49 @@ def sweep(out: str | os.PathLike[str]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def card_of(release: Release, data: Path, run: str = "") -> dict[str, Any]:
-    """What anyone may know of a release."""
+def prune(out: str | os.PathLike[str], keep: int) -> None:
+    """Remove the tables of all releases but the newest ``keep`` ones. Their cards stay: what was published is known.
+
+    One file is removed at a time, so a kill leaves every release with its table or without it. Only the owner of the
+    run may do this.
+
+    Parameters
+    ----------
+    out
+        The folder that the releases are in.
+    keep
+        How many tables stay.
+    """
+    for folder in folders(out)[:-keep]:
+        for format_ in FORMATS:
+            (folder / f"data.{format_}").unlink(missing_ok=True)
+
+
+def card_of(release: Release, data: Path, run: str = "", rows: int | None = None) -> dict[str, Any]:
+    """What anyone may know of a release and of the file that holds its table, of ``rows`` rows if it is a sample."""
+    facts = facts_of(release, run, rows)
+    note = facts.pop("note")
+    return {**facts, "data": data.name, "sha256": _digest(data), "note": note}
+
+
+def facts_of(release: Release, run: str = "", rows: int | None = None) -> dict[str, Any]:
+    """What anyone may know of a release, wherever its table is; the table has ``rows`` rows if it is a sample."""
     return {
         "headwater": version.__version__,
-        "card": _CARD,
+        "card": VERSION,
         "run": run,
         "time": _now().isoformat(),
         "t": release.t,
         "span": list(release.span),
-        "rows": release.t - release.start,
+        "rows": len(release) if rows is None else rows,
+        "sample_of": None if rows is None else len(release),
         **release.guarantee.to_dict(),
         "mechanism": release.mechanism,
         "mechanism_reason": registry.reason(release.mechanism, release.schema),
         "expected_error": release.expected_error().to_dict(),
         "schema": release.schema.to_dict(),
-        "data": data.name,
-        "sha256": _digest(data),
-        "note": NOTE,
+        "note": NOTE if rows is None else f"{NOTE} {SAMPLED}",
     }
-
-
-def read_card(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The card of a release's folder, or an error that names the file."""
-    path = Path(folder) / "card.json"
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileRefusedError(f"{path}: there is no card here, so this is not a release") from None
-    except (ValueError, RecursionError):  # of JSON, of UTF-8, or of a number with thousands of digits
-        raise FileRefusedError(f"{path}: the card cannot be read; Headwater did not write this file") from None
-    if not isinstance(card, Mapping) or not isinstance(card.get("card"), int):
-        raise FileRefusedError(f"{path}: this is not a card of a release")
-    if card["card"] > _CARD:
-        raise FileRefusedError(f"{path}: this card was written by a newer version of Headwater; upgrade to read it")
-    if lacking := _NEEDED - card.keys():
-        raise FileRefusedError(f"{path}: the card lacks {', '.join(sorted(lacking))}; it was altered")
-    for key, fits in _ENTRIES.items():
-        if key not in card or not fits(card[key]):
-            raise FileRefusedError(f"{path}: the card is damaged: {key!r} is not what it should be")
-    return dict(card)
-
-
-def _text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _number(value: object) -> bool:
-    if isinstance(value, float):
-        return not math.isnan(value)
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 1000  # others are no floats
-
-
-def _span(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_count, value)) and value[0] <= value[1]
-
-
-def _error(value: object) -> bool:
-    return value is None or (isinstance(value, dict) and all(_number(value.get(key)) for key in ("typical", "upper")))
-
-
-def _file(value: object) -> bool:
-    """The name of a file in the card's own folder: a card cannot point out of it."""
-    return isinstance(value, str) and Path(value).name == value and is_unicode(value) and "\0" not in value
-
-
-_ENTRIES: dict[str, Callable[[Any], bool]] = {
-    "headwater": _text,
-    "time": _text,
-    "t": _count,
-    "span": _span,
-    "rows": _count,
-    "epsilon": _number,
-    "neighbours": _text,
-    "mechanism": _text,
-    "expected_error": _error,
-    "schema": lambda value: isinstance(value, dict),
-    "data": _file,
-    "sha256": _text,
-}
 
 
 def refuse_others(out: str | os.PathLike[str], run: str) -> None:

@@ -18,7 +18,10 @@ from headwater.mechanisms.accuracy import ErrorBound, ExpectedError
 from headwater.mechanisms.protocol import AnySchema, Facts, Model
 from headwater.partition import Points
 from headwater.privacy import Guarantee
+from headwater.release.card import read_card
 from headwater.release.conditions import conditions
+from headwater.release.read_table import read_rows
+from headwater.release.table_model import TableModel, expected_of
 from headwater.release.write_table import write_table
 from headwater.table.frames import TABLE_KINDS
 from headwater.table.schema import schema_from_dict
@@ -49,6 +52,8 @@ class Release:
         Of the records that are drawn from the model. Public.
     kind
         Of tables that came in last, such as ``"pandas"``: what `sample` gives back.
+    card
+        What the card says, of a release that was read from its folder.
     """
 
     facts: Facts
@@ -56,6 +61,7 @@ class Release:
     model: Model
     seed: int
     kind: str | None = None
+    card: Mapping[str, Any] | None = None
 
     @property
     def t(self) -> int:
@@ -165,9 +171,9 @@ class Release:
         write_table(self.tables("arrow"), path, "parquet")
 
     def __len__(self) -> int:
-        return self.t - self.start
+        return self.model.records
 
-    def tables(self, kind: str | None = None, rows: int = 1 << 17) -> Iterator[Any]:
+    def tables(self, kind: str | None = None, rows: int = 1 << 17, n: int | None = None) -> Iterator[Any]:
         """The rows of `sample`, in the same order, so many at a time: for writing without holding all of them.
 
         Parameters
@@ -176,14 +182,18 @@ class Release:
             As for `sample`.
         rows
             How many rows at a time.
+        n
+            As for `sample`: with it, neither time nor memory grows with the number of records.
         """
-        points, order = self._shuffled()
+        points, order = self._shuffled() if n is None else (self.model.sample(n, self.seed), np.arange(n))
         for start in range(0, max(len(order), 1), rows):
             yield self.schema.decode(points.take(order[start : start + rows], axis=0), kind or self.kind)
 
     def _shuffled(self) -> tuple[Points, NDArray[np.int64]]:
         """The points, and the order in which a table shows them: cell by cell it would look odd."""
         points = self.points()
+        if self.card is not None:  # a table that was shuffled when it was published
+            return points, np.arange(len(points))
         return points, np.random.default_rng([self.seed, 2]).permutation(len(points))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -210,13 +220,17 @@ class Release:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Release:
-        """Read a release that `save` wrote.
+        """Read a release that `save` wrote, or the folder of one that `headwater run` has published.
+
+        A folder holds rows and no model: `sample` then draws from its rows, and `save` is refused.
 
         Parameters
         ----------
         path
-            The file.
+            The file or the folder.
         """
+        if os.path.isdir(path):
+            return _of_folder(path)
         header, arrays = files.read(path, _BANNER)
         with files.assembling(str(path)):
             facts = _facts(header)
@@ -231,9 +245,21 @@ class Release:
         cube = isinstance(self.schema, UnitCube)
         what = f"points in [0,1]^{self.schema.dimension}" if cube else f"records of {self.schema.dimension} columns"
         window = f", records {self.start + 1:,} to {self.t:,}" if self.start else ""
-        return f"release of {self.t - self.start:,} {what} (ε = {self.epsilon:g}, {self.mechanism}{window})"
+        return f"release of {len(self):,} {what} (ε = {self.epsilon:g}, {self.mechanism}{window})"
 
     __repr__ = __str__
+
+
+def _of_folder(path: str | os.PathLike[str]) -> Release:
+    card = read_card(path)
+    with files.assembling(str(path)):
+        facts = _facts(card | {"epsilon": float(card["epsilon"])})
+        start, end = card["span"]
+        files.need(end == facts.t, "span")
+        files.need(card["rows"] <= end - start, "rows")
+        expected = expected_of(card)
+    model = TableModel(read_rows(path, card, facts.schema), expected)
+    return Release(facts, start, model, 0, None if isinstance(facts.schema, UnitCube) else "arrow", card)
 
 
 def _facts(header: dict[str, Any]) -> Facts:

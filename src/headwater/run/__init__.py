@@ -2,8 +2,9 @@
 
 from headwater.run.config import RunConfig
 from headwater.run.feed import feed
+from headwater.run.requests import answer_requests
 from headwater.run.run import Run
 from headwater.run.schedule import Schedule
 from headwater.run.sink import FolderSink, Published, Sink
 
-__all__ = ["FolderSink", "Published", "Run", "RunConfig", "Schedule", "Sink", "feed"]
+__all__ = ["FolderSink", "Published", "Run", "RunConfig", "Schedule", "Sink", "answer_requests", "feed"]

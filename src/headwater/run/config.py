@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.mechanisms import registry
 from headwater.mechanisms.protocol import AnySchema
 from headwater.run.store import Store, StoreError
 from headwater.synthesizer import Synthesizer
@@ -22,14 +23,15 @@ class RunConfig:
     epsilon
         The privacy budget of the whole run.
     mechanism
-        The name of the mechanism.
+        The name of the mechanism. ``"auto"`` continues a state with the mechanism that it has, and begins a new one
+        with the one that `headwater.mechanisms.registry.choose` names.
     seed
         For tests only: a seeded run protects nobody.
     """
 
     schema: AnySchema
     epsilon: float
-    mechanism: str = "cascade"
+    mechanism: str = registry.AUTO
     seed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -39,7 +41,7 @@ class RunConfig:
         return {
             "schema": schema,
             "epsilon": float(self.epsilon),
-            "mechanism": self.mechanism,
+            "mechanism": registry.choose(self.schema) if self.mechanism == registry.AUTO else self.mechanism,
             "seed": self.seed,
         }
 
@@ -84,4 +86,7 @@ class RunConfig:
 
     def _different(self, store: Store) -> list[str]:
         kept = store.config
-        return [name for name, value in self.to_dict().items() if kept.get(name) != value]
+        given = self.to_dict()
+        if self.mechanism == registry.AUTO:
+            del given["mechanism"]
+        return [name for name, value in given.items() if kept.get(name) != value]

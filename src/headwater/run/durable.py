@@ -89,11 +89,11 @@ class DurableSynthesizer:
             t = self.synth.t  # which may read what is pending from the state
             return self._pending[-1].end if self._pending else t
 
-    def keep(self, rows: Rows, position: Mapping[str, Any]) -> int:
+    def keep(self, rows: Rows, position: Mapping[str, Any], receipts: bytes = b"") -> int:
         """Bring records to the disk, and return how many there are now."""
         entry = Entry(self.t, rows, dict(position))
         if self.store:
-            self.store.append(rows, entry.position)
+            self.store.append(rows, entry.position, receipts)
         self._pending.append(entry)
         return entry.end
 
@@ -110,16 +110,20 @@ class DurableSynthesizer:
             if self.synth.t >= entry.end:
                 self._pending.pop(0)
 
-    def note_measured(self, location: str) -> None:
+    def note_measured(self, location: str | None) -> None:
         """Write down, before a release of this moment can be seen, which version measured it and where it goes.
+
+        The step of this call comes after the measuring: a snapshot of an earlier step clears the note and may lack
+        what was measured, one of a later step holds it.
 
         What it shows can then be measured again exactly: by this version from the journal, or by any version from a
         snapshot, which holds whatever was measured and clears the note.
         """
         if self.store:
-            sinks = self.store.noted("sinks") or []
-            if self.store.noted("measured_by") is None or location not in sinks:
-                self.store.note(measured_by=measured_by(self.synth), sinks=sorted({*sinks, location}))
+            before = self.store.noted("sinks") or []
+            sinks = sorted({*before, *([] if location is None else [location])})
+            if self.store.noted("measured_by") is None or sinks != before:
+                self.store.note(measured_by=measured_by(self.synth), sinks=sinks)
 
     def snapshot_if_large(self) -> None:
         """Replace a journal that has outgrown the snapshot, so that all snapshots together cost linear time."""

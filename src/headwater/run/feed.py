@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from headwater.run.requests import answer_requests
 from headwater.run.run import Run
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch
@@ -22,6 +23,8 @@ def feed(
     progress: Callable[[], None] = lambda: None,
 ) -> None:
     """Take everything that a source gives, publish whenever it is due, and once more at the end.
+
+    Other processes may ask about the run meanwhile (`headwater.run.requests`); they are answered between batches.
 
     The clock is read only where a batch has ended or the source was idle. Where batches end must not depend on what
     records hold; the readers cut by number of records (`proofs/tables.md`).
@@ -50,6 +53,7 @@ def feed(
             run.keep_position({INPUT: pending})
         progress()
         run.publish_if_due(clock())
+        answer_requests(run)
         progress()
     if pending := getattr(source, "pending", None):  # all files were read to their ends, and may go
         run.keep_position({INPUT: pending})

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from headwater.mechanisms.protocol import Rows
 from headwater.release.release import Release
 from headwater.run.config import RunConfig
@@ -57,8 +55,10 @@ class Run:
     'release-000000000003'
     """
 
-    def __init__(self, durable: DurableSynthesizer, sink: Sink, schedule: Schedule) -> None:
-        self.sink, self.schedule = sink, schedule
+    def __init__(
+        self, durable: DurableSynthesizer, sink: Sink, schedule: Schedule, windows: Mapping[int, Sink] | None = None
+    ) -> None:
+        self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
         self.epsilon, self.run_id = durable.synth.epsilon, durable.synth.run_id
         self._durable = durable
         self._done = set(durable.store.releases()) if durable.store else set[int]()
@@ -77,6 +77,7 @@ class Run:
         state: Path | None = None,
         schedule: Schedule = Schedule(),  # noqa: B008 - frozen
         allow_copy: bool = False,
+        windows: Mapping[int, Sink] | None = None,
     ) -> Run:
         """Start a run, or continue the one that the state holds.
 
@@ -92,15 +93,19 @@ class Run:
             When `publish_if_due` publishes.
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
+        windows
+            Beside every release, one about the last so many records goes to each of these sinks.
         """
         if state is None or not state.exists() or _remove_unused(state, config, allow_copy):
             synth = config.synthesizer()
-            sink.begin(synth.run_id)  # before there is a state
-            return cls(DurableSynthesizer.create(synth, config, state), sink, schedule)
+            _check_windows(synth, windows)
+            for place in (sink, *(windows or {}).values()):
+                place.begin(synth.run_id)  # before there is a state
+            return cls(DurableSynthesizer.create(synth, config, state), sink, schedule, windows)
         store = Store.open(state, allow_copy=allow_copy)
         try:
             config.refuse_other(store)
-            return cls._continued(store, sink, schedule, allow_copy)
+            return cls._continued(store, sink, schedule, allow_copy, windows)
         except BaseException:
             store.close()
             raise
@@ -126,18 +131,28 @@ class Run:
             raise
 
     @classmethod
-    def _continued(cls, store: Store, sink: Sink, schedule: Schedule, allow_copy: bool) -> Run:
-        run = cls(DurableSynthesizer.open(store), sink, schedule)
+    def _continued(
+        cls,
+        store: Store,
+        sink: Sink,
+        schedule: Schedule,
+        allow_copy: bool,
+        windows: Mapping[int, Sink] | None = None,
+    ) -> Run:
+        run = cls(DurableSynthesizer.open(store), sink, schedule, windows)
+        _check_windows(run.synth, windows)
         if not allow_copy:
             run._refuse_older(store)
-        sink.begin(run.run_id)
+        for place in (sink, *run.windows.values()):
+            place.begin(run.run_id)
         with run._durable.step():
             run._count()
         return run
 
     def _refuse_older(self, store: Store) -> None:
         """Refuse a state that is behind what its run has published: every release is of records that were kept."""
-        for location in {self.sink.location, *(store.noted("sinks") or ())}:
+        given = {place.location for place in (self.sink, *self.windows.values())}
+        for location in {*given, *(store.noted("sinks") or ())}:
             if (t := newest(location, self.run_id)) > store.t:
                 problem = (
                     f"an older version of this state was put back: {location} holds a release of {t:,} records, and "
@@ -157,6 +172,11 @@ class Run:
         self.close()
 
     # ---- taking records
+
+    @property
+    def state(self) -> Path | None:
+        """The file that keeps the run, if there is one. Secret."""
+        return self._durable.store.path if self._durable.store else None
 
     @property
     def t(self) -> int:
@@ -230,21 +250,18 @@ class Run:
         """
         policy = self._policy(bad_rows)
         found = self.synth.encode_batch(batch.table, bad_rows=policy)
-        rows, tally = found.rows, found.tally
-        if batch.bad:
-            rows = np.full((batch.records, rows.shape[1]), np.iinfo(rows.dtype).max, dtype=rows.dtype)
-            rows[batch.places] = found.rows
-            tally = tally + Tally(len(batch.bad), len(batch.bad))
         bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
-        return self.take_rows(rows, tally, position=position, quarantined=bad)
+        found = found.among(batch) if batch.bad else found
+        return self.take_rows(found.rows, found.tally, position=position, quarantined=bad)
 
     def take_rows(
         self,
         rows: Rows,
-        tally: Tally,
+        tally: Tally = Tally(),  # noqa: B008 - frozen
         *,
         position: Mapping[str, Any] | None = None,
         quarantined: Sequence[BadRow] = (),
+        receipts: bytes = b"",
     ) -> int:
         """Take a batch that was encoded before (`Synthesizer.encode_batch`), as `take` does.
 
@@ -258,6 +275,8 @@ class Run:
             As for `take`.
         quarantined
             Bad rows whose text is to be put beside the state.
+        receipts
+            Kept in the same transaction, and given back by `receipts`.
         """
         with self._durable.step():
             kept = dict(position or {})
@@ -267,10 +286,24 @@ class Run:
                 self._tally += tally
             if quarantined:
                 kept[QUARANTINE] = self._put_away(quarantined)
-            t = self._durable.keep(rows, kept)
+            t = self._durable.keep(rows, kept, receipts)
             self._count()
             self._durable.snapshot_if_large()
             return t
+
+    def encode(self, table: object) -> Rows:
+        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted.
+
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads.
+        """
+        return self.synth.encode(table)
+
+    def receipts(self) -> list[bytes]:
+        """What `take_rows` has kept as receipts, oldest first; very old ones are forgotten."""
+        return self._durable.store.receipts() if self._durable.store else []
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
         """Keep positions without records, such as that a file was read to its end.
@@ -323,8 +356,7 @@ class Run:
                     if not due:
                         self._durable.snapshot_if_large()
                         return found
-                    release = self._release(self.sink)
-                found.append(self._publish(release))
+                found.append(self._publish(self._release(self.sink.location)))
 
     def _is_time(self, now: float | None) -> bool:
         if now is None or self.schedule.seconds is None:
@@ -341,8 +373,7 @@ class Run:
                 t = self.synth.t
                 if t == 0 or t in self._done:
                     return found[-1] if found and found[-1].t == t else None
-                release = self._release(self.sink)
-            return self._publish(release)
+            return self._publish(self._release(self.sink.location))
 
     def publish_to(self, sink: Sink, *, last: int | None = None, since: int | None = None) -> Published:
         """Publish once, outside the schedule and into any sink: all records so far, or a window.
@@ -359,23 +390,48 @@ class Run:
         with self._publishing:
             self.publish_if_due()
             sink.begin(self.run_id)
-            with self._durable.step():
-                release = self._release(sink, last, since)
-            return sink.publish(release, self.run_id)
+            return sink.publish(self._release(sink.location, last, since), self.run_id)
 
-    def _release(self, sink: Sink, last: int | None = None, since: int | None = None) -> Release:
-        """The release of this moment; what it needs to be measured again is kept."""
+    def release(self, *, last: int | None = None, since: int | None = None) -> Release:
+        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε.
+
+        Parameters
+        ----------
+        last
+            Only about the last so many records.
+        since
+            Only about the records after the first so many.
+        """
+        return self._release(None, last, since)
+
+    def _release(self, location: str | None, last: int | None = None, since: int | None = None) -> Release:
+        """The release of this moment; what it needs to be measured again is kept before it is returned.
+
+        Records may be taken meanwhile. They are not counted beyond a release that is due by number of records.
+        """
         release = self.synth.release(last=last, since=since)
-        self._durable.note_measured(sink.location)
+        with self._durable.step():
+            self._durable.note_measured(location)
         return release
 
     def _publish(self, release: Release) -> Published:
-        """Hand a release to the sink, and write down that it is there."""
+        """Hand a release to the sink, its windows before it, and write down that all of them are there."""
+        for last, sink in self.windows.items():
+            sink.publish(self._release(sink.location, last), self.run_id)
         published = self.sink.publish(release, self.run_id)
         if self._durable.store:
             self._durable.store.published(published.t, published.sha256)
         self._done.add(published.t)
         return published
+
+
+def _check_windows(synth: Synthesizer, windows: Mapping[int, Sink] | None) -> None:
+    """Refuse windows that could never be published, before anything is taken."""
+    for last in windows or {}:
+        if last < 1:
+            raise ValueError(f"a window must hold at least 1 record, not {last}")
+    if windows and not synth.has_windows:
+        raise ValueError(f"mechanism={synth.mechanism!r} has no windows; leave them out, or choose another mechanism")
 
 
 def _remove_unused(state: Path, config: RunConfig, allow_copy: bool) -> bool:

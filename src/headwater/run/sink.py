@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headwater.files import FileRefusedError
-from headwater.release.folder import folders, publish, read_card, refuse_others, sweep
+from headwater.release.folder import folders, prune, publish, read_card, refuse_others, sweep
 from headwater.release.release import Release
 from headwater.release.write_table import check_format
 
@@ -37,6 +37,10 @@ class Published:
     sha256: str
     release: Release
 
+    def __str__(self) -> str:
+        first, end = self.release.span
+        return f"{self.place}: records {first + 1:,} to {end:,}, {self.release.expected_error()}"
+
 
 class Sink(Protocol):
     """Takes releases. Every method may be called again after a kill, with the same arguments."""
@@ -61,11 +65,25 @@ class FolderSink:
         The folder that holds them.
     format
         Of the tables: ``"parquet"`` or ``"csv"``.
+    rows
+        A release of more rows is published as a sample of so many. All rows unless given.
+    keep
+        How many releases keep their table: those of older ones are removed, their cards stay. All unless given.
     """
 
-    def __init__(self, out: Path, format: str = "parquet") -> None:  # noqa: A002 - as in `publish`
+    def __init__(
+        self,
+        out: Path,
+        format: str = "parquet",  # noqa: A002 - as in `publish`
+        *,
+        rows: int | None = None,
+        keep: int | None = None,
+    ) -> None:
         check_format(format)
-        self.out, self.format = out, format
+        for name, value in (("rows", rows), ("keep", keep)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        self.out, self.format, self.rows, self.keep = out, format, rows, keep
 
     @property
     def location(self) -> str:
@@ -78,8 +96,10 @@ class FolderSink:
         sweep(self.out)
 
     def publish(self, release: Release, run_id: str) -> Published:
-        """Write the folder of a release, if it is not there."""
-        place = publish(release, self.out, run=run_id, format=self.format)
+        """Write the folder of a release, if it is not there; then remove tables that are too old to be kept."""
+        place = publish(release, self.out, run=run_id, format=self.format, rows=self.rows)
+        if self.keep is not None:
+            prune(self.out, self.keep)
         return Published(release.t, str(place), read_card(place)["sha256"], release)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -31,6 +31,8 @@ class Boolean(Column):
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -46,7 +48,7 @@ class Boolean(Column):
         """Two."""
         return 2
 
-    def read_text(self, text: str) -> int | None:
+    def _read_text(self, text: str) -> int | None:
         """One of `TEXTS` in any case of letters; blank text is missing."""
         return self._parse(text) if text.strip() else None
 
@@ -84,13 +86,16 @@ class Category(Column):
     Parameters
     ----------
     values
-        The values, all of one type. Neighbours in the list are told apart last, so put alike values side by side.
+        The values, all of one type, one by one or in a list. Neighbours in the list are told apart last, so put alike
+        values side by side.
     other
         One of the values: where all values go that are not listed. Without it such values are refused.
     missing
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -110,20 +115,23 @@ class Category(Column):
 
     def __init__(
         self,
-        *values: str | int | bool,
+        *values: str | int | bool | Sequence[str | int | bool],
         other: str | int | bool | None = None,
         missing: bool = False,
         weight: float = 1.0,
+        null_values: Iterable[str] = (),
     ) -> None:
-        self.set(missing=missing, weight=weight)
+        self.set(missing=missing, weight=weight, null_values=null_values)
         super().__post_init__()
-        self.set(values=tuple(map(_label, values)), other=None if other is None else _label(other))
+        self.set(values=tuple(map(_label, _listed(values))), other=None if other is None else _label(other))
         if len({type(value) for value in self.values}) > 1:
             raise SchemaError(
                 "the values of a Category must be of one type", "write all of them as texts, or all as whole numbers"
             )
         if len(set(self.values)) < len(self.values):
             raise SchemaError("a value of a Category is listed twice", "list every value once")
+        if any(str(value).strip() in self.null_values for value in self.values):
+            raise SchemaError("a listed value is also one of null_values", "take it out of one of the two lists")
         if other is not None and (type(self.other) is not self.type or self.other not in self.values):
             raise SchemaError("other must be one of the listed values", "add it to the values")
 
@@ -148,7 +156,7 @@ class Category(Column):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def read_text(self, text: str) -> int | None:
+    def _read_text(self, text: str) -> int | None:
         """Exactly one of the values; blank text is missing unless it is one of them."""
         return None if not text.strip() and text not in self._index else self._parse(text)
 
@@ -189,7 +197,10 @@ class Category(Column):
 
     def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
         """Values that are taken for `other` and are not it."""
-        if self.other is None or not (taken := numbers == self._index[self.other]).any():
+        if self.other is None:
+            return None
+        taken: Flags = numbers == self._index[self.other]
+        if not taken.any():
             return None
         items = values.data if isinstance(values.data, list) else values.data.tolist()
         listed: dict[Any, bool] = {}
@@ -256,6 +267,13 @@ class Category(Column):
         listed = [repr(value) for value in self.values]
         options = [f"{item.name}={getattr(self, item.name)!r}" for item in self._declared() if item.name != "values"]
         return f"Category({', '.join(listed + options)})"
+
+
+def _listed(values: tuple[Any, ...]) -> Iterable[Any]:
+    """The values of ``Category("a", "b")``, and of ``Category(["a", "b"])``."""
+    if len(values) == 1 and isinstance(values[0], np.ndarray):
+        values = (values[0].tolist(),)
+    return values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
 
 
 def _label(value: object) -> str | int | bool:

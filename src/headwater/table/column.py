@@ -30,10 +30,13 @@ class Column(ABC):
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
     """
 
     missing: bool = field(default=False, kw_only=True)
     weight: float = field(default=1.0, kw_only=True)
+    null_values: tuple[str, ...] = field(default=(), kw_only=True)
 
     kind: ClassVar[str]
     """The name of this kind of column in schema files."""
@@ -48,19 +51,40 @@ class Column(ABC):
         weight = finite(self.weight)
         if weight is None or weight <= 0:
             raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
-        self.set(weight=weight)
+        texts: Any = self.null_values
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            raise SchemaError("null_values must be a list of texts", 'write for example null_values = ["NA", "-999"]')
+        self.set(weight=weight, null_values=tuple(dict.fromkeys(text.strip() for text in texts)))
 
     @property
     @abstractmethod
     def size(self) -> int | None:
         """How many values there are; None for a continuum."""
 
-    @abstractmethod
     def read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
         """Text as a number for `_fit`, or None if it says that the value is missing.
 
         This is the grammar of the column: whatever else reads text must read it in the same way or not at all.
         """
+        return None if self.null_values and text.strip() in self.null_values else self._read_text(text)
+
+    @abstractmethod
+    def _read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
+        """Text that is none of `null_values`."""
+
+    @property
+    def usual_text(self) -> bool:
+        """Whether values are written in the usual way, and no value is also one of `null_values`.
+
+        Then other parsers may read such text, as far as they read it in the same way.
+        """
+        for text in self.null_values:
+            try:
+                if self._read_text(text) is not None:
+                    return False
+            except TableError:
+                continue
+        return True
 
     @abstractmethod
     def _parse(self, value: Any) -> Any:  # noqa: ANN401 - a value of any type

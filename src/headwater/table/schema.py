@@ -19,6 +19,7 @@ from headwater.table.frames import check_names, columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
 from headwater.table.series import read_values
 from headwater.table.tally import Tally
+from headwater.table.text_options import TEXT_KEYS, written
 from headwater.table.unit_cube import MOST_AXES, UnitCube
 
 
@@ -45,9 +46,14 @@ class Schema:
 
     _items: tuple[tuple[str, Column], ...]
     bad_rows: str | None = None
-    """What a schema file says about rows that are no records (`headwater.table.bad_rows`); not part of what a record is."""
+    """What is declared about rows that are no records (`headwater.table.bad_rows`): not part of what a record is."""
 
     def __init__(self, columns: Mapping[str, Column] | None = None, /, **more: Column) -> None:
+        if not (columns is None or isinstance(columns, Mapping)):
+            raise SchemaError(
+                f"a schema is declared, not taken from a {type(columns).__name__}: bounds come from what you know",
+                "write such as Schema(age=Integer(0, 120)); `headwater schema FILE` drafts one from a file",
+            )
         named: dict[str, Column] = dict(columns or {})
         twice = [name for name in more if name in named]
         if twice:
@@ -154,8 +160,8 @@ class Schema:
             points[:, axis] = places
             for kind, count in counts.items():
                 tally.add(name, kind, count)
-            for row, error in errors.items():
-                wrong.setdefault(row, error.at(row=row, column=name))
+            for row, found in errors.items():
+                wrong.setdefault(row, found.at(row=row, column=name))
         tally.bad = len(wrong)
         return Encoded(points, tuple(BadRow(row, wrong[row]) for row in sorted(wrong)), tally)
 
@@ -213,7 +219,7 @@ class Schema:
         declared
             The content of a schema file: the version of the format and a mapping of columns.
         """
-        _check_format(declared, {"headwater", "columns", "bad_rows"})
+        _check_format(declared, {"headwater", "columns", "bad_rows", *TEXT_KEYS})
         policy = declared.get("bad_rows")
         if policy is not None and policy not in POLICIES:
             raise SchemaError("bad_rows is none of the policies", f"write one of {', '.join(POLICIES)}")
@@ -222,7 +228,9 @@ class Schema:
             raise SchemaError(
                 "there are no columns", 'write a table for each, such as [columns.age] with kind = "integer"'
             )
-        return cls({name: _column(name, table) for name, table in columns.items()}).with_bad_rows(policy)
+        shared = {key: declared[key] for key in TEXT_KEYS if key in declared}
+        columns_ = written(shared, {name: _column(name, table) for name, table in columns.items()})
+        return cls(columns_).with_bad_rows(policy)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:

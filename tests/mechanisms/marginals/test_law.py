@@ -3,7 +3,8 @@
 The mechanism runs as it is, but with published numbers and choices decided along every path. The probability of a path
 is that of the noise and of the choices that it takes, by their definitions, at the scales and with the scores of the
 code.
-Pairs are asked for last and decide nothing, so their worst log ratio is known: what their counts move, over the scale.
+Tables after the first choice decide nothing here, so their worst log ratio is known: what their counts move, over the
+scale.
 Published one-way counts are taken from a box. Beyond it, all further counts have the ratio of the last ones within.
 """
 
@@ -64,6 +65,9 @@ class Quick:
 
     joint = independent
 
+    def errors(self) -> list[float]:
+        return [0.1] * len(self.shares)
+
     def structure(self) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
         return (), ()
 
@@ -88,6 +92,7 @@ class Path:
 
     def __init__(self, told: tuple[int, ...]) -> None:
         self.told, self.taken, self.others = told, tuple[int, ...](), list[tuple[int, ...]]()
+        self.asked = set[tuple[int, ...]]()
 
     def decide(self, options: Sequence[int]) -> int:
         if len(self.taken) < len(self.told):
@@ -99,8 +104,9 @@ class Path:
         return choice
 
     def publish(self, question: Question, _start: int, counts: Integers, _scale: float) -> Integers:
-        if len(question.columns) == 2:
+        if len(question.columns) == 2 or question.columns in self.asked:
             return counts
+        self.asked.add(question.columns)
         yes = self.decide(range(-REACH, RECORDS + REACH + 1))
         return np.array([RECORDS - yes, yes])
 
@@ -110,7 +116,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Ended:
-    """A path on one stream: its log probability, and the counts and scales of the pairs."""
+    """A path on one stream: its log probability, and the counts and scales of the tables that decide nothing."""
 
     log: float
     pairs: tuple[tuple[tuple[int, ...], float], ...]
@@ -119,16 +125,17 @@ class Ended:
 def run(
     stream: Stream, epsilon: float, noise: Watched, parts: Sequence[int] = BALANCED, fault: Fault | None = None
 ) -> Output:
-    """All that was published but for the counts of pairs."""
+    """All that was published but for the counts that decide nothing."""
     with watching(noise, fault) as patch:
         patch.setattr(measure_module, "stage_at", one_stage(parts))
         patch.setattr(slow, "Prediction", Quick)
-        patch.setattr(slow, "EXTRAS", Fraction(1, 3))  # one pair beyond the tree of two: the last one left
+        patch.setattr(slow, "EXTRAS", Fraction(1, 3))  # one pair beyond the tree of two
+        patch.setattr(slow, "CLEAR", 1e9)  # choices are made, however little they can tell apart
         mechanism = MarginalsMechanism(SCHEMA, epsilon, noise)
         mechanism.outlook = Outlook(((0, 1),), (), (1.0, 1.0, 1.0))  # some pair is favoured
         mechanism.update(mechanism.encode(PLACES[list(stream)]))
     ways = [None if isinstance(event, Choice) else len(event.question.columns) for event in noise.events]
-    assert ways == [1, 1, 1, None, None, 2, 2, None, 2]
+    assert ways[:4] == [1, 1, 1, None]
     found = [str(event.what) for event in noise.events]
     return (*found, *(str(e.published.tolist()) for e in noise.events[:3] if not isinstance(e, Choice)))
 
@@ -144,11 +151,12 @@ def law(
         output, log = run(stream, epsilon, noise, parts, fault), 0.0
         told += path.others
         pairs = list[tuple[tuple[int, ...], float]]()
-        for event in noise.events:
+        for number, event in enumerate(noise.events):
             if isinstance(event, Choice):
                 log += math.log(max(permute_and_flip(event.scores, event.scale)[event.chosen], 1e-300))
-            elif len(event.question.columns) == 2:
-                pairs.append((tuple(event.true.ravel().tolist()), event.scale))
+            elif number >= 3:
+                moving = event.true[1:] if event.draws == 1 else event.true.ravel()
+                pairs.append((tuple(moving.tolist()), event.scale))
             else:
                 log += log_laplace(int(event.published[1] - event.true[1]), event.scale)
         yield output, Ended(log, tuple(pairs))

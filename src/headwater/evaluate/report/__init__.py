@@ -4,8 +4,8 @@ Formal guarantees
 -----------------
 Without ``against`` the page is computed from release folders alone, so it is as private as they are: anything made
 from releases is covered by their ε. Bins come from the schema on the card, never from records. With ``against`` the
-page holds counts of the real data without noise. It is then NOT PRIVATE and says so in red, and only its owner can read
-the file.
+page holds counts and rows of the real data without noise. It is then NOT PRIVATE and says so in red, and only its owner
+can read the file; unless the real data are public anyway.
 """
 
 from __future__ import annotations
@@ -16,11 +16,19 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+
 from headwater.evaluate.axes import ColumnAxis, Floats, SchemaLike, column_axes
-from headwater.evaluate.dependence import dependence
+from headwater.evaluate.encoded import Encoded, joined
+from headwater.evaluate.inputs import rows_of
+from headwater.evaluate.marginals import binned, normalised_information
+from headwater.evaluate.measures import compare
 from headwater.evaluate.report import releases as folders
-from headwater.evaluate.report.contents import Cuts, Page, real_counts
+from headwater.evaluate.report.contents import Cuts, Page
 from headwater.evaluate.report.html import render
+from headwater.evaluate.report.measured import chosen, errors
+from headwater.evaluate.report.quality import expected_quality, measured_quality
+from headwater.evaluate.report.samples import ROWS, texts
 from headwater.files import FileRefusedError
 
 __all__ = ["write_report"]
@@ -30,6 +38,9 @@ Progress = Callable[[str, int, int | None], None]
 ALL_PAIRS, SOME_PAIRS = 10, 6
 """All pairs of columns are drawn if there are at most so many; else so many of them."""
 
+DEPENDENCE_ROWS = 50_000
+"""Rows of the last release that decide which pairs depend on each other most."""
+
 
 def write_report(
     releases_folder: str | os.PathLike[str],
@@ -38,6 +49,9 @@ def write_report(
     against: object = None,
     schema: SchemaLike | None = None,
     pairs: Sequence[tuple[str, str]] | None = None,
+    name: str | None = None,
+    target: str | None = None,
+    public: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """Write a page about all releases of a folder.
@@ -49,13 +63,19 @@ def write_report(
     out_html
         The page. Replaced if it is there.
     against
-        The real data, in order of arrival: a table, or an iterable of tables; arrays are points, encoded already. Each
-        release is compared with the records that it is about. This makes the page NOT PRIVATE.
+        The real data, in order of arrival: a table, an iterable of tables, or paths of files; arrays are points,
+        encoded already. Each release is compared with the records that it is about. This makes the page NOT PRIVATE.
     schema
         Must be the one on the cards if it is given.
     pairs
         Names of columns to draw against each other, first the one to the right. By default all pairs if they are few,
         else those that depend on each other most in the last release.
+    name
+        Of the data, for the title; the name of the folder by default.
+    target
+        With ``against``: a column that a classifier predicts from the others, as `headwater.evaluate` takes it.
+    public
+        Whether the real data are public anyway: the page then has no warning, and anyone may read it.
     progress
         Called with what is being read, how much of it is done, and how much there is (``None`` if unknown).
 
@@ -75,16 +95,53 @@ def write_report(
 
     tell("releases", 0, len(shown))
     last = shown[-1].points(schema)  # chooses pairs and bars: it is public
-    cuts = Cuts.choose(columns, _pairs(columns, last, pairs), last)
-    page = Page(cuts, total=len(found))
-    for done, release in enumerate(shown, start=1):
+    cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs), last)
+    page = Page(cuts, total=len(found), names=_names(Path(releases_folder), shown[-1], name))
+    real = None if against is None else _real(against, schema, max(release.span[1] for release in shown), tell)
+    spans = [release.span for release in shown]
+    measure = str((shown[-1].card["expected_error"] or {"measure": ""}).get("measure", "W1"))
+    whole = chosen([release.card["rows"] for release in shown], len(columns), measure)
+    real_counts, measured = [], []
+    for done, release in enumerate(shown):
         points = last if release is shown[-1] else release.points(schema)
         page.add(release, cuts.count(points))
-        tell("releases", done, len(shown))
-    if against is not None:
-        page.compare(*real_counts(against, schema, cuts, [release.span for release in shown], tell))
-    _write(out, render(page.to_dict()), mode=0o644 if against is None else 0o600)
+        if real is not None:
+            about = real[slice(*spans[done])]
+            real_counts.append(cuts.count(about))
+            measured.append(errors(about, Encoded(points), columns, measure, whole=done in whole))
+        tell("releases", done + 1, len(shown))
+    page.sample = {"columns": [column.name for column in columns], "synthetic": texts(schema, last[:ROWS])}
+    if len(last):
+        page.quality = expected_quality(shown[-1].card, columns, last)
+    if real is not None:
+        page.compare(real_counts, measured, len(real), public=public)
+        about = real[slice(*spans[-1])]
+        if len(about) and len(last):
+            judged = compare(about, Encoded(last), schema, target=target)
+            page.quality = measured_quality(judged, shown[-1].card, columns)
+            some = np.random.default_rng(0).choice(len(about), min(ROWS, len(about)), replace=False)
+            page.sample["real"] = texts(schema, about.points[some])
+    _write(out, render(page.to_dict()), mode=0o644 if against is None or public else 0o600)
     return out
+
+
+def _real(against: object, schema: SchemaLike, end: int, tell: Progress) -> Encoded:
+    """The real rows up to the last one that a release is about; no further ones are read."""
+    parts, rows = list[Encoded](), 0
+    for part in rows_of(against, schema):
+        parts.append(part[: end - rows])
+        rows += len(parts[-1])
+        tell("real rows", rows, end)
+        if rows >= end:
+            break
+    return joined(parts, schema.dimension)
+
+
+def _names(folder: Path, last: folders.Published, name: str | None) -> dict[str, str]:
+    """What the data and the run are called: by default the data have the name of the folder that holds all of it."""
+    place = folder.resolve()
+    usual = place.parent.name if place.name in ("releases", "out") else place.name
+    return {"data": name if name is not None else usual, "run": str(last.card.get("run", ""))}
 
 
 def _say_nothing(what: str, done: int, total: int | None) -> None:
@@ -104,8 +161,8 @@ def _schema(first: folders.Published, given: SchemaLike | None) -> SchemaLike:
     return schema
 
 
-def _pairs(
-    columns: tuple[ColumnAxis, ...], last: Floats, chosen: Sequence[tuple[str, str]] | None
+def choose_pairs(
+    columns: tuple[ColumnAxis, ...], last: Floats, chosen: Sequence[tuple[str, str]] | None = None
 ) -> list[tuple[int, int]]:
     """Which columns are drawn against each other, the one that goes to the right first."""
     names = [column.name for column in columns]
@@ -119,8 +176,8 @@ def _pairs(
         return [(names.index(x), names.index(y)) for x, y in chosen]
     pairs = list(combinations(range(len(columns)), 2))
     if len(pairs) > ALL_PAIRS:
-        strength = dependence(last, columns)
-        pairs = sorted(pairs, key=lambda pair: -strength[pair])[:SOME_PAIRS]
+        tables = {(i, j): table for i, j, table in binned(Encoded(last[:DEPENDENCE_ROWS]), columns).two_way()}
+        pairs = sorted(pairs, key=lambda pair: -normalised_information(tables[pair]))[:SOME_PAIRS]
     # Names of categories are easier to read beside the picture than below it.
     return [(y, x) if columns[y].ordered and not columns[x].ordered else (x, y) for x, y in pairs]
 

@@ -1,7 +1,8 @@
 """Public bins: how a column is cut for the page, from its schema alone, and what its axis says.
 
 A position runs from 0 to 1 along the drawn axis. Value number ``v`` of a finite column has the stretch from
-``v / values`` to ``(v + 1) / values``; a continuum is drawn as it is.
+``v / values`` to ``(v + 1) / values``; a continuum is drawn as it is. Where the last release, which is public, has most
+of its values near the lower bound, positions follow the logarithm.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers
 from headwater.evaluate.report import ticks
+from headwater.evaluate.report.ticks import Tail
 
 FINE, COARSE = 48, 32
 """Bins of a column by itself, and along each side of a pair."""
+
+MOSTLY = 0.7
+"""A column with this share of its values in the first sixteenth of its range gets a logarithmic axis."""
 
 MOST_BARS = 24
 """Categories drawn by themselves; the rest share one bar."""
@@ -24,12 +29,17 @@ MOST_BARS = 24
 
 @dataclass(frozen=True)
 class Bins:
-    """How one column is cut: bins ``0`` to ``size − 1``, then one for missing values."""
+    """How one column is cut: bins ``0`` to ``size − 1``, then one for missing values.
+
+    ``edges`` are positions on the drawn axis, ``parts`` the same edges as parts of the column's range.
+    """
 
     column: ColumnAxis
     edges: tuple[float, ...]
     labels: tuple[str, ...] | None
     groups: Integers | None
+    tail: Tail | None = None
+    parts: tuple[float, ...] = ()
 
     @property
     def size(self) -> int:
@@ -41,6 +51,9 @@ class Bins:
         values, gone = self.column.axis.value(places)
         if self.groups is not None:
             found = self.groups[values.astype(np.int64)]
+        elif self.tail is not None:
+            inner = np.array(self.parts[1:-1]) * (self.column.axis.values or 1)
+            found = np.searchsorted(np.rint(inner) if self.column.axis.values else inner, values, side="right")
         elif self.column.axis.values is None:
             found = np.minimum((values * self.size).astype(np.int64), self.size - 1)
         else:
@@ -52,13 +65,14 @@ class Bins:
         return {
             "edges": [round(edge, 6) for edge in self.edges],
             "labels": self.labels,
-            "ticks": None if self.labels else ticks.of(self.column),
-            "names": self.labels or ticks.stretches(self.column, self.edges),
+            "ticks": None if self.labels else ticks.of(self.column, self.tail),
+            "names": self.labels or ticks.stretches(self.column, self.parts or self.edges),
+            "log": self.tail is not None,
         }
 
 
-def cut(column: ColumnAxis, most: int, popular: Integers | None = None) -> Bins:
-    """Cut a column into at most ``most`` bins of one width; categories are bins by themselves.
+def cut(column: ColumnAxis, most: int, popular: Integers | None = None, tail: Tail | None = None) -> Bins:
+    """Cut a column into at most ``most`` bins of one width, as drawn; categories are bins by themselves.
 
     If there are more than `MOST_BARS` categories, those with the most rows in ``popular`` keep their bin. These counts
     come from a release, so they are public.
@@ -66,11 +80,29 @@ def cut(column: ColumnAxis, most: int, popular: Integers | None = None) -> Bins:
     values = column.axis.values
     if not column.ordered:
         return _bars(column, popular)
+    if tail is not None:
+        parts = [tail.part(i / most) for i in range(most + 1)]
+        if values is not None:
+            parts = sorted({round(part * values) / values for part in parts})
+        return Bins(column, tuple(map(tail.position, parts)), None, None, tail, tuple(parts))
     if values is None:
         return Bins(column, tuple(np.linspace(0, 1, most + 1)), None, None)
     width = -(-values // most)
     edges = [min(start / values, 1.0) for start in range(0, values + width, width)]
     return Bins(column, tuple(edges), None, None)
+
+
+def long_tail(column: ColumnAxis, places: Floats) -> Tail | None:
+    """A logarithmic axis for numbers of which most lie near a lower bound of about 0, judged by a public release."""
+    if column.kind not in ("number", "integer") or column.declared.get("scale") == "log" or not len(places):
+        return None
+    low, high = column.declared["low"], column.declared["high"]
+    values, there = column.split(places)
+    values = values[there]
+    if not 0 <= low < high / 100 or not len(values) or (values < 1 / 16).mean() < MOSTLY:
+        return None
+    above = values[values > 0]
+    return Tail(1 / max(float(np.median(above)), 1e-9)) if len(above) else None
 
 
 def names(column: ColumnAxis) -> tuple[str, ...]:

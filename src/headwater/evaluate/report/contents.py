@@ -1,41 +1,33 @@
-"""What the page holds: counts over public bins, for each release and, if it is given, for the real data."""
+"""What the page holds: counts over public bins, for each release and, if they are given, for the real data."""
 
 from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import ColumnAxis, Floats, Integers, SchemaLike
+from headwater.evaluate.axes import ColumnAxis, Floats, Integers
+from headwater.evaluate.encoded import Encoded
 from headwater.evaluate.evaluation import NOT_PRIVATE
 from headwater.evaluate.report import lines
-from headwater.evaluate.report.bins import COARSE, FINE, Bins, cut, tally, tally_pair
+from headwater.evaluate.report.bins import COARSE, FINE, Bins, cut, long_tail, tally, tally_pair
+from headwater.evaluate.report.measured import Errors
+from headwater.evaluate.report.quality import expected_columns
 from headwater.evaluate.report.releases import Published
-from headwater.table.frames import kind_of
 
-_CARD = ("headwater", "epsilon", "neighbours", "mechanism", "note")
+_CARD = ("headwater", "epsilon", "neighbours", "mechanism", "mechanism_reason", "note")
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows lie in which bins: of each column, and of each pair of columns."""
+    """How many rows lie in which bins: of each column, and of each pair of columns; and how many beyond the bounds."""
 
     columns: list[Integers]
     pairs: list[Integers]
-
-    def __add__(self, other: Counts) -> Counts:
-        return self._with(other, 1)
-
-    def __sub__(self, other: Counts) -> Counts:
-        return self._with(other, -1)
-
-    def _with(self, other: Counts, sign: int) -> Counts:
-        columns = [a + sign * b for a, b in zip(self.columns, other.columns, strict=True)]
-        return Counts(columns, [a + sign * b for a, b in zip(self.pairs, other.pairs, strict=True)])
+    beyond: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,16 +45,22 @@ class Cuts:
             None if column.ordered else np.bincount(values.astype(np.int64)[there], minlength=column.axis.values or 1)
             for column, (values, there) in ((c, c.split(places)) for c, places in zip(columns, last.T, strict=True))
         ]
-        fine, coarse = ([cut(c, most, p) for c, p in zip(columns, popular, strict=True)] for most in (FINE, COARSE))
+        tails = [long_tail(column, places) for column, places in zip(columns, last.T, strict=True)]
+        shapes = list(zip(columns, popular, tails, strict=True))
+        fine, coarse = ([cut(c, most, p, tail) for c, p, tail in shapes] for most in (FINE, COARSE))
         return Cuts(fine, coarse, pairs)
 
-    def count(self, points: Floats) -> Counts:
-        """Count points of the cube."""
-        fine = [bins.find(points[:, i]) for i, bins in enumerate(self.fine)]
+    def count(self, points: Floats | Encoded) -> Counts:
+        """Count points of the cube. Values beyond the bounds are in no bin of their column, and missing from pairs."""
+        rows = points if isinstance(points, Encoded) else Encoded(points)
+        inside = {i: far == 0 for i, far in rows.beyond.items()}
+        fine = [bins.find(rows.points[:, i]) for i, bins in enumerate(self.fine)]
+        fine = [found[inside[i]] if i in inside else found for i, found in enumerate(fine)]
         used = {i for pair in self.pairs for i in pair}
-        coarse = {i: self.coarse[i].find(points[:, i]) for i in used}
+        coarse = {i: self.coarse[i].find(rows.points[:, i]) for i in used}
+        coarse |= {i: np.where(inside[i], coarse[i], self.coarse[i].size) for i in used & inside.keys()}
         pairs = [tally_pair(coarse[x], coarse[y], self.coarse[x], self.coarse[y]) for x, y in self.pairs]
-        return Counts(tally(fine, self.fine), pairs)
+        return Counts(tally(fine, self.fine), pairs, tuple(len(rows) - len(found) for found in fine))
 
 
 @dataclass
@@ -73,41 +71,51 @@ class Page:
     total: int
     releases: list[Published] = field(default_factory=list)
     counts: list[Counts] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    quality: dict[str, Any] | None = None
+    sample: dict[str, Any] | None = None
     real: list[Counts] | None = None
     real_rows: int = 0
+    public: bool = False
+    errors: list[Errors | None] = field(default_factory=list)
 
     def add(self, release: Published, counts: Counts) -> None:
         """Take the next release."""
         self.releases.append(release)
         self.counts.append(counts)
 
-    def compare(self, real: list[Counts], rows: int) -> None:
-        """Put the real data beside the releases. From here on the page is not private."""
-        self.real, self.real_rows = real, rows
+    def compare(self, real: list[Counts], errors: list[Errors | None], rows: int, *, public: bool) -> None:
+        """Put the real data beside the releases. From here on the page is not private, unless these are public."""
+        self.real, self.errors, self.real_rows, self.public = real, errors, rows, public
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, in the page."""
         card, releases = self.releases[-1].card, [_release(release) for release in self.releases]
+        measured = [None if found is None else found.whole for found in self.errors]
         return {
-            "warning": NOT_PRIVATE if self.real is not None else None,
+            "warning": NOT_PRIVATE if self.real is not None and not self.public else None,
+            "names": self.names,
             "total": self.total,
             "card": {key: card[key] for key in _CARD if key in card},
             "releases": releases,
             "growth": lines.growth(releases),
-            "error": lines.expected_error(releases),
+            "error": lines.error(releases, measured),
+            "quality": self.quality,
+            "sample": self.sample,
             "columns": [self._column(i) for i in range(len(self.cuts.fine))],
             "pairs": [self._pair(i) for i in range(len(self.cuts.pairs))],
-            "real": None if self.real is None else {"rows": self.real_rows},
+            "real": None if self.real is None else {"rows": self.real_rows, "public": self.public},
         }
 
     def _column(self, i: int) -> dict[str, Any]:
         bins = self.cuts.fine[i]
         found = {"name": bins.column.name, "kind": bins.column.kind, "missing": bins.column.axis.missing}
         found |= bins.to_dict() | {"counts": [counts.columns[i].tolist() for counts in self.counts]}
+        found["expected"] = [expected_columns(release.card, [bins.column])[0] for release in self.releases]
         if self.real is not None:
             found["real"] = [counts.columns[i].tolist() for counts in self.real]
-            both = zip(self.counts, self.real, strict=True)
-            found["distance"] = [_distance(bins, a.columns[i], b.columns[i]) for a, b in both]
+            found["beyond"] = [counts.beyond[i] for counts in self.real]
+            found["errors"] = [None if error is None else round(error.columns[i], 5) for error in self.errors]
         return found
 
     def _pair(self, i: int) -> dict[str, Any]:
@@ -119,54 +127,13 @@ class Page:
         return found
 
 
-def real_counts(
-    against: object,
-    schema: SchemaLike,
-    cuts: Cuts,
-    spans: list[tuple[int, int]],
-    tell: Callable[[str, int, int | None], None],
-) -> tuple[list[Counts], int]:
-    """Counts of the real rows that each release is about, and how many real rows there were up to the last one.
-
-    Reads batch by batch and keeps counts only: those of the rows up to every moment where some span starts or ends.
-    """
-    moments = sorted({moment for span in spans for moment in span})
-    running = cuts.count(np.empty((0, schema.dimension)))
-    up_to, rows = dict[int, Counts](), 0
-    for batch in _batches(against):
-        points = batch if isinstance(batch, np.ndarray) else schema.encode(batch)  # an array is encoded already
-        for moment in [m for m in moments if m not in up_to and m <= rows + len(points)]:
-            part, points = points[: moment - rows], points[moment - rows :]
-            running, rows = running + cuts.count(part), moment
-            up_to[moment] = running
-        if len(up_to) < len(moments):
-            running, rows = running + cuts.count(points), rows + len(points)
-        tell("real rows", rows, moments[-1])
-        if len(up_to) == len(moments):
-            break
-    for moment in moments:  # what the real data are too short for
-        up_to.setdefault(moment, running)
-    return [up_to[end] - up_to[start] for start, end in spans], rows
-
-
-def _batches(against: object) -> Iterator[object]:
-    """Tables, of one table or of many. A table is what has columns, a dictionary, an array or a list of records."""
-    single = isinstance(against, Mapping | np.ndarray) or hasattr(against, "columns")
-    if isinstance(against, list | tuple) and against:
-        single = isinstance(against[0], Mapping) and kind_of(against[0]) == "records"
-    if not single and isinstance(against, Iterable):
-        yield from against
-    else:
-        yield against
-
-
 def _release(release: Published) -> dict[str, Any]:
     card, (start, end) = release.card, release.span
     error = card["expected_error"] or {}
     found = {"name": release.folder.name, "t": card["t"], "start": start, "end": end, "rows": card["rows"]}
     # Nothing is known before the first bucket is full: the card says infinity, which JSON has no word for.
     known = {key: error[key] if key in error and math.isfinite(error[key]) else None for key in ("typical", "upper")}
-    return found | {"time": card["time"]} | known
+    return found | {"time": card["time"], "measure": str(error.get("measure", "W1"))} | known
 
 
 def _frame(counts: Integers) -> dict[str, Any]:
@@ -178,14 +145,3 @@ def _frame(counts: Integers) -> dict[str, Any]:
     rows = int(counts.sum())
     cells = base64.b64encode(shades.tobytes()).decode("ascii")
     return {"cells": cells, "most": most, "rows": rows, "missing": rows - int(there.sum())}
-
-
-def _distance(bins: Bins, synthetic: Integers, real: Integers) -> float | None:
-    """W₁ or total variation of what is drawn, missing values left out."""
-    p, q = synthetic[:-1], real[:-1]
-    if not p.sum() or not q.sum():
-        return None
-    gap = p / p.sum() - q / q.sum()
-    if not bins.column.ordered:
-        return round(float(np.abs(gap).sum()) / 2, 5)
-    return round(float(np.abs(np.cumsum(gap)) @ np.diff(bins.edges)), 5)

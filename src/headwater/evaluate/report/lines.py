@@ -1,4 +1,4 @@
-"""The two lines of the page: how the stream grew, and the expected error. Positions run from 0 to 1 along both axes."""
+"""The lines of the page: how the stream grew, and the error of releases. Positions run from 0 to 1 along both axes."""
 
 from __future__ import annotations
 
@@ -26,34 +26,46 @@ def growth(releases: Sequence[Release]) -> dict[str, Any]:
     first, last = releases[0]["t"], releases[-1]["t"]
     return {
         "x": x,
-        "y": scale.to_dict(apart if windows else same),
+        "y": scale.to_dict(apart if windows else same, whole=True),
         "series": line("rows"),
         "dashed": line("t") if windows else None,
         "describe": f"The stream has {first:,} records at the first release shown and {last:,} at the last",
     }
 
 
-def expected_error(releases: Sequence[Release]) -> dict[str, Any] | None:
-    """The typical error over the number of records, with a band up to what is rarely exceeded; None if unknown.
+def error(releases: Sequence[Release], measured: Sequence[float | None] = ()) -> dict[str, Any] | None:
+    """The typical error over the number of records, a band up to what is rarely exceeded, and what was measured.
 
-    A release that states no error has no point on the line: ``None`` in its place.
+    A release that states no error, or was not measured, has no point on that line: ``None`` in its place. ``None`` if
+    nothing is known of any release.
     """
-    known = [r for r in releases if r["typical"] is not None and r["upper"] is not None and r["t"] > 0]
+    found = [measured[i] if i < len(measured) else None for i in range(len(releases))]
+    stated = [r["typical"] is not None and r["upper"] is not None and r["t"] > 0 for r in releases]
+    known = [r for r, is_stated, value in zip(releases, stated, found, strict=True) if is_stated or value is not None]
+    values = [
+        r[key] for r, is_stated in zip(releases, stated, strict=True) if is_stated for key in ("typical", "upper")
+    ]
+    values += [value for value in found if value is not None]
     if not known:
         return None
-    x = Scale.of([release["t"] for release in known])
-    y = Scale.of([release[key] for release in known for key in ("typical", "upper")], zero=True)
+    x, y = Scale.of([max(release["t"], 1) for release in known]), Scale.of(values, zero=True)
+
+    def at(release: Release, value: float) -> tuple[float, float]:
+        return x.at(max(release["t"], 1)), y.at(value)
 
     def line(key: str) -> list[tuple[float, float] | None]:
-        return [(x.at(release["t"]), y.at(release[key])) if release in known else None for release in releases]
+        return [at(r, r[key]) if is_stated else None for r, is_stated in zip(releases, stated, strict=True)]
 
-    first, last = known[0]["typical"], known[-1]["typical"]
+    typical = [release["typical"] for release, is_stated in zip(releases, stated, strict=True) if is_stated]
+    said = "Expected error from {} at the first release that states one to {} at the last"
     return {
-        "x": x.to_dict("records, t"),
-        "y": y.to_dict("W1"),
+        "measure": releases[-1]["measure"],
+        "x": x.to_dict("records, t", whole=True),
+        "y": y.to_dict(releases[-1]["measure"]),
         "series": line("typical"),
-        "band": line("upper"),
-        "describe": f"Expected error from {first} at the first release that states one to {last} at the last",
+        "band": line("upper") if typical else None,
+        "measured": [None if v is None else at(r, v) for r, v in zip(releases, found, strict=True)],
+        "describe": said.format(typical[0], typical[-1]) if typical else "Measured error of each release",
     }
 
 
@@ -66,8 +78,9 @@ def _published(releases: Sequence[Release]) -> tuple[dict[str, Any], list[float]
         places = [round((time - start).total_seconds() / span, 6) for time in known]
         return {"label": "published, UTC", "ticks": datetimes(start, known[-1])}, places
     numbers = range(1, len(releases) + 1)
-    scale = Scale.of(numbers) if len(releases) > 1 else Scale.of([0, 2])
-    scale = Scale(scale.low, scale.high, log=False)
+    if len(releases) == 1:
+        return {"label": "release", "ticks": [(0.5, "1")]}, [0.5]
+    scale = Scale(1, len(releases), log=False)
     return scale.to_dict("release", whole=True), [scale.at(number) for number in numbers]
 
 

@@ -27,9 +27,30 @@ _SECONDS = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400, 6_000, 12_000)
 
 
-def of(column: ColumnAxis) -> Ticks:
+@dataclass(frozen=True)
+class Tail:
+    """An axis for a long tail: where parts of a range lie if positions follow the logarithm of ``1 + steep · part``."""
+
+    steep: float
+
+    def position(self, part: float) -> float:
+        """Where a part of the range lies.
+
+        >>> Tail(9).position(0), round(Tail(9).position(1 / 9), 3), Tail(9).position(1)
+        (0.0, 0.301, 1.0)
+        """
+        return math.log1p(self.steep * part) / math.log1p(self.steep)
+
+    def part(self, position: float) -> float:
+        """`position` backwards."""
+        return min(math.expm1(position * math.log1p(self.steep)) / self.steep, 1.0)
+
+
+def of(column: ColumnAxis, tail: Tail | None = None) -> Ticks:
     """The ticks of a column with an order."""
     declared, values = column.declared, column.axis.values
+    if tail is not None or declared.get("scale") == "log":
+        return _powers(column, tail)
     if column.kind == "datetime":
         return datetimes(*drawn(column))
     if column.kind == "time-of-day":
@@ -37,7 +58,31 @@ def of(column: ColumnAxis) -> Ticks:
     low, high = Fraction(declared["low"]), Fraction(declared["high"])
     if values is None:
         return numbers(low, high)
+    if column.kind == "number":  # a step stands in the middle of its stretch
+        half = (high - low) / max(values - 1, 1) / 2
+        return numbers(low - half, high + half)
     return [(float((v - low + Fraction(1, 2)) / values), label) for v, label in _round(low, high, whole=True)]
+
+
+def _powers(column: ColumnAxis, tail: Tail | None) -> Ticks:
+    """The lower bound, and powers of ten where they are not too close to it or to each other."""
+    low, high = float(column.declared["low"]), float(column.declared["high"])
+    half = 0.5 / column.axis.values if column.axis.values else 0.0  # a whole number stands in the middle of its stretch
+
+    def place(value: float) -> float:
+        if tail is None:
+            return math.log(value / low) / math.log(high / low)
+        return tail.position(min((value - low) / (high - low + 2 * half) + half, 1.0))
+
+    least = low if low > 0 else (high - low) / (10 * tail.steep if tail else 1e6)
+    decades = range(math.floor(math.log10(least)), math.ceil(math.log10(high)) + 1)
+    marks = [low] if tail else []
+    marks += [Fraction(10) ** decade for decade in decades if low < Fraction(10) ** decade <= high]  # type: ignore[misc]
+    found = Ticks()
+    for value in marks:
+        if not found or place(float(value)) - found[-1][0] > 0.04:
+            found.append((place(float(value)), _label(Fraction(value)) if value else "0"))
+    return found
 
 
 def stretches(column: ColumnAxis, edges: Sequence[float]) -> list[str]:
@@ -47,13 +92,14 @@ def stretches(column: ColumnAxis, edges: Sequence[float]) -> list[str]:
         start, end = drawn(column)
         form = "%H:%M:%S" if column.kind == "time-of-day" else "%Y-%m-%d %H:%M"
         texts = [(start + edge * (end - start)).strftime(form) for edge in edges]
-    elif values is not None:
+    elif values is not None and column.kind != "number":
         numbered = [round(edge * values) for edge in edges]
         pairs = [(declared["low"] + a, declared["low"] + b - 1) for a, b in pairwise(numbered)]
         return [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in pairs]
     else:
         low, high = declared["low"], declared["high"]
-        texts = [f"{low + edge * (high - low):.6g}" for edge in edges]
+        log = declared.get("scale") == "log"
+        texts = [f"{low * (high / low) ** edge if log else low + edge * (high - low):.6g}" for edge in edges]
     return [f"{a} to {b}" for a, b in pairwise(texts)]
 
 

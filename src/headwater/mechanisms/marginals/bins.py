@@ -19,6 +19,10 @@ EVEN = 0.1
 """The part of the mass that is taken to be even over the values, whatever was published: values may be new."""
 
 
+MOST_TABLES = 4
+"""Of so many tables, the most precise ones, the profile of a column is made."""
+
+
 def every_code(coding: Coding) -> Integers:
     """A bin for each code."""
     return np.arange(coding.size, dtype=np.int64)
@@ -61,15 +65,15 @@ def cut(coding: Coding, profile: Shares, least: Sequence[float], most: int) -> I
 def profile(column: int, coding: Coding, tables: Iterable[NoisyTable]) -> Shares:
     """The share of each code, from published one-way tables; even over the values if there are none.
 
-    Tables are averaged with the inverse of their relative variance as weights, and each noisy count is spread evenly
-    over its bin. Good enough to cut bins by; a release is made from better estimates.
+    The most precise tables are averaged with the inverse of their relative variance as weights, and each noisy count is
+    spread evenly over its bin. Good enough to cut bins by; a release is made from better estimates.
     """
     mass = np.zeros(coding.size)
-    for table in tables:
-        if table.columns == (column,):
-            widths = np.diff(table.edges[0], append=coding.size)
-            weight = (table.end - table.start) / max(table.variance, 1e-9)
-            mass += np.repeat(weight * table.counts / widths, widths)
+    own = [table for table in tables if table.columns == (column,)]
+    for table in sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]:
+        widths = np.diff(table.edges[0], append=coding.size)
+        weight = (table.end - table.start) / max(table.variance, 1e-9)
+        mass += np.repeat(weight * table.counts / widths, widths)
     mass = np.maximum(mass, 0.0)
     if not mass[: coding.values].any():
         mass[: coding.values] = 1.0

@@ -62,8 +62,13 @@ class Bucket:
         """Exact counts. Not private."""
         return count(self.codes, questions, self.codings)
 
-    def one_way(self, budget: Fraction, weights: Sequence[float], known: Sequence[NoisyTable]) -> list[NoisyTable]:
-        """One-way tables of the columns with a positive weight, in bins as fine as their noise allows."""
+    def one_way(
+        self, budget: Fraction, weights: Sequence[float], known: Sequence[NoisyTable], *, again: bool = False
+    ) -> list[NoisyTable]:
+        """One-way tables of the columns with a positive weight, in bins as fine as their noise allows.
+
+        A bucket may be asked for them twice, the second time with ``again``, which gives the noise other addresses.
+        """
         questions, total = list[Question](), math.fsum(weights)
         for column, (coding, weight) in enumerate(zip(self.codings, weights, strict=True)):
             if weight > 0:
@@ -73,9 +78,9 @@ class Bucket:
                 questions.append(Question((column,), (edges,)))
         shares = divide(budget, [weights[q.columns[0]] * math.sqrt(q.cells) for q in questions])
         asked = zip(questions, self.count(questions), shares, strict=True)
-        return [self.publish(question, counts, share) for question, counts, share in asked]
+        return [self.publish(question, counts, share, again=again) for question, counts, share in asked]
 
-    def publish(self, question: Question, counts: Integers, budget: Fraction) -> NoisyTable:
+    def publish(self, question: Question, counts: Integers, budget: Fraction, *, again: bool = False) -> NoisyTable:
         """Counts with noise.
 
         Formal guarantees
@@ -90,15 +95,15 @@ class Bucket:
             counts = counts.copy()
             counts.flat[0] += self.size - counts.sum()
         scale = scale_for(budget if single else budget / 2)
-        lo = self.timescale << 46 | question.columns[0] << 34 | question.columns[-1] << 24
+        lo = self.timescale << 46 | again << 45 | question.columns[0] << 34 | question.columns[-1] << 24
         noise = self.noise.laplace_at(scale, self.start, np.uint64(lo) + np.arange(question.cells, dtype=np.uint64))
         if single:
             noise[0] = -noise[1]
         noisy = counts + noise.reshape(counts.shape)
         return NoisyTable(question.columns, self.start, self.end, question.edges, noisy, scale, variance(scale))
 
-    def choose(self, scores: Mapping[Pair, int], budget: Fraction, kind: int, turn: int) -> Pair:
-        """The pair that a private choice takes. Replacing a record may move a score by at most `SENSITIVITY`."""
+    def choose(self, scores: Mapping[Pair | None, int], budget: Fraction, kind: int, turn: int) -> Pair | None:
+        """The candidate that a private choice takes. Replacing a record may move a score by at most `SENSITIVITY`."""
         pairs = list(scores)
         found = choose(list(scores.values()), scale_of(budget), self.noise, self.start, kind << 46 | turn << 24)
         return pairs[found]

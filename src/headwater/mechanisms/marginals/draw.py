@@ -14,10 +14,10 @@ from headwater.mechanisms.marginals.tree import Forest, Pair, conditional, joint
 Codes = NDArray[np.int64]
 
 NO_RECORD = "the release holds no record that fulfils these conditions; ask for less"
-GOLDEN = (5**0.5 - 1) / 2
-"""Multiples of this, modulo 1, fill the unit interval evenly, and so does any run of consecutive ones."""
-KEY_BITS = 44
-"""Of a sorting key for the values drawn so far; what is left of the word is random."""
+RUN = 32
+"""Records over which the numbers that values are drawn with are even."""
+ALIKE = 4
+"""Records that are alike in a sorting key, on average, so that a run holds few different ones."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def draw_tree(forest: Forest, laws: Laws, rows: int, rng: np.random.Generator) -
     """Records by bins, of shape ``(columns, rows)``, and the span of each.
 
     A column is drawn along the records sorted by the columns drawn before, the nearest ones of the tree first, with
-    uniform numbers that are even over every run of records. So each cell of the columns sorted by gets its share of the
-    new column's values: many pairs, not only those of the tree, have less sampling noise than independent draws.
+    `even_numbers`. So each cell of the columns sorted by gets its share of the new column's values, and many pairs, not
+    only those of the tree, have less sampling noise than independent draws.
     """
     upper = np.minimum(np.floor(np.cumsum(laws.spans) * rows + rng.random()), rows)
     upper[-1] = rows
@@ -76,25 +76,38 @@ def draw_tree(forest: Forest, laws: Laws, rows: int, rng: np.random.Generator) -
         law = laws.given[column]
         near = [] if parent is None else _nearest(forest, parent, drawn)
         given = spans if parent is None else spans * law.shape[1] + records[parent]
-        order = np.argsort(
-            sort_key([spans, *records[near]], [len(upper), *(laws.given[c].shape[2] for c in near)], rng)
-        )
-        uniform: Floats = (np.arange(rows, dtype=np.float64) * GOLDEN + rng.random()) % 1
+        sizes = [len(upper), *(laws.given[c].shape[2] for c in near)]
+        order = sorting([spans, *records[near]], sizes, min(rows // ALIKE, 1 << 16))
+        uniform = even_numbers(rows, rng)
         records[column, order] = invert(law.reshape(-1, law.shape[2]), given[order], uniform)
         drawn.append(column)
     return records, spans
 
 
-def sort_key(columns: Sequence[Codes], sizes: Sequence[int], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A word per record that sorts by the columns, the first one first, as many as fit, and then at random."""
-    rows, used = len(columns[0]), 1
-    key = np.zeros(rows, dtype=np.int64)
-    for column, size in zip(columns, sizes, strict=True):
-        if used * size >= 1 << KEY_BITS:
+def even_numbers(count: int, rng: np.random.Generator) -> Floats:
+    """Random numbers of ``[0, 1)``: each `RUN` consecutive ones have one in every `RUN`-th part, in random order.
+
+    Sequences that are even over every run, such as multiples of an irrational number, are not independent of each
+    other: columns that are drawn along nearly the same order would go together.
+    """
+    runs = -(-count // RUN)
+    ranks = rng.random((runs, RUN)).argsort(axis=1).ravel()[:count]
+    found: Floats = (ranks + rng.random(count)) / RUN
+    return found
+
+
+def sorting(columns: Sequence[Codes], sizes: Sequence[int], most: int) -> Codes:
+    """The order of records sorted by columns, the first one first; records that are alike stay as they are.
+
+    Columns are left out as soon as there would be more than ``most`` different keys, but for the first two. Keys of 16
+    bits are sorted in linear time.
+    """
+    key, used = np.zeros(len(columns[0]), dtype=np.int64), 1
+    for number, (column, size) in enumerate(zip(columns, sizes, strict=True)):
+        if number > 1 and used * size > most:
             break
         key, used = key * size + column, used * size
-    bits = 62 - used.bit_length()
-    return (key << bits) | (rng.integers(0, 1 << 62, rows) >> (62 - bits))
+    return np.argsort(key.astype(np.uint16) if used <= 1 << 16 else key, kind="stable")
 
 
 def invert(laws: Floats, given: Codes, uniform: Floats) -> Codes:

@@ -16,7 +16,7 @@ from headwater.mechanisms.marginals.denoise import Counted, Pooled, denoise
 from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats, model_grids, transfer, union
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
-from headwater.mechanisms.marginals.shape import Shape, estimate_shape
+from headwater.mechanisms.marginals.shape import Shape, Side, estimate_shape
 from headwater.mechanisms.marginals.timeline import Share, Slots, Smoothed, smooth
 from headwater.mechanisms.marginals.tree import Forest, Pair, along, spanning_forest
 
@@ -87,9 +87,10 @@ class Estimator:
                 self.one[table.columns[0]].append(table)
             elif len(table.columns) == 2:
                 self.two.setdefault((table.columns[0], table.columns[1]), []).append(table)
-        self.shapes = [estimate_shape(*p) for p in zip(self.one, self.grids, self.codings, strict=True)]
         self.own = {pair: self._own_edges(pair) for pair in self.two}
         self.joints: dict[tuple[Pair, int, int], Floats] = {}
+        every = enumerate(zip(self.grids, self.codings, strict=True))
+        self.shapes = [estimate_shape(self.sides(column), grid, coding) for column, (grid, coding) in every]
 
     def run(self, rounds: int = ROUNDS) -> Estimate:
         """The estimate after some rounds."""
@@ -124,33 +125,42 @@ class Estimator:
             drifts=np.array([s.drift for s in self.smoothed]),
         )
 
-    def smooth(self, column: int) -> Smoothed:
-        """One-way marginals of a column in every slot."""
-        spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
-        sides: list[tuple[NoisyTable, Integers, Floats, Floats]] = []
+    def sides(self, column: int) -> list[Side]:
+        """All noisy counts of a column: its one-way tables, and what two-way tables say of it."""
+        found = []
         for table in self.one[column]:
             # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
             variance = np.full(len(table.counts), table.variance * (2 if len(table.counts) == 2 else 1))
-            sides.append((table, table.edges[0], table.counts.astype(np.float64), variance))
+            found.append(Side(table.start, table.end, table.edges[0], table.counts.astype(np.float64), variance))
         for pair in self.two:
             if column in pair:
-                sides += [(t, t.edges[pair.index(column)], *self.side(pair, t, column)) for t in self.two[pair]]
-        for table, edges, counts, variance in sides:
-            matrix = self.shapes[column].split(self.grids[column], edges, self.codings[column].size)
-            found = matrix @ counts, np.maximum(matrix, 1e-6) @ variance  # parts of a count share its precision
-            spans.setdefault((table.start, table.end), []).append(found)
+                found += [self.side(pair, table, column) for table in self.two[pair]]
+        return found
+
+    def smooth(self, column: int) -> Smoothed:
+        """One-way marginals of a column in every slot."""
+        spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
+        shape, grid, size = self.shapes[column], self.grids[column], self.codings[column].size
+        unknown = np.bincount(shape.inside(grid), shape.variance)
+        matrices: dict[bytes, Floats] = {}
+        for side in self.sides(column):
+            key = side.edges.tobytes()
+            matrix = matrices[key] = matrices[key] if key in matrices else shape.split(grid, side.edges, size)
+            variance = np.maximum(matrix, 1e-6) @ side.variance  # parts of a count share its precision
+            wide = (matrix > 0).sum(0)[np.argmax(matrix, axis=1)] > 1  # and know no more than the shape does
+            variance = variance + wide * unknown * (side.end - side.start) ** 2
+            spans.setdefault((side.start, side.end), []).append((matrix @ side.counts, variance))
         observed = []
         for (start, end), several in sorted(spans.items()):
             variance = 1 / np.sum([1 / v for _, v in several], axis=0)
             counts = np.sum([y / v for y, v in several], axis=0) * variance
-            records = end - start
-            share = variance / variance.sum()
+            records, share = end - start, variance / variance.sum()
             counts, variance = counts + (records - counts.sum()) * share, variance * (1 - share)  # the sum is known
             observed.append(Share(start, end, counts / records, variance / records**2))
-        return smooth(observed, self.slots, len(self.grids[column]), self.span)
+        return smooth(observed, self.slots, len(grid), self.span)
 
-    def side(self, pair: Pair, table: NoisyTable, column: int) -> tuple[Floats, Floats]:
-        """A column's counts from a two-way table, and their variances: row sums, or matched filters where better.
+    def side(self, pair: Pair, table: NoisyTable, column: int) -> Side:
+        """A column's counts from a two-way table: row sums, or matched filters where they have less variance.
 
         With known conditional law ``c`` of the other column, ``Σ c·y / Σ c²`` has the variance of one count divided by
         ``Σ c²``; a plain sum has that of all counts in the row.
@@ -160,14 +170,15 @@ class Estimator:
         sums, variance = counts.sum(1), np.full(len(counts), table.variance * counts.shape[1])
         known = self.joints.get((pair, table.start, table.end))
         if known is None:
-            return sums, variance
+            return Side(table.start, table.end, table.edges[axis], sums, variance)
         uncertain = ((table.end - table.start) * self.pooled[pair].deviation) ** 2  # the law is estimated as well
         law = np.moveaxis(known, axis, 0) + 1e-6 / known.size
         law = law / law.sum(1, keepdims=True)
         power = (law**2).sum(1)
         filtered, error = (law * counts).sum(1) / power, (table.variance + uncertain) / power
         better = error < variance
-        return np.where(better, filtered, sums), np.where(better, error, variance)
+        counts, variance = np.where(better, filtered, sums), np.where(better, error, variance)
+        return Side(table.start, table.end, table.edges[axis], counts, variance)
 
     def _own_edges(self, pair: Pair) -> tuple[Integers, ...]:
         return tuple(union((t.edges[i] for t in self.two[pair]), self.codings[c]) for i, c in enumerate(pair))

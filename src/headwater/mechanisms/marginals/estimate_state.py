@@ -35,6 +35,7 @@ def estimate_state(estimate: Estimate) -> State:
         "deviations": np.array([(*estimate.deviations[p], estimate.losses[p]) for p in pairs]).reshape(-1, 3),
         "part_edges": np.concatenate([shape.edges for shape in estimate.shapes]),
         "part_shares": np.concatenate([shape.shares for shape in estimate.shapes]),
+        "part_variances": np.concatenate([shape.variance for shape in estimate.shapes]),
         "drifts": estimate.drifts,
     }
     return header, arrays
@@ -53,7 +54,8 @@ def restore_estimate(header: Header, arrays: Arrays, codings: Sequence[Coding]) 
     errors = _numbers(arrays["errors"], (sum(bins),), "errors")
     ratios = _numbers(arrays["ratios"], (sum(bins[a] * bins[b] for a, b in pairs),), "ratios")
     deviations = _numbers(arrays["deviations"], (len(pairs), 3), "deviations")
-    shares = _numbers(arrays["part_shares"], (sum(parts),), "part_shares")
+    shares, variances = (_numbers(arrays[name], (sum(parts),), name) for name in ("part_shares", "part_variances"))
+    ends = np.cumsum(parts)[:-1]
     grids = _starts(arrays["grids"], bins, codings, "grids")
     starts = _starts(arrays["part_edges"], parts, codings, "part_edges")
     need(all(np.isin(grid, fine).all() for grid, fine in zip(grids, starts, strict=True)), "part_edges")
@@ -70,7 +72,7 @@ def restore_estimate(header: Header, arrays: Arrays, codings: Sequence[Coding]) 
         deviations={pair: (float(d[0]), float(d[1])) for pair, d in zip(pairs, deviations, strict=True)},
         losses={pair: float(d[2]) for pair, d in zip(pairs, deviations, strict=True)},
         tree=tuple(tree),
-        shapes=tuple(Shape(*s) for s in zip(starts, np.split(shares, np.cumsum(parts)[:-1]), strict=True)),
+        shapes=tuple(Shape(*s) for s in zip(starts, *(np.split(a, ends) for a in (shares, variances)), strict=True)),
         drifts=_numbers(arrays["drifts"], (columns,), "drifts"),
     )
 

@@ -17,6 +17,8 @@ TWO_WAY = (1.0, 1.35)
 """The same of the mean over all pairs."""
 UNKNOWN = 0.12
 """Total variation from independence that is typical of a pair, where nothing is known of any."""
+LEFT = 0.035
+"""Of a pair that was not worth measuring while others were: at most this is typical."""
 
 
 def expected_error(estimate: Estimate, names: Sequence[str]) -> ExpectedError:
@@ -35,20 +37,23 @@ def column_error(shares: Floats, deviations: Floats) -> float:
 
 
 def pair_error(estimate: Estimate, ones: Floats) -> float:
-    """Expected total variation of pairs, on average: noise in measured tables, and in one-way marginals of the rest.
+    """Expected total variation of pairs, on average: of noise in tables and one-way marginals, and of what is unknown.
 
-    What pairs that were never measured depend on is not known. Chosen pairs are the strongest, so the others are taken
-    to have about as much structure left as measured ones have noise.
+    How a pair depends that was never measured is not known. The strongest pairs are chosen first, so the others are
+    taken to have as much structure left as measured ones have noise, up to a limit.
     """
     columns = len(ones)
-    count = columns * (columns - 1) / 2
+    count = columns * (columns - 1) // 2
     if not count:
         return float(ones.mean())
-    mean = float(ones.mean())
     if not estimate.losses:
-        return float(np.hypot(1.4 * mean, UNKNOWN))
-    measured = [np.hypot(loss, np.hypot(ones[a], ones[b])) for (a, b), loss in estimate.losses.items()]
-    return float(np.mean(measured))
+        return float(min(1.4 * ones.mean() + UNKNOWN, 1))
+    squares = np.add.outer(ones**2, ones**2)
+    left = min(float(np.mean(list(estimate.losses.values()))), LEFT)
+    errors = np.sqrt(squares) + left
+    for (a, b), loss in estimate.losses.items():
+        errors[a, b] = np.hypot(loss, np.sqrt(squares[a, b]))
+    return float(errors[np.triu_indices(columns, 1)].mean())
 
 
 def _scaled(error: float, factors: tuple[float, float]) -> tuple[float, float]:

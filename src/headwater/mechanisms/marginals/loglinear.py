@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from headwater.mechanisms.marginals.draw import Codes, draw_tree, select, sort_key, tree_laws
+from headwater.mechanisms.marginals.draw import Codes, draw_tree, select, sorting, tree_laws
 from headwater.mechanisms.marginals.estimate import Estimate, time_joint
 from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats
@@ -148,5 +148,5 @@ class LogLinear:
         measured = [column for pair in self.joints for column in pair]
         ranked = sorted(range(len(records)), key=lambda c: -measured.count(c))
         sizes = [len(self.shares), *(self.estimate.margins[c].shape[1] for c in ranked)]
-        order = np.argsort(sort_key([spans, *records[ranked]], sizes, rng))
+        order = sorting([spans, *records[ranked]], sizes, 1 << 44)
         return records[:, select(weights, order, rows, rng)]

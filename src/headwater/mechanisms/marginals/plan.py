@@ -15,12 +15,13 @@ from itertools import pairwise
 
 from headwater.privacy import IntegerLaplace, Ledger, Spend, scale_for
 
-FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1 and ten columns
-WIDER = 0.5  # … and as this power of the number of columns
+FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that
 FAST = 8  # fast buckets a stage
 FAST_SHARE = Fraction(1, 20)  # of ε, for the fast buckets of a stage
-ONE_WAY, EARLY_ONE_WAY = Fraction(1, 4), Fraction(3, 20)  # of a slow budget; and what is added early
+ONE_WAY = Fraction(1, 3)  # the odds of one-way marginals in the slow budget of ten columns: they count in all pairs …
+WIDE = 1.5  # … so their odds grow with this power of the number of columns
+EARLY_ONE_WAY = Fraction(1, 4)  # what they get more early, before they can be pooled
 TREE_CHOICE, FIRST_TREE_CHOICE = Fraction(1, 20), Fraction(1, 10)  # to choose the pairs of a tree
 EXTRA_CHOICE = Fraction(3, 100)  # to choose the pairs beyond it
 GRAIN = 1 << 40  # a budget is divided into whole multiples of 1/GRAIN of it
@@ -83,10 +84,9 @@ class Stage:
         return Ledger(spends)
 
 
-def first_end(epsilon: float, columns: int) -> int:
-    """Where the first stage with pairs ends: later for more columns, since they share the budget."""
-    halvings = math.log2(FIRST) + WIDER * math.log2(columns / 10) - math.log2(epsilon)
-    return 1 << max(round(halvings), *EARLY)
+def first_end(epsilon: float) -> int:
+    """Where the first stage with pairs ends."""
+    return 1 << max(round(math.log2(FIRST) - math.log2(epsilon)), *EARLY)
 
 
 def stage_at(t: int, epsilon: float, columns: int) -> Stage:
@@ -95,23 +95,25 @@ def stage_at(t: int, epsilon: float, columns: int) -> Stage:
     >>> [stage_at(t, 1.0, 10).end for t in (0, 128, 1024, 8192, 16384)]
     [128, 1024, 8192, 16384, 32768]
     """
-    first, whole = first_end(epsilon, columns), Fraction(epsilon)
+    first, whole = first_end(epsilon), Fraction(epsilon)
+    odds = ONE_WAY * Fraction((columns / 10) ** WIDE).limit_denominator(1000)
+    one_way = min(odds / (1 + odds), Fraction(3, 5))
     if t >= first:
         start = 1 << (t.bit_length() - 1)
         early = EARLY_ONE_WAY / (2 * start // first)
-        return _with_pairs(start, 2 * start, whole, ONE_WAY + early, TREE_CHOICE, EXTRA_CHOICE)
+        return _with_pairs(start, 2 * start, whole, one_way + early, TREE_CHOICE, EXTRA_CHOICE)
     ends = [0, *(first >> halvings for halvings in EARLY), first]
     start, end = next((start, end) for start, end in pairwise(ends) if t < end)
     if end < first:
         return Stage(start, end, 0, Fraction(0), whole)
-    return _with_pairs(start, end, whole, ONE_WAY + EARLY_ONE_WAY, FIRST_TREE_CHOICE, Fraction(0))
+    return _with_pairs(start, end, whole, one_way + EARLY_ONE_WAY, FIRST_TREE_CHOICE, Fraction(0))
 
 
 def _with_pairs(start: int, end: int, whole: Fraction, one_way: Fraction, tree: Fraction, extra: Fraction) -> Stage:
-    slow = whole * (1 - FAST_SHARE)
-    pairs = 1 - one_way - tree - extra
-    parts = [slow * share for share in (one_way, tree, extra, pairs)]
-    return Stage(start, end, max((end - start) // FAST, 1), whole * FAST_SHARE, *parts)
+    """A stage with pairs; the first one has no fast buckets, since they would hold too few records to say anything."""
+    fast = FAST_SHARE if extra else Fraction(0)
+    parts = [whole * (1 - fast) * share for share in (one_way, tree, extra, 1 - one_way - tree - extra)]
+    return Stage(start, end, max((end - start) // FAST, 1) if extra else 0, whole * fast, *parts)
 
 
 def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:
@@ -157,8 +159,8 @@ def plan(columns: int, epsilon: float, until: int) -> Plan:
                         records   one-way   choice    pairs  fast buckets  one-way
                        0 to 128         1        0        0          none
                    128 to 1,024         1        0        0          none
-                 1,024 to 8,192      0.38    0.095    0.475           896     0.05
-                8,192 to 16,384    0.3088    0.076   0.5653         1,024     0.05
+                 1,024 to 8,192       0.5      0.1      0.4          none
+                8,192 to 16,384    0.3563    0.076   0.5178         1,024     0.05
     """
     stages: list[Stage] = []
     t = 0

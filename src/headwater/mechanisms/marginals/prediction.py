@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.mechanisms.marginals.counting import Question
-from headwater.mechanisms.marginals.denoise import shrink
 from headwater.mechanisms.marginals.estimate import Estimate, Estimator
-from headwater.mechanisms.marginals.fitting import fit_margins, project
 from headwater.mechanisms.marginals.grid import transfer
 from headwater.mechanisms.marginals.loglinear import LogLinear
 from headwater.mechanisms.marginals.measured import Measured
@@ -25,8 +23,6 @@ from headwater.mechanisms.marginals.timeline import EVEN_DRIFT, Smoothed
 Shares = NDArray[np.float64]
 
 STRONG = 0.1  # pairs of the tree this far from independence, beyond noise, are measured again without a choice
-FEW = 20  # a column's one-way marginal is taken from such a pair if the other column has at most so many bins
-QUICK = True
 UNITS = 60  # the budget of a fast bucket is dealt out in so many equal parts
 
 
@@ -62,15 +58,17 @@ class Prediction:
 
     def __init__(self, measured: Measured, start: int) -> None:
         self.measured, self.start = measured, start
-        self.estimator = _QuickEstimator(measured) if QUICK else Estimator(measured)
+        self.estimator = Estimator(measured)
 
     @cached_property
     def _estimate(self) -> Estimate:
-        return self.estimator.run(2 if QUICK else 1)
+        return self.estimator.run(1)
 
     @cached_property
     def _smoothed(self) -> list[Smoothed]:
         """One-way marginals over time."""
+        if "_estimate" in self.__dict__:  # they are computed already
+            return self.estimator.smoothed
         return [self.estimator.smooth(column) for column in range(len(self.measured.codings))]
 
     def structure(self) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
@@ -78,6 +76,10 @@ class Prediction:
         found = self._estimate
         far = found.deviations
         return found.tree, tuple(pair for pair in found.tree if far[pair][0] > STRONG + far[pair][1])
+
+    def errors(self) -> list[float]:
+        """For each column the expected total variation of its one-way marginal, from what is published."""
+        return [0.4 * float(smoothed.error.sum()) for smoothed in self._smoothed]
 
     def independent(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
         """Tables of pairs, were they independent at each time."""
@@ -116,18 +118,6 @@ class Prediction:
             spread = 1 / np.sqrt(1 / np.maximum(unknown[:, None], 1e-18) + known)
             curves.append(np.minimum(spread, shares[:, None]).sum(0))
         return tuple(units / UNITS for units in deal(curves))
-
-
-class _QuickEstimator(Estimator):
-    """An estimator that shrinks and projects tables of pairs: good enough to choose questions by, and far quicker."""
-
-    def denoise(
-        self, pair: Pair, predicted: Shares | None, earlier: Shares | None, effort: int
-    ) -> tuple[Shares, float]:
-        pooled = self.pooled[pair]
-        rows, columns = pooled.rows, pooled.columns
-        fitted = [] if predicted is None else [fit_margins(predicted, rows, columns)]
-        return fit_margins(project(shrink(pooled, fitted)[0], rows, columns), rows, columns), 0.0
 
 
 def deal(curves: Sequence[NDArray[np.float64]]) -> list[int]:

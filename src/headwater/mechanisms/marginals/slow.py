@@ -20,19 +20,25 @@ from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
 from headwater.mechanisms.marginals.pairs import CELLS, PATHS, Pair, joined, paths, some_of
 from headwater.mechanisms.marginals.plan import Stage, divide
-from headwater.mechanisms.marginals.prediction import FEW, Outlook, Prediction
+from headwater.mechanisms.marginals.prediction import Outlook, Prediction
 from headwater.mechanisms.marginals.selection import distance
 
 PAIR_BINS = 24  # of an ordered column, in a table of two
 PAIR_LEAST = (0.0, 0.004, 0.004, 0.004, 0.25)  # a bin of a pair is halved if it holds so much, by level
 MOST_CELLS = 1 << 14  # larger tables of two columns are never asked for
 MOST_CANDIDATES = 1 << 10  # pairs that are counted in one bucket
-GIVEN = 0.2  # the weight of an ordered column's own table if a pair has it too, but in coarser bins
+FEW = 20  # a column has no table of its own if a kept pair has it, with at most so many bins of the other column
+CLEAR = 0.33  # choices tell scores apart that differ by about so much for each record
+PRICE = 0.05  # see `SlowBucket.price`
+MARGINS = 0.5  # the part of the error by unsure one-way marginals that is taken off a score
 EXTRAS = Fraction(1, 2)  # pairs beyond the tree, for each column
 EXTRA_WEIGHT = Fraction(6, 5)  # the budget of such a pair beside that of one of the tree
 MEMORY = 0.2  # what is added, for each record, to the score of a pair of the published tree
 TREE_PENALTY, EXTRA_PENALTY = 0.25, 0.5  # the part of the expected noise that is taken off a score
 FLOOR = 0.02  # a prediction is mixed with so much of an even one: nothing is impossible
+
+
+Scores = dict[Pair | None, int]
 
 
 class SlowBucket:
@@ -64,39 +70,36 @@ class SlowBucket:
             self.known += self.bucket.one_way(self.stage.slow_budget, [1.0] * self.columns, self.known)
             return
         weights = self.own_tables()
-        one_way = self.stage.one_way * Fraction(sum(weights)) / self.columns
-        if one_way:
-            self.known += self.bucket.one_way(one_way, weights, self.known)
+        one_way = self.stage.one_way * Fraction(math.fsum(weights)) / self.columns
+        self.known += self.bucket.one_way(one_way, weights, self.known)
         self.questions = self.candidates()
         counts = self.bucket.count(list(self.questions.values()))
         self.counts = dict(zip(self.questions, counts, strict=True))
         extras = min(math.ceil(EXTRAS * self.columns), len(self.questions) - self.columns + 1)
-        extras = max(extras, 0) if self.stage.extra_choice else 0
+        extras = max(min(extras, self.turns(self.stage.extra_choice)), 0)
         part = extras * EXTRA_WEIGHT / (extras * EXTRA_WEIGHT + self.columns - 1)
-        budget = self.stage.slow_budget - one_way - (self.stage.extra_choice if extras else 0)
-        tree, spent = self.tree((budget - self.stage.tree_choice) * (1 - part))
-        budget -= spent
-        routes = paths(tree, self.columns)
-        powers = [self.questions[p].cells ** CELLS * n**PATHS for p, n in zip(tree, routes, strict=True)]
-        self.ask(tree, budget * (1 - part), powers)
-        published = self.predict()
+        left = self.stage.slow_budget - one_way
+        pairs = self.stage.pairs + self.stage.one_way - one_way
+        left -= self.choose_tree(pairs * (1 - part))
+        self.published = self.predict()
+        self.outlook = Outlook(*self.published.structure(), self.outlook.moving)
         if extras:
-            further = self.further(published, set(tree), extras, budget * part)
-            self.ask(further, budget * part, [self.questions[pair].cells ** CELLS for pair in further])
-        self.outlook = Outlook(*published.structure(), self.outlook.moving)
+            left -= self.choose_further(self.published, extras, pairs * part)
+        if left > self.stage.slow_budget / 50:
+            self.known += self.bucket.one_way(left, [1.0] * self.columns, self.known, again=True)
 
-    def predict(self, since: int = 0) -> Prediction:
+    def predict(self) -> Prediction:
         """What is published by now predicts of this bucket."""
-        measured = Measured(self.bucket.end, since, self.epsilon, tuple(self.codings), tuple(self.known))
+        measured = Measured(self.bucket.end, 0, self.epsilon, tuple(self.codings), tuple(self.known))
         return Prediction(measured, self.bucket.start)
 
     def own_tables(self) -> list[float]:
-        """Weights of the columns in the one-way budget: less if a pair that is measured anyway has the column too."""
+        """Weights of the columns in the one-way budget: 0 if a pair that is measured anyway has the column too."""
         weights, edges = [1.0] * self.columns, self.edges()
         for pair in self.outlook.kept:
             for column, other in (pair, pair[::-1]):
                 if len(edges[other]) <= FEW:
-                    weights[column] = GIVEN if self.codings[column].ordered else 0.0
+                    weights[column] = 0.0
         return weights
 
     def edges(self) -> list[Integers]:
@@ -117,55 +120,93 @@ class SlowBucket:
         for pair, share in zip(pairs, shares, strict=True):
             self.known.append(self.bucket.publish(self.questions[pair], self.counts[pair], share))
 
-    def tree(self, budget: Fraction) -> tuple[list[Pair], Fraction]:
-        """The pairs of a spanning tree, and what choosing them cost.
+    def choose_tree(self, budget: Fraction) -> Fraction:
+        """Choose and measure the pairs of a tree, as many as are worth it, and say what all of that cost.
 
-        Pairs whose dependence is already published beyond doubt are kept; the others are chosen one by one among those
-        that join two parts of the tree.
+        Pairs whose dependence is already published beyond doubt are kept. Others are chosen one by one, among those
+        that join two parts of the tree and the answer that none is worth it.
         """
-        tree, groups, spent = list[Pair](), list(range(self.columns)), Fraction(0)
+        most, tree, groups, spent = self.columns - 1, list[Pair](), list(range(self.columns)), Fraction(0)
         for pair in sorted(self.questions.keys() & self.outlook.kept):
             tree.append(pair)
             groups = joined(groups, pair)
-        if len(set(groups)) == 1:
-            return tree, spent
-        each = self.stage.tree_choice / (self.columns - 1)
-        scores = self.scores(self.predict().independent(self.questions), budget / (self.columns - 1), TREE_PENALTY)
-        bonus = round(MEMORY * self.bucket.size)
-        scores = {pair: score + bonus * (pair in self.outlook.tree) for pair, score in scores.items()}
-        while scores := {pair: score for pair, score in scores.items() if groups[pair[0]] != groups[pair[1]]}:
-            tree.append(self.bucket.choose(scores, each, TREE, len(tree)))
-            groups = joined(groups, tree[-1])
+        turns = min(most - len(tree), self.turns(self.stage.tree_choice))
+        if turns:
+            published, each = self.predict(), self.stage.tree_choice / min(most, self.turns(self.stage.tree_choice))
+            self.worth = self.price(published, budget / most)
+            scores: Scores = self.scores(published, published.independent(self.questions), budget / most, TREE_PENALTY)
+            for pair in self.questions.keys() & self.outlook.tree:
+                scores[pair] += round(MEMORY * self.bucket.size)
+            for turn in range(turns):
+                open_ = {pair: s for pair, s in scores.items() if pair and groups[pair[0]] != groups[pair[1]]}
+                chosen = self.bucket.choose(open_ | {None: self.worth}, each, TREE, turn)
+                spent += each
+                if chosen is None:
+                    break
+                tree.append(chosen)
+                groups = joined(groups, chosen)
+        budget = budget * saving(len(tree), most)
+        routes = paths(tree, self.columns)
+        self.ask(tree, budget, [self.questions[p].cells ** CELLS * n**PATHS for p, n in zip(tree, routes, strict=True)])
+        self.done = set(tree)
+        return spent + budget
+
+    def choose_further(self, published: Prediction, most: int, budget: Fraction) -> Fraction:
+        """Choose and measure pairs that the published model predicts worst, and say what all of that cost."""
+        rest = {pair: question for pair, question in self.questions.items() if pair not in self.done}
+        scores: Scores = self.scores(published, published.joint(rest), budget / most, EXTRA_PENALTY)
+        scores[None], each = self.price(published, budget / most), self.stage.extra_choice / most
+        chosen, spent = list[Pair](), Fraction(0)
+        for turn in range(most):
+            pair = self.bucket.choose(scores, each, EXTRA, turn)
             spent += each
-        return tree, spent
+            if pair is None:
+                break
+            chosen.append(pair)
+            del scores[pair]
+        budget = budget * saving(len(chosen), most)
+        self.ask(chosen, budget, [self.questions[pair].cells ** CELLS for pair in chosen])
+        return spent + budget
 
-    def further(self, published: Prediction, done: set[Pair], extras: int, budget: Fraction) -> list[Pair]:
-        """Pairs beyond the tree that the published model predicts worst, chosen one by one."""
-        rest = {pair: question for pair, question in self.questions.items() if pair not in done}
-        scores, chosen = self.scores(published.joint(rest), budget / extras, EXTRA_PENALTY), list[Pair]()
-        for turn in range(min(extras, len(scores))):
-            chosen.append(self.bucket.choose(scores, self.stage.extra_choice / extras, EXTRA, turn))
-            del scores[chosen[-1]]
-        return chosen
+    def turns(self, budget: Fraction) -> int:
+        """How many choices can be made with a budget, each of them able to tell apart scores that differ enough."""
+        return math.floor(float(budget) * CLEAR * self.bucket.size / (4 * math.log(max(len(self.questions), 2))))
 
-    def scores(self, predicted: dict[Pair, NDArray[np.float64]], each: Fraction, penalty: float) -> dict[Pair, int]:
-        """How far each pair is from its prediction, less what sampling and noise would do.
+    def scores(
+        self, published: Prediction, predicted: dict[Pair, NDArray[np.float64]], each: Fraction, penalty: float
+    ) -> dict[Pair | None, int]:
+        """How far each pair is from its prediction, less what sampling, noise and unsure one-way marginals would do.
 
         All but `distance` is public.
         """
-        found, size = dict[Pair, int](), self.bucket.size
+        found, size, errors = dict[Pair | None, int](), self.bucket.size, published.errors()
         for pair, shares in predicted.items():
             expected = size * ((1 - FLOOR) * shares + FLOOR / shares.size)
             sampling = np.minimum(2 * expected, np.sqrt(2 / math.pi * expected)).sum()
             noise = np.minimum(1 / float(each), expected).sum()
+            margins = 2 * size * math.hypot(errors[pair[0]], errors[pair[1]])
             whole = np.rint(expected).astype(np.int64)
-            found[pair] = distance(self.counts[pair], whole) - round(float(sampling + penalty * noise))
+            public = sampling + penalty * noise + MARGINS * margins
+            found[pair] = distance(self.counts[pair], whole) - round(float(public))
         return found
+
+    def price(self, published: Prediction, each: Fraction) -> int:
+        """What a pair must lower the L1 distance by, in records, to be worth its budget.
+
+        With that budget, one-way marginals would be better by the part of their own budget that it is; they count in
+        all pairs, and half of the records that they are about are older. A pair helps all that are joined through it.
+        """
+        wrong = 2 * self.bucket.size * (self.columns - 1) * math.fsum(published.errors())
+        return round(PRICE * wrong * float(each / self.stage.one_way))
 
     def ahead(self, following: Stage) -> Outlook:
         """What is published by now says of the next stage."""
-        if not following.fast or not self.stage.pairs:
+        if not following.fast or not self.stage.pairs or self.columns < 2:
             return replace(self.outlook, moving=(1.0,) * self.columns)
-        latest = self.predict(since=self.bucket.start)
-        moving = latest.moving(following.size, following.fast, float(following.fast_budget))
-        return replace(self.outlook, moving=moving)
+        budget = float(following.fast_budget)
+        return replace(self.outlook, moving=self.published.moving(following.size, following.fast, budget))
+
+
+def saving(chosen: int, most: int) -> Fraction:
+    """The part of a budget for ``most`` pairs that fewer get: more for each, and the rest is saved."""
+    return Fraction(2 * chosen, most + chosen)

@@ -15,6 +15,7 @@ import numpy as np
 
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Integers
+from headwater.mechanisms.marginals.nonnegative import nonnegative
 
 DRIFTS = np.concatenate([[0.0], np.geomspace(1e-12, 1e-4, 17)])
 """Candidates for the variance of a share of 1 per record."""
@@ -129,17 +130,15 @@ def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> 
     cross = cross + mean[:, None] * (average @ (span / sizes))
     prior = drift * speed * (span @ slots.walk @ span) + mean * (span @ (span / sizes)) + level
     error = np.sqrt(np.maximum(prior - np.einsum("ko,koi,ki->k", cross, inverse, cross), 0))
-    return Smoothed(_consistent(shares, span), float(drift), error)
+    return Smoothed(_consistent(shares, span, nonnegative(span @ shares, error)), float(drift), error)
 
 
-def _consistent(shares: Floats, span: Floats, passes: int = 20) -> Floats:
-    """Non-negative shares that sum to 1 in each slot, with the mean over the span that clipping alone would move."""
-    total = simplex(span @ shares)
-    found = simplex(shares) + 1e-5 * total
-    inside = span > 0
+def _consistent(shares: Floats, span: Floats, total: Floats, passes: int = 20) -> Floats:
+    """Non-negative shares that sum to 1 in each slot, and whose mean over the span is ``total``."""
+    found, inside = simplex(shares), span > 0
+    scaled = found[inside] + 1e-5 * total
     for _ in range(passes):
-        found *= total / np.maximum(span @ found, 1e-300)
-        found /= np.maximum(found.sum(1, keepdims=True), 1e-300)
-    outside = simplex(shares[~inside])
-    found[~inside] = outside
+        scaled *= total / np.maximum(span[inside] @ scaled, 1e-300)
+        scaled /= np.maximum(scaled.sum(1, keepdims=True), 1e-300)
+    found[inside] = scaled
     return found

@@ -26,6 +26,9 @@ CREATE TABLE journal (
 );
 CREATE TABLE release (t INTEGER PRIMARY KEY, sha256 TEXT NOT NULL);
 """
+RECEIPTS = """
+CREATE TABLE IF NOT EXISTS receipt (seq INTEGER PRIMARY KEY, data BLOB NOT NULL, sha256 BLOB NOT NULL);
+"""
 
 
 def is_store(path: Path) -> bool:
@@ -82,7 +85,7 @@ def build(path: Path, meta: dict[str, str]) -> None:
         try:
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
-            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES}")
+            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} {RECEIPTS}")
             connection.executemany("INSERT INTO meta VALUES (?, ?)", {"readme": README, **meta}.items())
             connection.execute("COMMIT")
         finally:

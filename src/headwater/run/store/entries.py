@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -60,7 +61,7 @@ def check_rows(rows: object) -> Rows:
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
-def pack_entry(entry: Entry) -> tuple[str, memoryview, bytes]:
+def pack_entry(entry: Entry, receipts: bytes = b"") -> tuple[str, memoryview, bytes]:
     """Head, data and checksum of a journal entry."""
     head = json.dumps(
         {
@@ -69,6 +70,7 @@ def pack_entry(entry: Entry) -> tuple[str, memoryview, bytes]:
             "dtype": entry.rows.dtype.str,
             "shape": entry.rows.shape,
             "position": entry.position,
+            **({"receipts": base64.b64encode(receipts).decode()} if receipts else {}),
         }
     )
     data = entry.rows.data.cast("B") if entry.rows.size else memoryview(b"")
@@ -89,6 +91,11 @@ def unpack_entry(path: Path, head: str, data: bytes, checksum: bytes) -> Entry:
         raise ValueError("rows are unsigned integers")
     rows = np.frombuffer(data, dtype=fields["dtype"]).reshape(shape)
     return Entry(start, rows, dict(fields["position"]))
+
+
+def receipts_in(head: Mapping[str, Any]) -> bytes:
+    """The receipts of a journal entry, by its head."""
+    return base64.b64decode(head.get("receipts", ""), validate=True)
 
 
 def pack_snapshot(snapshot: Snapshot) -> list[tuple[int, bytes | memoryview, bytes]]:
@@ -123,7 +130,7 @@ def join(path: Path, start: int, entries: Iterable[Entry]) -> list[Entry]:
         if entry.start > t or (found and entry.start != t):
             raise damaged(path, "a part of the journal is missing")
         if entry.start < t < entry.end:
-            entry = Entry(t, entry.rows[t - entry.start :], entry.position)
+            entry = entry._replace(start=t, rows=entry.rows[t - entry.start :])
         if entry.end > t:
             found.append(entry)
         t = max(t, entry.end)

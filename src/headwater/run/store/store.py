@@ -18,6 +18,9 @@ from headwater.run.store.lock import Lock
 from headwater.run.store.opening import NOTES, Meta, check_permission, read_meta
 from headwater.run.store.owned import OwnedDatabase
 
+RECEIPT_BYTES = 1 << 26
+"""How much of the receipts is kept at least."""
+
 
 class Kept(NamedTuple):
     """What a state holds: with ``journal`` on top of ``snapshot`` the run is at ``t``."""
@@ -127,6 +130,7 @@ class Store(OwnedDatabase):
                 else:
                     with store._transaction():
                         connection.execute(f"PRAGMA user_version = {database.FORMAT}")
+                        connection.execute(database.RECEIPTS)
                         store._set({"opened": str(store._opened), **identity(path)})
                 store._refresh()
             except BaseException:
@@ -155,7 +159,7 @@ class Store(OwnedDatabase):
 
     @property
     def journal_bytes(self) -> int:
-        """Size of the rows since the snapshot: when it outgrows `snapshot_bytes`, a new snapshot pays."""
+        """Size of the journal since the snapshot: when it outgrows `snapshot_bytes`, a new snapshot pays."""
         with self._current():
             return self._journal_bytes
 
@@ -176,7 +180,7 @@ class Store(OwnedDatabase):
         with self._current():
             return self._position.get(name)
 
-    def append(self, rows: Rows, position: Mapping[str, Any] | None = None) -> int:
+    def append(self, rows: Rows, position: Mapping[str, Any] | None = None, receipts: bytes = b"") -> int:
         """Keep the next records, and with them where their source stands; return how many records there are now.
 
         Parameters
@@ -185,14 +189,16 @@ class Store(OwnedDatabase):
             What the mechanism keeps of each record: unsigned integers of shape (n, width). May be empty.
         position
             Named JSON values, such as an offset or a batch id. Others stay as they are; ``None`` removes one.
+        receipts
+            What the sources of these records were told, such as idempotency keys: `receipts` gives it back.
         """
         with self._current():
             entry = Entry(self._t, entries.check_rows(rows), dict(position or {}))
-            packed = entries.pack_entry(entry)
+            packed = entries.pack_entry(entry, receipts)
             with self._transaction():
                 self._connection.execute("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)
             self._t = entry.end
-            self._journal_bytes += len(packed[1])
+            self._journal_bytes += len(packed[0]) + len(packed[1])
             entries.merge(self._position, entry.position)
             self._fresh = True
             return self._t
@@ -215,13 +221,39 @@ class Store(OwnedDatabase):
             if t < (ahead[0]["from"] if ahead else self._t):
                 raise ValueError(f"t went back from {self._t} to {t}")
             covered = [(seq,) for seq, head in heads if json.loads(head)["to"] <= t]
+            told = b"".join(entries.receipts_in(json.loads(head)) for _, head in heads[: len(covered)])
             rows = entries.pack_snapshot(Snapshot(t, data, self._position))
             with self._transaction():
                 self._connection.execute("DELETE FROM snapshot")
                 self._connection.executemany("DELETE FROM journal WHERE seq = ?", covered)
                 self._connection.executemany("INSERT INTO snapshot VALUES (?, ?, ?)", rows)
+                self._keep_receipts(told)
                 self._set({"measured_by": "null"})
             self._refresh()
+
+    def _keep_receipts(self, told: bytes) -> None:
+        """Keep the receipts of journal entries that are replaced by a snapshot, and forget the oldest."""
+        run = self._connection.execute
+        if told:
+            run("INSERT INTO receipt (data, sha256) VALUES (?, ?)", (told, database.digest(told)))
+        kept = 0
+        for seq, size in list(run("SELECT seq, length(data) FROM receipt ORDER BY seq DESC")):
+            if kept >= RECEIPT_BYTES:
+                run("DELETE FROM receipt WHERE seq <= ?", (seq,))
+                break
+            kept += size
+
+    def receipts(self) -> list[bytes]:
+        """What `append` was told as receipts, oldest first; at least the last `RECEIPT_BYTES` of it."""
+        with self._current():
+            rows = list(self._connection.execute("SELECT data, sha256 FROM receipt ORDER BY seq"))
+            heads = list(self._connection.execute("SELECT head FROM journal ORDER BY seq"))
+        if any(database.digest(data) != checksum for data, checksum in rows):
+            raise damaged(self.path, "the receipts do not match their checksum")
+        try:
+            return [*(data for data, _ in rows), *(entries.receipts_in(json.loads(head)) for (head,) in heads)]
+        except UNFIT as error:
+            raise damaged(self.path, "its parts do not fit together") from error
 
     def load(self) -> Kept:
         """Everything that was kept, each piece checked against its checksum."""
@@ -294,9 +326,8 @@ class Store(OwnedDatabase):
     def _refresh(self) -> None:
         """Read sizes, times and positions from the file, without its data."""
         run = self._connection.execute
-        sizes = "SELECT coalesce(sum(length(data)), 0) FROM "
-        (self._journal_bytes,) = run(sizes + "journal").fetchone()
-        (self._snapshot_bytes,) = run(sizes + "snapshot WHERE part > 0").fetchone()
+        (self._journal_bytes,) = run("SELECT coalesce(sum(length(head) + length(data)), 0) FROM journal").fetchone()
+        (self._snapshot_bytes,) = run("SELECT coalesce(sum(length(data)), 0) FROM snapshot WHERE part > 0").fetchone()
         first = run("SELECT data FROM snapshot WHERE part = 0").fetchone()
         try:
             meta = dict(run("SELECT key, value FROM meta"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from headwater.table.bad_rows import check_policy
 from headwater.table.errors import TableError
+from headwater.table.readers.encodings import encoding_of
 
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
 
@@ -28,8 +30,12 @@ class Options:
         One of `FORMATS`; otherwise the file name's ending says it.
     delimiter
         Between the fields of a CSV file: a comma, or a tab in a ``.tsv`` file, unless given.
-    null_text
-        Unquoted CSV fields that mean "missing".
+    encoding
+        Of text: UTF-8 unless given; UTF-16 or any encoding of one byte a character, such as ``"latin-1"``.
+    null_values
+        Texts that mean "missing", for columns whose schema does not say it.
+    decimal, thousands
+        How numbers are written (``","`` and ``"."`` for 1.234,5), for columns whose schema does not say it.
     ignore_extra
         Whether columns that the schema does not name are left out (otherwise they are an error).
     batch_rows
@@ -44,7 +50,7 @@ class Options:
     poll_seconds
         A pipe or a followed file is idle if nothing arrives for so long.
     gone_is_done
-        On resumption: a file that was being read and is gone was read to its end, and what stands under its name is new.
+        On resumption: a file that was being read and is gone was read to its end; what stands under its name is new.
     bad_rows
         What happens to a row that is no record: a policy of `headwater.table.bad_rows`. Unless it is ``"stop"``, a line
         of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends.
@@ -54,7 +60,10 @@ class Options:
 
     format: str | None = None
     delimiter: str | None = None
-    null_text: tuple[str, ...] = ("",)
+    encoding: str | None = None
+    null_values: tuple[str, ...] = ()
+    decimal: str | None = None
+    thousands: str | None = None
     ignore_extra: bool = False
     batch_rows: int = 65536
     block_bytes: int = 1 << 22
@@ -73,15 +82,22 @@ class Options:
             len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n\0'
         ):
             raise ValueError("delimiter must be one plain character, and neither a quote nor a line end")
+        encoding_of(self.encoding)
         for name in ("batch_rows", "block_bytes", "line_bytes", "poll_seconds"):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")
+
+    @property
+    def text(self) -> dict[str, Any]:
+        """How text is written: what is given of `headwater.table.text_options.TEXT_KEYS`."""
+        given = {"null_values": list(self.null_values), "decimal": self.decimal, "thousands": self.thousands}
+        return {key: value for key, value in given.items() if value}
 
 
 def changed(name: str, what: str) -> InputChangedError:
     """The error for input that is not what it was."""
     remedy = (
-        "put the file back as it was; or, if all that is left of it is lost or done and this is a new file, say so with "
-        "gone_is_done (--gone-is-done); or start a new run with a new state"
+        "put the file back as it was; or, if all that is left of it is lost or done and this is a new file, say so "
+        "with gone_is_done (--gone-is-done); or start a new run with a new state"
     )
     return InputChangedError(f"the input {what} since it was read", remedy, file=name)

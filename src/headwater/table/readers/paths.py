@@ -10,6 +10,7 @@ from pathlib import Path
 
 from headwater.table.errors import TableError
 from headwater.table.readers.options import Options
+from headwater.table.readers.zip_member import member
 
 StrPath = str | os.PathLike[str]
 
@@ -18,6 +19,7 @@ _FORMATS = {
     ".tsv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "jsonl",  # lines, or one array: that shows at its first character
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
@@ -25,7 +27,7 @@ _FORMATS = {
     ".ipc": "arrow",
     ".feather": "arrow",
 }
-_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4", ".zip": "zip"}
 _UNFINISHED = (".tmp", ".part", "~")  # by custom, files that somebody is still writing
 
 
@@ -166,7 +168,7 @@ class Inputs:
         stem, suffix = os.path.splitext(path.lower())
         compression = _COMPRESSIONS.get(suffix)
         if compression:
-            stem, suffix = os.path.splitext(stem)
+            stem, suffix = os.path.splitext(_member_name(path) if compression == "zip" else stem)
         delimiter = self._options.delimiter or ("\t" if suffix == ".tsv" else ",")
         kind = self._options.format or _FORMATS.get(suffix)
         if kind is None and _ROTATED.fullmatch(stem + suffix):
@@ -180,6 +182,15 @@ class Inputs:
             remedy = "decompress it first: such files are compressed inside"
             raise TableError("a compressed Parquet or Arrow file", remedy, file=path)
         return Input(path, Path(path), kind, compression, delimiter)
+
+
+def _member_name(path: str) -> str:
+    try:
+        return member(path)[0].lower()
+    except TableError as error:
+        raise error.at(file=path) from None
+    except OSError as error:
+        raise refused(path, error) from None
 
 
 def refused(name: str, error: OSError) -> TableError:

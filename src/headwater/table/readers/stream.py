@@ -10,6 +10,7 @@ import os
 import select
 import sys
 import time
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,11 @@ from typing import IO, Any
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
+from headwater.table.readers.encodings import ConvertedStream, Recoder, encoding_of
+from headwater.table.readers.json_array import ArrayLines
 from headwater.table.readers.options import InputChangedError, OverwrittenError, changed
 from headwater.table.readers.paths import Input, refused
+from headwater.table.readers.zip_member import member
 
 _CHUNK = 1 << 22
 _TAIL = 1 << 12  # so many bytes before the present end must still be there when a file has grown
@@ -42,7 +46,11 @@ class FileStream:
         except OSError as error:
             raise refused(source.name, error) from None
         self._compressed = source.compression is not None
-        self._plain: Any = _decompressed(self._file, source.compression) if source.compression else self._file
+        try:
+            self._plain: Any = _decompressed(self._file, source.compression) if source.compression else self._file
+        except TableError as error:
+            self._file.close()
+            raise error.at(file=source.name) from None
         self._tail = b""
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
@@ -60,7 +68,7 @@ class FileStream:
             if found:
                 self._tail = (self._tail + bytes(view[max(found - _TAIL, 0) : found]))[-_TAIL:]
             return found
-        except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile):
+        except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile):
             damaged = True
         except OSError as error:
             if error.errno is not None:
@@ -165,12 +173,15 @@ class StandardInput:
         """Standard input is not ours to close."""
 
 
-Stream = FileStream | StandardInput
+Stream = FileStream | StandardInput | ConvertedStream
 
 
-def open_stream(source: Input, *, rotates: bool = False) -> Stream:
-    """The bytes of an input. With ``rotates`` a file is read on when its name has gone to another."""
-    return StandardInput() if source.path is None else FileStream(source, rotates=rotates)
+def open_stream(source: Input, encoding: str | None = None, *, rotates: bool = False) -> Stream:
+    """The text of an input, in UTF-8; of JSON, as lines. With ``rotates`` a file is read on when its name has gone."""
+    stream: Stream = StandardInput() if source.path is None else FileStream(source, rotates=rotates)
+    if (name := encoding_of(encoding)) is not None:
+        stream = ConvertedStream(stream, Recoder(name))
+    return ConvertedStream(stream, ArrayLines()) if source.format == "jsonl" else stream
 
 
 def file_digest(path: Path, name: str) -> str:
@@ -188,6 +199,8 @@ def _decompressed(file: IO[bytes], compression: str) -> Any:  # noqa: ANN401 - r
             return gzip.GzipFile(fileobj=file)
         case "bz2":
             return bz2.BZ2File(file)
+        case "zip":
+            return member(file)[1]
         case "xz":
             return lzma.LZMAFile(file)
         case _:

@@ -72,7 +72,7 @@ class TextFile:
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
         self._source, self._fields, self._options = source, fields, options
-        self._stream = open_stream(source, rotates=options.follow)
+        self._stream = open_stream(source, options.encoding, rotates=options.follow)
         # Where bad rows do not stop the run, a line is a record whatever is in it: a quote that is never closed must
         # not take the lines after it along.
         self._lines = options.bad_rows != "stop"
@@ -254,7 +254,7 @@ class TextFile:
         """Make the parser as soon as the first line is there."""
         buffer = self._buffer
         if self._digest.size == 0 and buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise TableError("text in UTF-16", "save the file as UTF-8", line=1)
+            raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8", line=1)
         if self._source.format == "jsonl":
             if len(buffer.data) >= len(_MARK) or final:
                 if buffer.data.startswith(_MARK) and not self._continued:
@@ -292,7 +292,6 @@ class TextFile:
             names,
             self._fields,
             delimiter=self._source.delimiter,
-            null_text=options.null_text,
             ignore_extra=options.ignore_extra,
         )
 

@@ -1,7 +1,7 @@
 // ---- charts ---------------------------------------------------------------------------------------------------------
 
-/** A line over releases: a band up to a second series, a dot for each release, a rule at the chosen one. */
-function lineChart(svg, { x, y, series, band, dashed, describe }, index) {
+/** A line over releases: a band up to a second series, a dot for each release, a rule at the chosen one; what was measured beside it. */
+function lineChart(svg, { x, y, series, band, dashed, measured, describe }, index) {
   const { width, height } = svg.getBoundingClientRect();
   const left = Math.max(...y.ticks.map(([, label]) => widthOf(label))) + 12, right = 12, top = 24, bottom = 42;
   const [w, h] = [width - left - right, height - top - bottom];
@@ -21,21 +21,25 @@ function lineChart(svg, { x, y, series, band, dashed, describe }, index) {
   if (dashed) svg.append(draw("path", { class: "line dashed", d: path(dashed) }));
   svg.append(draw("path", { class: "line", d: path(dots) }));
   for (const [a, b] of dots) svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: dots.length > 30 ? 2 : 2.75 }));
+  const beside = there(measured ?? []);
+  if (beside.length) svg.append(draw("path", { class: "line measured", d: path(beside) }));
+  for (const [a, b] of beside) svg.append(draw("circle", { class: "dot measured", cx: px(a), cy: py(b), r: beside.length > 30 ? 2 : 2.75 }));
   if (series[index] === null) return;
   const [a, b] = series[index];
   svg.append(draw("line", { class: "now", x1: px(a), x2: px(a), y1: top, y2: top + h }));
   svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: 5 }));
 }
 
-/** Shares of rows that are not missing, and the share of those that are. */
-function sharesOf(counts) {
-  const there = counts.slice(0, -1), rows = there.reduce((a, b) => a + b, 0), gone = counts[counts.length - 1];
+/** Shares of rows that are not missing, and the share of those that are. Values beyond the bounds are in no bin. */
+function sharesOf(counts, beyond = 0) {
+  const there = counts.slice(0, -1), rows = there.reduce((a, b) => a + b, beyond), gone = counts[counts.length - 1];
   return { shares: there.map((c) => (rows ? c / rows : 0)), missing: rows + gone ? gone / (rows + gone) : 0 };
 }
 
-/** How high bars are: shares, or what they would be if a last bin that is narrower than the others were not. */
+/** How high bars are: shares, or what they would be if bins of another width were as wide as most are. */
 function heights(column, shares) {
-  const first = column.edges[1] - column.edges[0];
+  const widths = column.edges.slice(1).map((edge, i) => edge - column.edges[i]).sort((a, b) => a - b);
+  const first = column.log ? widths[widths.length >> 1] : column.edges[1] - column.edges[0];
   return shares.map((s, i) => s * first / (column.edges[i + 1] - column.edges[i]));
 }
 
@@ -53,15 +57,18 @@ class Histogram {
     const left = 44, top = 8, bottom = 22, [w, h] = [width - left - 4, height - top - bottom];
     this.plot = { left, w };
     this.now = sharesOf(column.counts[index]).shares;
-    this.then = column.real && sharesOf(column.real[index]).shares;
+    this.then = column.real && sharesOf(column.real[index], column.beyond?.[index]).shares;
     const highest = roundUp(Math.max(...heights(column, this.now), ...heights(column, this.then ?? []), 1e-6));
     svg.replaceChildren(draw("title", {}, `Histogram of ${column.name}`));
-    for (const part of [0, 0.5, 1]) {  // of a round number, so all three are round
-      const at = top + h - part * h;
+    const decades = this.log ? Math.max(1, Math.min(5, Math.ceil(Math.log10(highest / leastOf(this.now, this.then))))) : 0;
+    const level = (v) => (decades ? Math.max(0, 1 + Math.log10(Math.max(v, 1e-12) / highest) / decades) : v / highest);
+    const marks = decades ? range(0, decades).map((i) => highest / 10 ** i) : [0, 0.5, 1].map((part) => part * highest);  // all are round
+    for (const mark of marks) {
+      const at = top + h - level(mark) * h;
       svg.append(draw("line", { class: "grid-line", x1: left, x2: left + w, y1: at, y2: at }));
-      svg.append(draw("text", { x: left - 6, y: at + 4, "text-anchor": "end" }, tickPercent(part * highest)));
+      svg.append(draw("text", { x: left - 6, y: at + 4, "text-anchor": "end" }, tickPercent(mark)));
     }
-    const at = (v) => (left + v * w).toFixed(2), up = (v) => (top + h - (v / highest) * h).toFixed(2);
+    const at = (v) => (left + v * w).toFixed(2), up = (v) => (top + h - level(v) * h).toFixed(2);
     const gap = Math.min(1, (w / column.edges.length) * 0.12) / w;
     const bars = heights(column, this.now).map((v, i) =>
       `M${at(column.edges[i] + gap / 2)} ${up(0)}V${up(v)}H${at(column.edges[i + 1] - gap / 2)}V${up(0)}Z`).join("");
@@ -77,7 +84,7 @@ class Histogram {
   read(event) {
     const p = (event.clientX - this.svg.getBoundingClientRect().left - this.plot.left) / this.plot.w;
     const bin = this.column.edges.findIndex((edge, i) => i < this.now.length && p >= edge && p < this.column.edges[i + 1]);
-    this.say(bin < 0 ? "" : `${this.column.names[bin]}: ${percent(this.now[bin])}${this.then ? `, real ${percent(this.then[bin])}` : ""}`);
+    this.say(bin < 0 ? "" : `${this.column.names[bin]}: ${percent(this.now[bin])}${this.then ? `, ${this.column.beside ?? "real"} ${percent(this.then[bin])}` : ""}`);
   }
 }
 
@@ -94,26 +101,26 @@ class Bars {
   }
 
   show(index) {
-    const { shares } = sharesOf(this.column.counts[index]), real = this.column.real && sharesOf(this.column.real[index]).shares;
+    const { shares } = sharesOf(this.column.counts[index]), real = this.column.real && sharesOf(this.column.real[index], this.column.beyond?.[index]).shares;
     const longest = Math.max(...shares, ...(real ?? []), 1e-9);
     this.rows.forEach((row, i) => {
       row.fill.style.width = `${100 * shares[i] / longest}%`;
       if (real) row.mark.style.left = `${100 * real[i] / longest}%`;
       row.number.textContent = percent(shares[i]);
-      row.number.title = real ? `real ${percent(real[i])}` : "";
+      row.number.title = real ? `${this.column.beside ?? "real"} ${percent(real[i])}` : "";
     });
   }
 }
 
 class Density {
-  constructor(host, real, say) {
+  constructor(host, real, say, name) {
     this.real = real;
     this.say = say;
     this.canvas = make("canvas", { role: "img" });
     this.svg = draw("svg", { "aria-hidden": "true" });
     const box = make("div", { class: "density" }, this.canvas, this.svg);
     this.below = make("p", { class: "below" }, make("span"), make("span"));
-    const title = make("span", { class: real ? "title real" : "title" }, real ? "Real data, not private" : "Release");
+    const title = make("span", { class: real ? "title real" : "title" }, name ?? (real ? "Real data, not private" : "Release"));
     host.append(make("figure", { class: "card" }, make("figcaption", {}, title), box, this.below));
     this.svg.addEventListener("pointermove", (event) => this.read(event));
     this.svg.addEventListener("pointerleave", () => { this.below.firstChild.textContent = ""; });
@@ -124,6 +131,7 @@ class Density {
     const cells = decode(frame.cells), nx = across.names.length, ny = up.names.length;
     const shares = Array.from(cells, (q) => (frame.rows ? (frame.most / frame.rows) * (q / 255) ** 2 : 0));
     const { width, height } = this.svg.getBoundingClientRect();
+    if (!width) { requestAnimationFrame(() => this.show(pair, names, index, top, palette)); return; }  // not laid out yet
     const sides = up.labels ?? up.ticks.map(([, label]) => label);
     const left = Math.min(Math.max(...sides.map(widthOf)), width * 0.28) + 14;
     const right = 8, w = width - left - right;
@@ -160,7 +168,7 @@ class Density {
       svg.append(draw("text", { x, y, "text-anchor": "end", transform: `rotate(-40 ${x} ${y})` }, fit(label, 78)));
     }
     this.below.firstChild.textContent = "";
-    this.below.lastChild.textContent = frame.missing ? `${percent(frame.missing / frame.rows)} left out: a value is missing` : "";
+    this.below.lastChild.textContent = frame.missing ? `${percent(frame.missing / frame.rows)} left out: a value is missing or beyond its bounds` : "";
   }
 
   read(event) {
@@ -171,5 +179,8 @@ class Density {
     this.below.firstChild.textContent = i < 0 || j < 0 ? "" : `${across.names[i]} × ${up.names[j]}: ${percent(shares[j * nx + i])}`;
   }
 }
+
+/** The smallest share that is there: where a logarithmic axis has to reach. */
+const leastOf = (...shares) => Math.min(1, ...shares.flatMap((s) => s ?? []).filter((s) => s > 0));
 
 const decode = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));

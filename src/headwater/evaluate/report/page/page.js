@@ -7,27 +7,33 @@ const last = releases[releases.length - 1];
 
 function introduce() {
   const windows = releases.some((r) => r.start > 0);
-  byId("headline").textContent = `${whole(last.rows)} synthetic records, published ${data.total === 1 ? "once" : `${whole(data.total)} times`}`;
+  const { data: name, run } = data.names;
+  byId("overline").textContent = ["Headwater report", ...(run ? [`run ${run.slice(0, 12)}`] : [])].join(" · ");
+  document.title = name ? `${name}: Headwater report` : "Headwater report";
+  byId("headline").textContent = `${name ? `${name}: ` : ""}${whole(last.rows)} synthetic records, published ${data.total === 1 ? "once" : `${whole(data.total)} times`}`;
   const grew = releases.length > 1 ? ` They follow a stream that grew from ${whole(releases[0].t)} to ${whole(last.t)} records.` : "";
   const some = data.total > releases.length ? ` ${releases.length} of the ${whole(data.total)} releases are shown, evenly spread, the first and the last among them.` : "";
   byId("lead").textContent = `Every release is covered by one fixed privacy budget, ε = ${card.epsilon}.${grew}${some}`;
   byId("epsilon").textContent = `ε = ${card.epsilon}`;
-  const facts = [["Neighbours", card.neighbours], ["Mechanism", card.mechanism], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
+  const facts = [["Neighbours", card.neighbours], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
+  facts.push(["Mechanism", card.mechanism_reason ? `${card.mechanism} (${card.mechanism_reason})` : card.mechanism]);
+  if (run) facts.unshift(["Run", run]);
+  if (name) facts.unshift(["Data", name]);
   if (windows) facts.splice(3, 0, ["Last release is about", `records ${whole(last.start + 1)} to ${whole(last.end)}`]);
-  byId("facts").append(...facts.map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text))));
+  byId("facts").append(...facts.map(([term, text]) => make("div", { class: text.length > 60 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, text))));
   byId("columns-key").append(make("span", {}, make("i"), "release: share of rows"));
   byId("origin").textContent = `${card.note ? `${card.note} ` : ""}${data.real ? "" : "This page was computed from published releases alone. "}Bins come from the declared bounds of the schema, not from the data.`;
   if (!data.real) return;
-  document.title = "NOT PRIVATE: Headwater report";
-  byId("warning").hidden = byId("badge").hidden = false;
+  if (!data.real.public) document.title = `NOT PRIVATE: ${document.title}`;
+  byId("warning").hidden = byId("badge").hidden = data.real.public;
   const few = data.real.rows < last.t ? ` The real data end after ${whole(data.real.rows)} records; later releases are compared with those.` : "";
-  byId("columns-key").append(make("span", {}, make("i", { class: "real" }), "real data, not private: the records that the release is about"));
-  byId("columns-key").append(make("span", {}, `Distance: W1 on the axis scaled to 0…1, total variation for categories, of the bins drawn.${few}`));
+  byId("columns-key").append(make("span", {}, make("i", { class: "real" }), `real data${data.real.public ? "" : ", not private"}: the records that the release is about`));
+  byId("columns-key").append(make("span", {}, `Error: total variation on 16 bins or the categories.${few}`));
 }
 
 function build() {
   state.marginals = columns.map((column) => {
-    const kind = make("span", { class: "soft" }, column.kind);
+    const kind = make("span", { class: "soft" }, `${column.kind}${column.log ? ", logarithmic axis" : ""}`);
     const figure = make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, column.name), kind));
     const chart = column.labels ? new Bars(column, figure) : new Histogram(column, figure);
     const below = make("p", { class: "below" }, make("span"), make("span"));
@@ -45,21 +51,40 @@ function build() {
     button.addEventListener("click", () => { state.pair = i + 1; refresh(); });
     return button;
   }));
-  if (pairs.length) state.densities = [false, ...(data.real ? [true] : [])].map((real) => new Density(byId("densities"), real));
+  if (pairs.length) state.densities = [false, ...(data.real ? [true] : [])].map((real) => new Density(byId("densities"), real, null, real && data.real.public ? "Real data" : undefined));
+  drawQuality(data.quality);
+  drawSample(data.sample, data.real);
+  state.matrices = buildMatrices(data.quality?.dependence, data.real);
+  byId("tails").hidden = columns.every((column) => column.labels);
+  byId("tails").addEventListener("click", () => {
+    const on = byId("tails").getAttribute("aria-pressed") !== "true";
+    byId("tails").setAttribute("aria-pressed", on);
+    for (const chart of state.marginals) chart.log = on;
+    refresh();
+  });
   byId("slider").max = releases.length;
   byId("slider").addEventListener("input", (event) => { stop(); state.release = +event.target.value; refresh(); });
   byId("play").addEventListener("click", () => (state.timer ? stop() : play()));
   byId("play").disabled = byId("slider").disabled = releases.length === 1;
 }
 
-/** Cards in as many columns as there is room for, each where the least stands so far. */
-function arrange() {
-  const room = byId("marginals"), stacks = range(1, Math.min(Math.max(Math.floor((room.clientWidth + 16) / 320), 1), 3)).map(() => ({ height: 0, cards: [] }));
+/** Cards in so many columns, each where the least stands so far. */
+function stacked(count) {
+  const stacks = range(1, count).map(() => ({ height: 0, cards: [] }));
   for (const { figure, height } of state.marginals) {
     const lowest = stacks.reduce((a, b) => (b.height < a.height ? b : a));
     lowest.height += height;
     lowest.cards.push(figure);
   }
+  return stacks;
+}
+
+/** As many columns of cards as there is room for, or fewer if these end at more equal heights; cards grow into what is left. */
+function arrange() {
+  const room = byId("marginals"), most = Math.min(Math.max(Math.floor((room.clientWidth + 16) / 320), 1), 3, state.marginals.length);
+  const uneven = (stacks) => Math.max(...stacks.map((s) => s.height)) / Math.max(Math.min(...stacks.map((s) => s.height)), 1);
+  const choices = range(1, most).map((n) => stacked(most + 1 - n)).filter((found) => found.length > 1 || most === 1);
+  const stacks = choices.find((found) => uneven(found) < 1.35) ?? choices.reduce((a, b) => (uneven(b) < uneven(a) ? b : a));
   room.replaceChildren(...stacks.map((stack) => make("div", { class: "stack" }, ...stack.cards)));
 }
 
@@ -88,6 +113,7 @@ function playing(on) {
 }
 
 function refresh() {
+  if (!document.documentElement.clientWidth) { requestAnimationFrame(refresh); return; }  // not laid out yet
   const index = state.release - 1, release = releases[index];
   const about = release.start > 0 ? `, records ${whole(release.start + 1)} to ${whole(release.end)}` : "";
   const text = `Release ${state.release} of ${releases.length}: t = ${whole(release.t)}${about}, ${day(release.time)}`;
@@ -96,16 +122,20 @@ function refresh() {
   byId("slider").setAttribute("aria-valuetext", text);
   drawLines(index);
   state.marginals.forEach((chart, i) => {
-    chart.show(index);
     const column = columns[i], notes = [];
     if (column.missing) {
-      const real = column.real ? `, real ${percent(sharesOf(column.real[index]).missing)}` : "";
+      const real = column.real ? `, real ${percent(sharesOf(column.real[index], column.beyond[index]).missing)}` : "";
       notes.push(`missing ${percent(sharesOf(column.counts[index]).missing)}${real}`);
     }
-    if (column.distance && column.distance[index] !== null) notes.push(`distance ${column.distance[index].toFixed(4)}`);
+    if (column.beyond?.[index]) notes.push(`beyond the bounds, real ${percent(column.beyond[index] / (column.beyond[index] + column.real[index].reduce((a, b) => a + b, 0)))}`);
+    const measured = column.errors?.[index] ?? null, expected = column.expected[index];
+    if (measured !== null) notes.push(`error ${measured.toFixed(4)}${expected ? `, expected ${expected[0].toFixed(4)}` : ""}`);
+    else if (expected) notes.push(`expected error ${expected[0].toFixed(4)}`);
     chart.below.lastChild.textContent = notes.join(" · ");
   });
+  for (const chart of state.marginals) chart.show(index);  // when every note has its lines, and cards their heights
   if (pairs.length) drawPair(index);
+  drawMatrices(state.matrices);
   try { history.replaceState(null, "", `#release=${state.release}&pair=${state.pair}`); } catch { /* some browsers refuse on files */ }
 }
 
@@ -114,9 +144,13 @@ const day = (time) => time.slice(0, 16).replace("T", " ");
 function drawLines(index) {
   lineChart(byId("growth"), data.growth, index);
   byId("error").toggleAttribute("hidden", data.error === null);
-  byId("error-note").textContent = data.error
-    ? "How far a release is likely to be from the records, in W1 (0 to 1), from public numbers alone: typical, and the band up to what is rarely exceeded."
-    : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`;
+  const stated = data.error?.series.some((point) => point !== null), measured = data.error?.measured.some((point) => point !== null);
+  byId("error-title").textContent = measured ? (stated ? "Error: expected and measured" : "Measured error") : "Expected error";
+  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
+  byId("error-note").textContent = [
+    stated ? `Blue: how far a release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded.` : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`,
+    measured ? `Red: ${stated ? "what it was" : `the error, ${what},`} against the real records.` : data.real && stated ? "It was not measured: W1 can be computed for one to three columns whose bounds cut nothing." : "",
+  ].join(" ");
   if (data.error) lineChart(byId("error"), data.error, index);
 }
 

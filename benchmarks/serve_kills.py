@@ -1,0 +1,226 @@
+"""Nothing lost, nothing twice: writers with retries, readers, and a service that is killed with −9 again and again."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from headwater.client import Client
+from headwater.run.config import RunConfig
+from headwater.run.store import Store
+from headwater.service.render import write
+from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Category, Number
+from headwater.table.schema import Schema
+
+SCHEMA = Schema(x=Number(0, 1), writer=Category(*(f"w{number}" for number in range(16))))
+EPSILON, EVERY = 1.0, 2_000
+
+
+@dataclass
+class Outcome:
+    """What happened."""
+
+    kills: int = 0
+    posts: int = 0
+    records: int = 0
+    served: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def served(folder: Path, port: int, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A service in a process of its own, answering; killed at the end if it still runs."""
+    schema = folder / "trips.toml"
+    if not schema.exists():
+        SCHEMA.save(schema)
+    command = [sys.executable, "-m", "headwater.cli", "serve", "--schema", str(schema), "--epsilon", str(EPSILON)]
+    command += ["--out", str(folder / "out"), "--every", str(EVERY), "--port", str(port), "--quiet", *more]
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        answering(port, process)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def answering(port: int, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise RuntimeError("the service has ended; see its log")
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+            if answer.status == 200:
+                return
+        time.sleep(0.05)
+    raise TimeoutError("the service does not answer")
+
+
+class Writer(threading.Thread):
+    """Writes single records and batches until it is told to stop; each until it is acknowledged."""
+
+    def __init__(self, port: int, number: int, seed: int, most: int, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self._client = Client(f"http://127.0.0.1:{port}/runs/trips", patience=300, timeout=20)
+        self._number, self._random, self._most, self._stopping = number, random.Random(f"{seed} {number}"), most, stop  # noqa: S311
+        self.written: list[dict[str, Any]] = []
+        self.posts = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Write until it is told to stop."""
+        try:
+            self._write()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._client.close()
+
+    def _write(self) -> None:
+        while not self._stopping.is_set():
+            size = 1 if self._random.random() < 0.8 else self._random.randint(2, self._most)
+            batch = [{"x": self._random.random(), "writer": f"w{self._number}"} for _ in range(size)]
+            self._client.write(batch)
+            self.written += batch
+            self.posts += 1
+
+
+class Reader(threading.Thread):
+    """Reads the release of this moment and the published ones; remembers a digest of each by its time."""
+
+    def __init__(self, port: int, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self._base, self._stopping = f"http://127.0.0.1:{port}/runs/trips", stop
+        self.now: dict[int, str] = {}
+        self.published: dict[int, str] = {}
+        self.different: list[int] = []
+
+    def run(self) -> None:
+        """Read until it is told to stop."""
+        with Client(self._base, patience=0.2) as client:
+            self._read(client)
+
+    def _read(self, client: Client) -> None:
+        while not self._stopping.is_set():
+            with suppress(OSError, RuntimeError, HTTPException):
+                self._see(self.now, *self._get("now"))
+                for one in client.releases()[-3:]:
+                    self._see(self.published, *self._get(str(one["t"])))
+            time.sleep(0.05)
+
+    def _get(self, name: str) -> tuple[int, str]:
+        with urllib.request.urlopen(f"{self._base}/releases/{name}/data.parquet", timeout=20) as answer:  # noqa: S310
+            return int(answer.headers["Headwater-T"]), hashlib.sha256(answer.read()).hexdigest()
+
+    def _see(self, known: dict[int, str], t: int, digest: str) -> None:
+        if known.setdefault(t, digest) != digest:
+            self.different.append(t)
+
+    def check(self) -> list[int]:
+        """The published releases that are not what they were when they were served first."""
+        return [t for t, digest in self.published.items() if self._get(str(t)) != (t, digest)]
+
+
+def attack(folder: Path, *, kills: int, writers: int, most: int, seed: int, pause: float) -> Outcome:
+    """Write, read and kill, then compare what the state holds with what was acknowledged."""
+    outcome, chance = Outcome(), random.Random(seed)  # noqa: S311 - what is written is no secret
+    port, stop = free_port(), threading.Event()
+    threads = [Writer(port, number, seed, most, stop) for number in range(writers)]
+    reader = Reader(port, stop)
+    for thread in (*threads, reader):
+        thread.start()
+    for _ in range(kills):
+        with served(folder, port):
+            time.sleep(chance.uniform(0.05, pause))
+            outcome.kills += 1  # leaving the block kills
+    with served(folder, port):
+        time.sleep(pause)
+        stop.set()
+        for thread in threads:
+            thread.join(120)
+        reader.join(60)
+        outcome.problems += [f"a release changed: t = {t}" for t in (*reader.different, *reader.check())]
+        with Client(f"http://127.0.0.1:{port}/runs/trips") as client:
+            status = client.status()
+    outcome.problems += [f"a writer failed: {thread.error!r}" for thread in threads if thread.error]
+    written = [record for thread in threads for record in thread.written]
+    outcome.posts, outcome.records = sum(thread.posts for thread in threads), len(written)
+    if status["t"] != len(written):
+        outcome.problems.append(f"t is {status['t']:,}, and {len(written):,} records were acknowledged")
+    outcome.served = len(reader.now) + len(reader.published)
+    outcome.problems += compare(folder, written, {**reader.now, **reader.published})
+    return outcome
+
+
+def compare(folder: Path, written: list[dict[str, Any]], digests: dict[int, str]) -> list[str]:
+    """Whether the journal holds exactly the rows of what was written, and replaying it gives what was served."""
+    with Store.open(folder / "out.state", observe=True) as store:
+        kept = store.load()
+        epsilon = RunConfig.of(store).epsilon
+    if kept.snapshot is None or kept.snapshot.t:
+        return ["there is a snapshot: write less, so that the journal holds everything"]
+    synth = Synthesizer.from_bytes(kept.snapshot.data)
+    columns = {name: [record[name] for record in written] for name in ("x", "writer")}
+    rows = np.concatenate([entry.rows for entry in kept.journal])
+    problems = list[str]()
+    if not np.array_equal(np.sort(rows, axis=0), np.sort(synth.encode(columns), axis=0)):
+        problems.append("the state holds other records than were acknowledged")
+    for t in sorted(digests):
+        synth.update_rows(rows[synth.t : t])
+        path = folder / "again.parquet"
+        write(synth.release().tables("arrow"), path, "parquet")
+        if hashlib.sha256(path.read_bytes()).hexdigest() != digests[t]:
+            problems.append(f"a run that was never killed would have released something else at t = {t}")
+    if synth.ledger().total > epsilon:
+        problems.append("the ledger spends more than ε")
+    return problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--writers", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
+    chosen = parser.parse_args()
+    with TemporaryDirectory(prefix="headwater-kills-") as name:
+        begun = time.monotonic()
+        outcome = attack(Path(name), kills=chosen.kills, writers=chosen.writers, most=40, seed=chosen.seed, pause=2.0)
+    print(
+        f"seed {chosen.seed}: {outcome.kills} kills in {time.monotonic() - begun:,.0f} s, {chosen.writers} connections"
+    )
+    print(
+        f"{outcome.posts:,} posts with {outcome.records:,} records were acknowledged, {outcome.served} releases served"
+    )
+    print("nothing lost, nothing twice, nothing changed" if not outcome.problems else "\n".join(outcome.problems))
+    sys.exit(bool(outcome.problems))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Load for a service: single records over many connections, and readers of the release of this moment."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+
+Send = Callable[[int], bytes]
+
+
+async def connection(
+    port: int, send: Send, until: float, pause: float, times: list[float], known: dict[str, int]
+) -> None:
+    """Requests one after another over one connection, as fast as they are answered, or with a pause."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    number = 0
+    while time.perf_counter() < until:
+        begun = time.perf_counter()
+        writer.write(send(number))
+        head = await reader.readuntil(b"\r\n\r\n")
+        status, length = head[9:12].decode(), 0
+        for line in head.lower().split(b"\r\n"):
+            if line.startswith(b"content-length:"):
+                length = int(line[15:])
+        if length:
+            await reader.readexactly(length)
+        times.append(time.perf_counter() - begun)
+        known[status] = known.get(status, 0) + 1
+        number += 1
+        if pause:
+            await asyncio.sleep(pause)
+    writer.close()
+
+
+def writing(worker: int, name: str) -> Send:
+    head = b"POST /runs/trips/records HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+    def send(number: int) -> bytes:
+        body = b'{"x": %.6f, "writer": "w%d"}' % ((number * 0.618034) % 1, worker % 16)
+        key = b"Idempotency-Key: %s-%d-%d\r\n" % (name.encode(), worker, number)
+        return head + key + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+    return send
+
+
+def reading(worker: int, name: str) -> Send:
+    request = b"GET /runs/trips/releases/now/data.csv?rows=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    return lambda number: request
+
+
+async def load(port: int, kind: str, connections: int, seconds: float, pause: float, name: str) -> dict[str, object]:
+    make = writing if kind == "write" else reading
+    times, known = list[float](), dict[str, int]()
+    begun = time.perf_counter()
+    until = begun + seconds
+    tasks: list[Awaitable[None]] = [
+        connection(port, make(worker, name), until, pause, times, known) for worker in range(connections)
+    ]
+    await asyncio.gather(*tasks)
+    took = time.perf_counter() - begun
+    times.sort()
+    at = {f"p{part}": round(1000 * times[min(int(len(times) * part / 100), len(times) - 1)], 1) for part in (50, 99)}
+    return {"rate": len(times) / took, "requests": len(times), "statuses": known, **at}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=("write", "read"))
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--connections", type=int, required=True)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--pause", type=float, default=0)
+    parser.add_argument("--name", default="load")
+    chosen = vars(parser.parse_args())
+    print(json.dumps(asyncio.run(load(**chosen))))
+
+
+if __name__ == "__main__":
+    main()

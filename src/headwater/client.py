@@ -1,0 +1,266 @@
+"""A small client of a Headwater service: writes with retries that count once, reads tables."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+from urllib.parse import quote, urlencode, urlsplit
+
+from headwater.table.frames import kind_of
+
+_AGAIN = (408, 429, 502, 503, 504)
+_LONGEST = 1.0  # seconds between two attempts
+
+
+class ServiceError(RuntimeError):
+    """The service refused a request.
+
+    Parameters
+    ----------
+    status
+        The status code.
+    detail
+        What is wrong and what to do.
+    more
+        Everything else that the answer said, such as ``row`` and ``column``.
+    """
+
+    def __init__(self, status: int, detail: str, more: Mapping[str, Any]) -> None:
+        super().__init__(f"{status}: {detail}")
+        self.status, self.detail, self.more = status, detail, dict(more)
+
+
+class Client:
+    """One run of a service. Not to be shared between threads; make one for each.
+
+    Parameters
+    ----------
+    address
+        Of the run, such as ``"http://127.0.0.1:8640/runs/trips"``.
+    token
+        What `headwater token` printed, if the service needs one.
+    patience
+        For how many seconds a request is sent again while the service is away or its queue is full.
+    timeout
+        For how many seconds one attempt may take.
+
+    Examples
+    --------
+    >>> client = Client("http://127.0.0.1:8640/runs/trips")
+    >>> client.write([{"delay": 3, "origin": "JFK"}])  # doctest: +SKIP
+    1
+    >>> client.now(rows=1000, where={"origin": "JFK"}).to_pandas()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, address: str, token: str | None = None, *, patience: float = 60.0, timeout: float = 60.0
+    ) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"the address of a run starts with http:// or https://, not {address!r}")
+        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._host, self._port, self._base = parts.hostname, parts.port, parts.path.rstrip("/")
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._patience, self._timeout = patience, timeout
+        self._connection: http.client.HTTPConnection | None = None
+
+    # ---- writing
+
+    def write(self, table: object, *, key: str | None = None) -> int:
+        """Write records, all of them or none, and return how many records the run has with them.
+
+        They are on the service's disk when this returns. It is sent again after errors of the network, under the same
+        key, so nothing is counted twice.
+
+        Parameters
+        ----------
+        table
+            A list of dictionaries, or any table that can be made an Arrow table.
+        key
+            The idempotency key. Give your own if a later run of your program may write the same again.
+        """
+        content, media_type = _encoded(table)
+        return self.write_bytes(content, media_type, key=key)
+
+    def write_bytes(self, content: bytes, media_type: str, *, key: str | None = None) -> int:
+        """Write records that are encoded already, such as the content of a CSV file.
+
+        Parameters
+        ----------
+        content
+            The records.
+        media_type
+            Such as ``"text/csv"``.
+        key
+            The idempotency key.
+        """
+        headers = {"Content-Type": media_type, "Idempotency-Key": key or uuid.uuid4().hex}
+        answer = json.loads(self._request("POST", "/records", headers, content))
+        return int(answer["t"])
+
+    # ---- reading
+
+    def status(self) -> dict[str, Any]:
+        """What the run is and how many records it has."""
+        return dict(json.loads(self._request("GET", "")))
+
+    def releases(self) -> list[dict[str, Any]]:
+        """All published releases, oldest first."""
+        found = list[dict[str, Any]]()
+        while True:
+            after = found[-1]["t"] if found else 0
+            more = json.loads(self._request("GET", f"/releases?after={after}"))["releases"]
+            if not more:
+                return found
+            found += more
+
+    def card(self, t: int | None = None, *, last: int | None = None) -> dict[str, Any]:
+        """The card of a release.
+
+        Parameters
+        ----------
+        t
+            Its time; this moment unless given.
+        last
+            Only about the last so many records; of this moment's release only.
+        """
+        return dict(json.loads(self._request("GET", f"/releases/{_name(t)}/card{_query(last=last)}")))
+
+    def now(self, *, rows: int | None = None, where: Mapping[str, Any] | None = None, last: int | None = None) -> Any:  # noqa: ANN401
+        """The synthetic data set of this moment, a ``pyarrow.Table``.
+
+        Parameters
+        ----------
+        rows
+            How many records; as many as have come unless given.
+        where
+            Conditions, such as ``{"origin": "JFK", "delay": (0, 30)}``.
+        last
+            Only about the last so many records of the stream.
+        """
+        return self._table(None, rows=rows, where=where, last=last)
+
+    def release(self, t: int, *, rows: int | None = None, where: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401
+        """A published release, a ``pyarrow.Table``.
+
+        Parameters
+        ----------
+        t
+            Its time.
+        rows
+            How many of its records; all of them unless given.
+        where
+            Conditions, as for `now`.
+        """
+        return self._table(t, rows=rows, where=where, last=None)
+
+    def _table(self, t: int | None, *, where: Mapping[str, Any] | None, **asked: int | None) -> Any:  # noqa: ANN401
+        import pyarrow as pa
+
+        text = None if where is None else json.dumps(where)
+        content = self._request("GET", f"/releases/{_name(t)}/data.arrow{_query(where=text, **asked)}")
+        return pa.ipc.open_stream(content).read_all()
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The state of the run, now and whenever it changes. Connects again when the service was away."""
+        while True:
+            connection = self._kind(self._host, self._port, timeout=self._timeout)
+            try:
+                connection.request("GET", f"{self._base}/events", headers=self._headers)
+                answer = connection.getresponse()
+                if answer.status != 200:
+                    raise _error(answer.status, answer.read())
+                for line in io.TextIOWrapper(answer, "utf-8"):
+                    if line.startswith("data:"):
+                        yield json.loads(line[5:])
+            except (OSError, http.client.HTTPException):
+                pass
+            finally:
+                connection.close()
+            time.sleep(1)
+
+    # ---- inside
+
+    def _request(self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> bytes:
+        """One request, again and again while that can help: reading and keyed writing can be repeated."""
+        end, pause = time.monotonic() + self._patience, 0.05
+        while True:
+            status, content, after = self._attempt(method, path, headers or {}, body)
+            if 200 <= status < 300:
+                return content
+            if status and status not in _AGAIN:
+                raise _error(status, content)
+            pause = min(max(pause * 2, after), _LONGEST)
+            if time.monotonic() + pause > end:
+                if status:
+                    raise _error(status, content)
+                raise ConnectionError(f"there is no service at {self._host}:{self._port or ''}, or it is away")
+            time.sleep(pause)
+
+    def _attempt(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes, float]:
+        """Status, content and how long to stay away; the status is 0 if there was no answer."""
+        try:
+            if self._connection is None:
+                self._connection = self._kind(self._host, self._port, timeout=self._timeout)
+            self._connection.request(method, self._base + path, body or None, {**self._headers, **headers})
+            answer = self._connection.getresponse()
+            after = answer.getheader("Retry-After") or ""
+            return answer.status, answer.read(), float(after) if after.isdigit() else 0.0
+        except (OSError, http.client.HTTPException):
+            self.close()
+            return 0, b"", 0.0
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _encoded(table: Any) -> tuple[bytes, str]:  # noqa: ANN401 - any kind of table
+    """Records as JSON lines, everything else as an Arrow stream."""
+    if kind_of(table) == "records":
+        records = [table] if isinstance(table, Mapping) else table
+        assert isinstance(records, list | tuple)  # noqa: S101 - for the type checker
+        return "\n".join(json.dumps(record, default=str) for record in records).encode(), "application/x-ndjson"
+    import narwhals
+    import pyarrow as pa
+
+    if isinstance(table, Mapping):
+        table = pa.table(dict(table))
+    elif isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    elif not isinstance(table, pa.Table):
+        table = narwhals.from_native(table, eager_only=True).to_arrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream"
+
+
+def _name(t: int | None) -> str:
+    return "now" if t is None else quote(str(int(t)))
+
+
+def _query(**asked: object) -> str:
+    found = {name: value for name, value in asked.items() if value is not None}
+    return f"?{urlencode(found)}" if found else ""
+
+
+def _error(status: int, content: bytes) -> ServiceError:
+    try:
+        found = dict(json.loads(content))
+    except (ValueError, TypeError):
+        found = {}
+    return ServiceError(status, str(found.pop("detail", "the service gave no reason")), found)

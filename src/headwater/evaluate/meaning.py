@@ -1,0 +1,85 @@
+"""What an error means, in words, and which questions a release answers well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+RELIABLE, ROUGH = 0.02, 0.10
+"""Up to the first error answers are called reliable, up to the second rough: two and ten percentage points."""
+
+GRADES = ("reliable", "rough", "unreliable")
+
+TOTAL_VARIATION = (
+    "An error of 0.02 (total variation) means: ask which share of the rows has certain values, and the answer is off "
+    "by at most 2 percentage points, whatever the values are; numbers are asked about in sixteenths of their range."
+)
+W1_MEANS = (
+    "A W1 of 0.02 means: values must be moved by 2% of their range on average to turn the synthetic into the real "
+    "data; so no mean is off by more than 2% of the range."
+)
+
+
+def grade(error: float) -> str:
+    """How an error is called.
+
+    >>> [grade(error) for error in (0.01, 0.05, 0.2)]
+    ['reliable', 'rough', 'unreliable']
+    """
+    return GRADES[(error > RELIABLE) + (error > ROUGH)]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How well one kind of question is answered.
+
+    Parameters
+    ----------
+    question
+        What is asked.
+    error
+        How far answers are off.
+    detail
+        Which columns or pairs are better and worse.
+    """
+
+    question: str
+    error: float
+    detail: str
+
+    @property
+    def grade(self) -> str:
+        """``"reliable"``, ``"rough"`` or ``"unreliable"``."""
+        return grade(self.error)
+
+    def to_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return {"question": self.question, "error": self.error, "grade": self.grade, "detail": self.detail}
+
+
+def about_columns(errors: Mapping[str, float], *, expected: bool = False) -> Answer:
+    """Questions about one column: the mean error, and which columns are better and worse."""
+    groups = {name: [column for column, error in errors.items() if grade(error) == name] for name in GRADES}
+    detail = "; ".join(f"{name}: {_some(found)}" for name, found in groups.items() if found)
+    mean = sum(errors.values()) / len(errors)
+    return Answer("One column: shares, means, quantiles", mean, detail + ("; expected" if expected else ""))
+
+
+def about_pairs(errors: Mapping[tuple[str, str], float], rows: int) -> list[Answer]:
+    """Questions about two columns together, and how small a group can be."""
+    mean = sum(errors.values()) / len(errors)
+    (x, y), worst = max(errors.items(), key=lambda item: item[1])
+    counts = [sum(grade(error) == name for error in errors.values()) for name in GRADES]
+    shares = ", ".join(f"{count} {name}" for count, name in zip(counts, GRADES, strict=True) if count)
+    detail = f"{x} × {y}"
+    if len(errors) > 1:
+        detail = f"{shares} of {len(errors)} pairs; the worst is {x} × {y} with {worst:.3f}"
+    small = f"a group of fewer than about {max(round(mean * rows), 1):,} rows, two columns at a time, can be all error"
+    return [
+        Answer("Two columns: cross tables, means by group", mean, detail),
+        Answer("Small groups and single rows", 1.0, f"{small}; no synthetic row is a real one"),
+    ]
+
+
+def _some(names: list[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,100 @@
+"""An evaluation as text and as tables in a terminal. NOT PRIVATE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headwater.evaluate.evaluation import MEANING, NOT_PRIVATE, WORST, Evaluation
+from headwater.evaluate.meaning import grade
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+Cells = list[tuple[str, ...]]
+
+
+def summary(found: Evaluation) -> list[tuple[str, str]]:
+    """Lines of a label and a finding."""
+    lines = [
+        ("rows", f"{found.rows[0]:,} real, {found.rows[1]:,} synthetic"),
+        ("error of one column", f"{found.one_way:.4f} mean, {found.ranked_columns[0].error:.4f} worst"),
+    ]
+    if found.ranked_pairs:
+        lines.append(("error of two columns", f"{found.two_way:.4f} mean, {found.ranked_pairs[0][2]:.4f} worst"))
+    queries = found.queries
+    lines.append((f"error of {queries.count} range queries", f"{queries.mean:.4f} mean, {queries.percentile_95:.4f} at the 95th percentile"))  # fmt: skip  # noqa: E501
+    if len(found.columns) > 1:
+        worst = np.abs(found.difference)
+        i, j = np.unravel_index(int(worst.argmax()), worst.shape)
+        pair = f" ({found.columns[i].name} and {found.columns[j].name})" if worst[i, j] > 0 else ""
+        lines.append(("largest change of dependence", f"{found.difference[i, j]:+.4f}{pair}"))
+    distance = found.distance.w1
+    if distance is None:
+        lines.append(("W1 in the unit cube", f"left out: {found.distance.reason}"))
+    else:
+        lines.append(("W1 in the unit cube", f"{distance.value:.4f} " + ("(exact)" if distance.error == 0 else f"± {distance.error:.4f}")))  # fmt: skip  # noqa: E501
+    if found.training is not None:
+        lines.append((f"accuracy, {found.training.target}", str(found.training)))
+    for column in found.cut:
+        sides = [f"{share:.2%} {side} them" for side, share in (("below", column.below), ("above", column.above))]
+        kept = [text for text, share in zip(sides, (column.below, column.above), strict=True) if share]
+        lines.append(("BOUNDS CUT", f"{column.name}: of the real values {' and '.join(kept)}; declare wider bounds"))
+    return lines
+
+
+def column_cells(found: Evaluation) -> Cells:
+    """A table of all columns, the worst first."""
+    cells: Cells = [("column", "error", "answers", "W1", "missing, real", "missing, synthetic")]
+    cells += [
+        (
+            c.name,
+            f"{c.error:.4f}",
+            grade(c.error),
+            f"{c.distance:.4f}" if c.measure == "W1" else "",
+            f"{c.missing_real:.2%}",
+            f"{c.missing_synthetic:.2%}",
+        )
+        for c in found.ranked_columns
+    ]
+    return cells
+
+
+def pair_cells(found: Evaluation) -> Cells:
+    """A table of the worst pairs."""
+    pairs = found.ranked_pairs[:WORST]
+    head = "worst pairs" if len(found.ranked_pairs) > WORST else "pairs"
+    return [(head, "error", "answers"), *((f"{x} × {y}", f"{error:.4f}", grade(error)) for x, y, error in pairs)]
+
+
+def text(found: Evaluation) -> str:
+    """Plain text."""
+    lines = [NOT_PRIVATE, "", *_aligned(summary(found)), "", *_aligned(column_cells(found)), ""]
+    if found.ranked_pairs:
+        lines += [*_aligned(pair_cells(found)), ""]
+    return "\n".join([*lines, *MEANING])
+
+
+def _aligned(cells: list[tuple[str, ...]] | list[tuple[str, str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def rich_text(found: Evaluation) -> Group:
+    """Tables for a terminal."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    top = Table.grid(padding=(0, 2))
+    for label, finding in summary(found):
+        style = "bold red" if label.isupper() else ""
+        top.add_row(Text(label, style=style), Text(finding))
+    parts: list[object] = [Text(NOT_PRIVATE, style="bold white on red"), "", top, ""]
+    for header, *rows in filter(None, (column_cells(found), pair_cells(found) if found.ranked_pairs else [])):
+        table = Table(*header, title_justify="left")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))  # Text: a name in brackets is a name, not markup
+        parts += [table, ""]
+    return Group(*parts, *(Text(line, style="dim") for line in MEANING))  # type: ignore[arg-type]  # all renderable

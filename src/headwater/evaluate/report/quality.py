@@ -1,0 +1,107 @@
+"""How good the last release is, for the page: measured if the real data are there, else as the card expects it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headwater.evaluate.axes import ColumnAxis, Floats
+from headwater.evaluate.encoded import Encoded
+from headwater.evaluate.evaluation import WORST, Evaluation
+from headwater.evaluate.marginals import binned, normalised_information
+from headwater.evaluate.meaning import TOTAL_VARIATION, W1_MEANS, Answer, about_columns, grade
+
+TWO_WAY = "two-way total variation"
+
+
+def expected_columns(card: dict[str, Any], columns: Sequence[ColumnAxis]) -> list[tuple[float, float] | None]:
+    """What the card expects of each column's total variation: typical, and rarely exceeded; None if it does not say."""
+    parts = (card["expected_error"] or {}).get("parts")
+    found = list[tuple[float, float] | None]()
+    for column in columns:
+        part = parts.get(f"column {column.name}") if isinstance(parts, dict) else None
+        numbers = [part.get(key) for key in ("typical", "upper")] if isinstance(part, dict) else []
+        known = [float(number) for number in numbers if isinstance(number, float | int) and math.isfinite(number)]
+        found.append((known[0], known[1]) if len(known) == 2 else None)
+    return found
+
+
+def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: Floats) -> dict[str, Any]:
+    """From the card and the release alone: as private as they are."""
+    per_column = expected_columns(card, columns)
+    known = {c.name: pair for c, pair in zip(columns, per_column, strict=True) if pair is not None}
+    error, answers = card["expected_error"] or {}, list[Answer]()
+    if known:
+        answers.append(about_columns({name: pair[0] for name, pair in known.items()}))
+    typical, upper = (error.get(key, math.inf) for key in ("typical", "upper"))
+    if math.isfinite(typical) and math.isfinite(upper):
+        rare = f"expected from public numbers; below {upper:.3g} in nine cases of ten"
+        if error.get("measure", "W1") == TWO_WAY:
+            answers.append(Answer("Two columns: cross tables, means by group", typical, f"mean of all pairs, {rare}"))
+        else:
+            answers.append(Answer("Means of columns, in parts of their range", typical, f"W1, {rare}"))
+        small = f"a group of fewer than about {max(round(typical * card['rows']), 1):,} rows can be all error"
+        answers.append(Answer("Small groups and single rows", 1.0, f"{small}; no synthetic row is a real one"))
+    ranked = sorted(known.items(), key=lambda item: -item[1][0])
+    return {
+        "measured": False,
+        "meaning": _meaning(bool(known) or error.get("measure") == TWO_WAY, error.get("measure", "W1") == "W1"),
+        "answers": [answer.to_dict() for answer in answers],
+        "columns": [
+            {"name": name, "error": None, "expected": pair[0], "upper": pair[1], "grade": grade(pair[0])}
+            for name, pair in ranked
+        ],
+        "pairs": [],
+        "dependence": {"names": [c.name for c in columns], "synthetic": _rounded(_dependence(last, columns))},
+    }
+
+
+def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[ColumnAxis]) -> dict[str, Any]:
+    """From a comparison with the real data: NOT PRIVATE."""
+    expected = dict(zip((c.name for c in columns), expected_columns(card, columns), strict=True))
+    w1 = found.distance.w1
+    real, synthetic = found.dependence
+    return {
+        "measured": True,
+        "meaning": _meaning(True, True),
+        "answers": [answer.to_dict() for answer in found.answers()],
+        "columns": [
+            {
+                "name": column.name,
+                "error": column.error,
+                "expected": (pair := expected[column.name]) and pair[0],
+                "upper": pair and pair[1],
+                "grade": grade(column.error),
+                "w1": column.distance if column.measure == "W1" and not math.isnan(column.distance) else None,
+            }
+            for column in found.ranked_columns
+        ],
+        "pairs": [{"x": x, "y": y, "error": e, "grade": grade(e)} for x, y, e in found.ranked_pairs[:WORST]],
+        "pairs_total": len(found.ranked_pairs),
+        "cut": [{"name": column.name, "below": column.below, "above": column.above} for column in found.cut],
+        "w1": {"value": w1.value, "error": w1.error} if w1 else {"reason": found.distance.reason},
+        "dependence": {
+            "names": [column.name for column in columns],
+            "synthetic": _rounded(synthetic),
+            "real": _rounded(real),
+        },
+    }
+
+
+def _meaning(total_variation: bool, w1: bool) -> list[str]:
+    return [text for text, wanted in ((TOTAL_VARIATION, total_variation), (W1_MEANS, w1)) if wanted]
+
+
+def _dependence(points: Floats, columns: Sequence[ColumnAxis]) -> Floats:
+    matrix = np.eye(len(columns))
+    for i, j, table in binned(Encoded(points), columns).two_way():
+        matrix[i, j] = matrix[j, i] = normalised_information(table)
+    return matrix
+
+
+def _rounded(matrix: Floats) -> list[list[float]]:
+    found: list[list[float]] = matrix.round(4).tolist()
+    return found

@@ -1,0 +1,79 @@
+"""Non-negative shares of a column's bins from estimates with known errors, by empirical Bayes.
+
+Many bins are empty or nearly so, some hold most of the records, and which are which is unknown. A bin's share is taken
+to be 0 or one of a geometric grid of values; how often each occurs is estimated from the bins of the column by EM, with
+a weak prior. The estimate of a bin is its posterior median, the best in total variation. That the shares sum to 1 is
+one more observation: it shifts every estimate in proportion to its variance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.mechanisms.marginals.grid import Floats
+
+VALUES = 60
+"""On the grid, besides 0."""
+EMPTY = 0.3
+"""The part of the bins that is empty, before anything is known."""
+PRIOR = 3.0
+"""The prior counts as many bins."""
+CLEAR = 6.0
+"""Standard deviations above 0 from which on a bin is taken as it is: the grid is coarser than what is known of it."""
+
+
+def nonnegative(shares: Floats, deviations: Floats) -> Floats:
+    """Non-negative shares that sum to 1.
+
+    Parameters
+    ----------
+    shares
+        Unbiased estimates; they may be negative.
+    deviations
+        Their standard deviations.
+    """
+    if len(shares) < 3:
+        clipped = np.maximum(shares, 0)
+        return clipped / max(clipped.sum(), 1e-300) if clipped.any() else np.full(len(shares), 1 / len(shares))
+    deviations = np.maximum(deviations, 1e-9)
+    least, most = max(deviations.min() / 3, 1e-7), 1.2 * max(shares.max(), deviations.max())
+    values = np.concatenate([[0.0], np.geomspace(least, most, VALUES)])
+    prior = np.concatenate([[EMPTY], np.full(VALUES, (1 - EMPTY) / VALUES)])
+    weights = prior
+    for _ in range(20):
+        found = posterior(shares, deviations, values, weights)
+        weights = (found.sum(1) + PRIOR * prior) / (len(shares) + PRIOR)
+
+    def shifted(shift: float) -> Floats:
+        moved = shares + shift * deviations**2
+        between = medians(posterior(moved, deviations, values, weights), values)
+        found: Floats = np.where(moved > CLEAR * deviations, moved, between)
+        return found
+
+    high = (np.abs(shares).max() + 1 + 2 * CLEAR * deviations.max()) / deviations.min() ** 2
+    low = -high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if shifted(middle).sum() < 1 else (low, middle)
+    result = shifted(high)
+    result /= result.sum()
+    return result
+
+
+def posterior(shares: Floats, deviations: Floats, values: Floats, weights: Floats) -> Floats:
+    """The probability of each value (first axis) for each bin, under normal errors."""
+    log = np.log(weights)[:, None] - ((shares - values[:, None]) / deviations) ** 2 / 2
+    found: Floats = np.exp(log - log.max(0))
+    found /= found.sum(0)
+    return found
+
+
+def medians(probabilities: Floats, values: Floats) -> Floats:
+    """The median of each bin's posterior, interpolated between neighbouring values."""
+    upper = np.cumsum(probabilities, axis=0)
+    at = np.minimum((upper < 0.5).sum(0), len(values) - 1)
+    before, bins = np.maximum(at - 1, 0), np.arange(upper.shape[1])
+    below = np.where(at > 0, upper[before, bins], 0)
+    part = np.clip((0.5 - below) / np.maximum(upper[at, bins] - below, 1e-9), 0, 1)
+    found: Floats = np.where(at > 0, values[before] + (values[at] - values[before]) * part, values[at])
+    return found

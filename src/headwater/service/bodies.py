@@ -1,0 +1,151 @@
+"""Bodies of requests as tables: the only place that knows which content type is read by which reader."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from headwater.service.problems import ProblemError
+from headwater.table.errors import TableError
+from headwater.table.readers.memory import read_bytes
+
+FORMATS = {
+    "application/json": "json",
+    "application/x-ndjson": "jsonl",
+    "application/jsonl": "jsonl",
+    "text/csv": "csv",
+    "application/vnd.apache.arrow.stream": "arrow",
+    "application/vnd.apache.parquet": "parquet",
+}
+"""The format of each content type that is taken."""
+
+_WHITE = " \t\r\n"
+
+
+def format_of(content_type: str) -> str:
+    """The format that a content type names, or a 415.
+
+    Parameters
+    ----------
+    content_type
+        The header.
+    """
+    kind, _, options = content_type.partition(";")
+    charset = options.strip().lower()
+    if kind.strip().lower() not in FORMATS or charset not in ("", "charset=utf-8", 'charset="utf-8"', "header=present"):
+        raise ProblemError(415, f"send one of {', '.join(FORMATS)} as Content-Type, text as UTF-8")
+    return FORMATS[kind.strip().lower()]
+
+
+def decompressed(body: bytes, encoding: str, most: int) -> bytes:
+    """A body without its Content-Encoding, or a problem; never more than ``most`` bytes are made.
+
+    Parameters
+    ----------
+    body
+        As it arrived.
+    encoding
+        The header.
+    most
+        How long it may become.
+    """
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return body
+    if name not in ("gzip", "deflate"):
+        raise ProblemError(415, "send the body as it is, or with Content-Encoding: gzip")
+    engine = zlib.decompressobj(wbits=47 if name == "gzip" else 15)
+    try:
+        found = engine.decompress(body, most + 1)
+    except zlib.error:
+        raise ProblemError(400, "the body is not compressed as Content-Encoding says") from None
+    if len(found) > most:
+        raise ProblemError(413, f"a body may have at most {most:,} bytes when it is decompressed; send several")
+    if not engine.eof or engine.unused_data:
+        raise ProblemError(400, "the compressed body is cut short, or something follows it")
+    return found
+
+
+def lines_of(body: bytes) -> bytes:
+    """A JSON array of objects, or one object, as JSON lines; every value stays as it is written.
+
+    Parameters
+    ----------
+    body
+        JSON.
+    """
+    try:
+        text = body.decode()
+        start = _skip(text, 0)
+        if text[start : start + 1] == "{":
+            spans = [(start, _end(text, start))]
+            after = spans[0][1]
+        else:
+            spans, after = _elements(text, start)
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        raise TableError("a body that is not JSON", "send a JSON array of objects, or one object") from None
+    if _skip(text, after) != len(text):
+        raise TableError("something after the end of the JSON", "send one JSON array of objects, or one object")
+    # A line end can only be between tokens: inside a string JSON writes it as \n.
+    flat = (text[start:end].replace("\n", " ").replace("\r", " ") for start, end in spans)
+    return "\n".join(flat).encode()
+
+
+def _elements(text: str, start: int) -> tuple[list[tuple[int, int]], int]:
+    if text[start : start + 1] != "[":
+        raise ValueError("no array")
+    found = list[tuple[int, int]]()
+    at = _skip(text, start + 1)
+    if text[at : at + 1] == "]":
+        return found, at + 1
+    while True:
+        end = _end(text, at)
+        found.append((at, end))
+        at = _skip(text, end)
+        if text[at : at + 1] == "]":
+            return found, at + 1
+        if text[at : at + 1] != ",":
+            raise ValueError("no comma")
+        at = _skip(text, at + 1)
+
+
+_DECODER = json.JSONDecoder()
+
+
+def _end(text: str, start: int) -> int:
+    return _DECODER.raw_decode(text, start)[1]
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _WHITE:
+        at += 1
+    return at
+
+
+def tables(body: bytes, form: str, schema: Any, most: int) -> Iterator[Any]:  # noqa: ANN401 - a Schema or a UnitCube
+    """The records of a body as Arrow tables, or an error that names row and column and never a value.
+
+    Parameters
+    ----------
+    body
+        The content, decompressed.
+    form
+        The format.
+    schema
+        Says which columns there must be, and their types.
+    most
+        How many records there may be.
+    """
+    if form == "json":
+        body, form = lines_of(body), "jsonl"
+    rows = 0
+    try:
+        for table in read_bytes(body, schema, form):
+            rows += table.num_rows
+            if rows > most:
+                raise ProblemError(413, f"one request may hold at most {most:,} records; send several")
+            yield table
+    except MemoryError:
+        raise ProblemError(413, "the body needs more memory than this service has; send smaller ones") from None

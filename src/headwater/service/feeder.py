@@ -1,0 +1,72 @@
+"""One thread that reads a topic into a run of the service, through the same writer as posts."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from headwater import kafka
+from headwater.run import Run
+from headwater.service.config import TopicSettings
+from headwater.service.logs import log
+from headwater.service.problems import ProblemError
+from headwater.service.writer import Post, Writer
+
+_AGAIN = 1.0  # seconds before a batch is handed over again that could not be kept
+
+
+class Feeder:
+    """Hands the batches of a topic to the writer, each with the offsets behind it.
+
+    Parameters
+    ----------
+    name
+        Of the run.
+    run
+        Its position says where the topic was read up to.
+    writer
+        The only thread that writes to the run.
+    settings
+        Which topic.
+    """
+
+    def __init__(self, name: str, run: Run, writer: Writer, settings: TopicSettings) -> None:
+        self._name, self._run, self._writer, self._settings = name, run, writer, settings
+        self._closing = False
+        self.failing = ""  # why nothing is read any more, without any value
+        self._topic = kafka.Topic(
+            settings.servers, settings.topic, run.position(kafka.POSITION), poll_seconds=0.5, options=settings.options
+        )
+        self._thread = threading.Thread(target=self._loop, name="feeder", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End after the batch that is being taken."""
+        self._closing = True
+        self._thread.join()
+
+    def _loop(self) -> None:
+        try:
+            with self._topic:
+                while not self._closing:
+                    batch = self._topic.next()
+                    if batch is not None:
+                        self._take(batch)
+        except Exception as error:  # a bad message, or messages that are gone: somebody has to look
+            self.failing = type(error).__name__
+            known = isinstance(error, ValueError | kafka.TopicError)  # these texts hold no value
+            log("topic stopped", run=self._name, error=type(error).__name__, reason=str(error) if known else "")
+
+    def _take(self, batch: kafka.TopicBatch) -> None:
+        """Until it is kept: the topic is not read on before."""
+        rows = kafka.encode(self._run, batch, self._settings.format)
+        while not self._closing:
+            post = Post(b"", "rows", None, b"", rows, {kafka.POSITION: batch.position})
+            try:
+                self._writer.submit(post)
+                post.result()
+                return
+            except ProblemError:
+                time.sleep(_AGAIN)
+                if self._run.position(kafka.POSITION) == batch.position:  # kept in spite of an error
+                    return

@@ -1,0 +1,144 @@
+// ---- the live page: fetches what is drawn whenever the service says that something has changed ---------------------------
+
+const base = location.pathname.replace(/\/+$/, "");
+const state = { data: null, shape: "", pair: 1, charts: [], densities: [], busy: false, again: false, etag: "" };
+
+function facts(data) {
+  const now = data.releases[data.releases.length - 1], made = data.published[data.published.length - 1];
+  const found = [["Neighbours", data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(data.t)],
+    ["Releases published", whole(data.total)], ["Last published", made ? `t = ${whole(made.t)}, ${clock(made.time)}` : "none yet"],
+    ["This page shows", clock(now.time)]];
+  byId("facts").replaceChildren(...found.map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text))));
+}
+
+const clock = (time) => `${time.slice(0, 19).replace("T", " ")} UTC`;
+
+function recent(data) {
+  return data.window ? `last ${whole(data.window.rows)}` : null;
+}
+
+/** Charts are built anew only when columns, bins or the window appear or change; else the numbers in them change. */
+function build(data) {
+  const window = recent(data);
+  const shape = JSON.stringify([data.columns.map((c) => [c.name, c.kind, c.labels, c.edges.length]), data.pairs.map((p) => [p.x, p.y]), window !== null]);
+  if (shape === state.shape) return;
+  state.shape = shape;
+  state.charts = data.columns.map((column) => {
+    const figure = make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, column.name), make("span", { class: "soft" }, column.kind)));
+    const chart = column.labels ? new Bars(beside(column, window), figure) : new Histogram(beside(column, window), figure);
+    chart.below = make("p", { class: "below" }, make("span"), make("span"));
+    figure.append(chart.below);
+    chart.figure = figure;
+    chart.height = column.labels ? 90 + 22 * column.labels.length : 265;
+    chart.say = (text) => { chart.below.firstChild.textContent = text; };
+    return chart;
+  });
+  arrange();
+  byId("columns-key").replaceChildren(make("span", {}, make("i"), "all records: share of rows"));
+  if (window) byId("columns-key").append(make("span", {}, make("i", { class: "real" }), make("span", { id: "recent" })));
+  byId("pairs").hidden = data.pairs.length === 0;
+  state.pair = Math.min(state.pair, Math.max(data.pairs.length, 1));
+  byId("choices").replaceChildren(...data.pairs.map((pair, i) => {
+    const button = make("button", { type: "button" }, `${data.columns[pair.x].name} × ${data.columns[pair.y].name}`);
+    button.addEventListener("click", () => { state.pair = i + 1; drawPair(); });
+    return button;
+  }));
+  byId("densities").replaceChildren();
+  state.densities = data.pairs.length ? ["All records", ...(window ? ["Last records"] : [])].map((name) => new Density(byId("densities"), false, null, name)) : [];
+}
+
+/** A column as the charts of the report take it: the window stands where the report has the real data. */
+const beside = (column, window) => ({ ...column, counts: [column.counts[0]], real: window ? [column.counts[1]] : undefined, beside: window });
+
+/** Cards in as many columns as there is room for, each where the least stands so far. */
+function arrange() {
+  const room = byId("marginals"), stacks = range(1, Math.min(Math.max(Math.floor((room.clientWidth + 16) / 320), 1), 3)).map(() => ({ height: 0, cards: [] }));
+  for (const { figure, height } of state.charts) {
+    const lowest = stacks.reduce((a, b) => (b.height < a.height ? b : a));
+    lowest.height += height;
+    lowest.cards.push(figure);
+  }
+  room.replaceChildren(...stacks.map((stack) => make("div", { class: "stack" }, ...stack.cards)));
+}
+
+function refresh() {
+  const data = state.data;
+  if (!data) return;
+  if (!byId("drawn").hidden && !byId("marginals").clientWidth) { requestAnimationFrame(refresh); return; }  // not laid out yet
+  byId("headline").textContent = `${whole(data.t)} ${data.t === 1 ? "record" : "records"}`;
+  byId("drawn").hidden = data.t === 0;
+  document.body.dataset.t = data.t;
+  if (data.t === 0) { byId("lead").textContent = "No record has come yet. The page changes by itself when one does."; return; }
+  byId("lead").textContent = `As many synthetic records as have come, under one fixed privacy budget, ε = ${data.card.epsilon}. Nothing here is a record of anyone.`;
+  byId("epsilon").textContent = `ε = ${data.card.epsilon}`;
+  facts(data);
+  build(data);
+  const window = recent(data), last = data.releases.length - 1;
+  lineChart(byId("growth"), data.growth, last);
+  byId("error").toggleAttribute("hidden", data.error === null);
+  byId("error-note").textContent = data.error
+    ? "How far the release is likely to be from the records, in W1 (0 to 1), from public numbers alone: typical, and the band up to what is rarely exceeded."
+    : "Nothing is known of the error from public numbers yet.";
+  if (data.error) lineChart(byId("error"), data.error, last);
+  if (window) byId("recent").textContent = `the ${window} records, from the same noisy counts`;
+  state.charts.forEach((chart, i) => {
+    const column = data.columns[i];
+    chart.column = beside(column, window);
+    chart.show(0);
+    chart.below.lastChild.textContent = column.missing ? `missing ${percent(sharesOf(column.counts[0]).missing)}` : "";
+  });
+  drawPair();
+}
+
+function drawPair() {
+  const data = state.data;
+  if (!data.pairs.length) return;
+  if (!state.densities[0].svg.getBoundingClientRect().width) { requestAnimationFrame(drawPair); return; }
+  const pair = data.pairs[state.pair - 1], names = [data.columns[pair.x].name, data.columns[pair.y].name];
+  const top = roundUp(Math.max(...pair.frames.map((f) => (f.rows ? f.most / f.rows : 0)), 1e-6)), palette = colours();
+  byId("choices").childNodes.forEach((button, i) => button.setAttribute("aria-pressed", i === state.pair - 1));
+  state.densities.forEach((density, i) => density.show(pair, names, i, top, palette));
+  const scale = byId("scale").getContext("2d");
+  palette.forEach((colour, i) => { scale.fillStyle = `rgb(${colour.join()})`; scale.fillRect(i, 0, 1, 1); });
+  byId("least").textContent = "0%";
+  byId("most").textContent = `${tickPercent(top)} of the rows in one cell`;
+}
+
+/** One request at a time; if something changed meanwhile, one more. */
+async function load() {
+  if (state.busy) { state.again = true; return; }
+  state.busy = true;
+  try {
+    do {
+      state.again = false;
+      const answer = await fetch(`${base}/live`, { headers: { Accept: "application/json" }, cache: "no-cache" });
+      if (answer.ok) { state.data = await answer.json(); refresh(); }
+      // The service makes a new release of this moment only so often: look again if it was an older one.
+      if (answer.ok && state.told > state.data.t) { await new Promise((done) => setTimeout(done, 1000)); state.again = true; }
+    } while (state.again);
+  } catch { /* the service is away: the stream of events says when it is back */ } finally { state.busy = false; }
+}
+
+function connection(kind, text) {
+  byId("link").className = `link ${kind}`;
+  byId("link").lastChild.textContent = text;
+  document.body.dataset.link = kind;
+}
+
+/** Connects again and again: after an error of some kinds a browser would give up for good. */
+function listen() {
+  const source = new EventSource(`${base}/events`);
+  source.addEventListener("open", () => connection("live", "live: the page changes by itself"));
+  source.addEventListener("state", (event) => { state.told = JSON.parse(event.data).t; load(); });
+  source.addEventListener("error", () => {
+    connection("lost", "the service is away; trying again");
+    source.close();
+    setTimeout(listen, 1000);
+  });
+}
+
+let size = innerWidth;
+window.addEventListener("resize", () => { if (innerWidth !== size && state.data) { size = innerWidth; arrange(); refresh(); } });
+dark.addEventListener("change", refresh);
+load();
+listen();

@@ -1,0 +1,70 @@
+"""All runs of one service: opened together, closed together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Self
+
+from headwater.service.admission import Admission
+from headwater.service.config import ServiceConfig
+from headwater.service.files import FileCache
+from headwater.service.hosted import HostedRun
+from headwater.service.metrics import Metrics
+from headwater.service.tokens import Tokens
+
+
+class Service:
+    """The runs of a service and who may do what with them. It has threads, and no sockets.
+
+    Parameters
+    ----------
+    config
+        What the service was told.
+    """
+
+    def __init__(self, config: ServiceConfig) -> None:
+        self.config = config
+        self.tokens = Tokens(config.tokens) if config.tokens is not None else None
+        self.metrics = Metrics()
+        self.admission = Admission(config.limits.queued_bytes)
+        self.encoding = asyncio.Semaphore(2)  # bodies that are read at a time, by threads
+        self.rendering = asyncio.Semaphore(4)  # tables that are made or found at a time, by threads
+        self.stopping = False
+        self._cache = FileCache(config.limits.cache_bytes)
+        self._runs: dict[str, HostedRun] = {}
+        try:
+            for name, settings in config.runs.items():
+                self._runs[name] = HostedRun(name, settings, config.limits, self._cache)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def runs(self) -> Mapping[str, HostedRun]:
+        """The runs by name."""
+        return self._runs
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Use this loop for events.
+
+        Parameters
+        ----------
+        loop
+            Where requests are answered.
+        """
+        for run in self._runs.values():
+            run.events.start(loop)
+
+    def close(self) -> None:
+        """Take what is queued, publish what is due, keep snapshots, release the states."""
+        self.stopping = True
+        for run in self._runs.values():
+            run.close()
+        self._cache.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,43 @@
+"""Many records as batches: the chunks of an iterator, the batches of a file, or one table by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from headwater.table.errors import TableError
+from headwater.table.readers import Batch, open_source
+
+
+class Part(NamedTuple):
+    """One batch, and what names the place in a file where an error of it is."""
+
+    table: Any
+    named: Callable[[TableError], TableError] = lambda error: error
+    batch: Batch | None = None
+
+
+def batches_of(table: Any, schema: Any, bad_rows: str = "stop") -> Iterator[Part]:  # noqa: ANN401 - of any library
+    """The batches of whatever a user calls records.
+
+    Parameters
+    ----------
+    table
+        A table; an iterator of tables, such as a generator, a reader of chunks (pandas) or of record batches (Arrow);
+        or the path of a file or a folder.
+    schema
+        What a record is.
+    bad_rows
+        What happens to lines of files that are no records.
+    """
+    if isinstance(table, str | os.PathLike):
+        with open_source(table, schema, bad_rows=bad_rows) as source:
+            for batch in source:
+                if batch is not None:
+                    yield Part(batch.table, batch.with_line, batch)
+    elif hasattr(table, "__next__"):
+        for chunk in table:
+            yield Part(chunk)
+    else:
+        yield Part(table)

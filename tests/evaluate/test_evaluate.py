@@ -1,0 +1,159 @@
+"""`hw.evaluate`: what it takes, ranks, and says of bounds that cut."""
+
+import itertools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import headwater as hw
+from headwater.evaluate.axes import Floats
+from headwater.release.folder import publish
+
+TRIPS = hw.Schema(miles=hw.Number(0, 10, missing=True), riders=hw.Integer(1, 6), pay=hw.Category("card", "cash", "app"))
+
+
+def trips(n: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    riders = rng.integers(1, 7, n)
+    miles = np.where(rng.random(n) < 0.1, np.nan, np.clip(riders + rng.normal(0, 1, n), 0, 10))
+    return pd.DataFrame({"miles": miles, "riders": riders, "pay": rng.choice(["card", "cash", "app"], n)})
+
+
+def definition(real: pd.DataFrame, made: pd.DataFrame, ways: int) -> float:
+    """The mean total variation over all sets of columns, by the definition of the benchmarks."""
+
+    def codes(frame: pd.DataFrame) -> pd.DataFrame:
+        miles = np.where(frame.miles.isna(), 16, np.clip(np.nan_to_num(frame.miles / 10 * 16), 0, 15).astype(int))
+        riders = np.clip((frame.riders - 1) / 5 * 16, 0, 15).astype(int)
+        return pd.DataFrame({"miles": miles, "riders": riders, "pay": frame.pay})
+
+    a, b = codes(real), codes(made)
+    errors = []
+    for names in itertools.combinations(a.columns, ways):
+        p, q = (frame.value_counts(list(names), normalize=True) for frame in (a, b))
+        errors.append(p.subtract(q, fill_value=0).abs().sum() / 2)
+    return float(np.mean(errors))
+
+
+def test_errors_of_columns_and_pairs_are_those_of_the_benchmarks() -> None:
+    real, made = trips(4_000), trips(3_000, seed=1)
+    found = hw.evaluate(real, made, TRIPS)
+    assert found.one_way == pytest.approx(definition(real, made, 1))
+    assert found.two_way == pytest.approx(definition(real, made, 2))
+
+
+def test_the_worst_pair_comes_first_though_its_columns_are_good() -> None:
+    made = trips(4_000, seed=1)
+    made["riders"] = np.random.default_rng(2).permutation(made["riders"])
+    found = hw.evaluate(trips(4_000), made, TRIPS)
+    assert max(column.error for column in found.columns) < 0.05
+    (x, y, worst), (_, _, next_) = found.ranked_pairs[:2]
+    assert (x, y) == ("miles", "riders")
+    assert worst > 4 * next_
+    assert found.difference[0, 1] < -0.1
+    assert "miles × riders" in str(found).split("pairs")[1].splitlines()[1]
+
+
+def test_the_worst_column_comes_first_and_is_called_unreliable() -> None:
+    found = hw.evaluate(trips(4_000), trips(4_000, seed=1).assign(pay="card"), TRIPS)
+    assert found.ranked_columns[0].name == "pay"
+    printed = str(found)
+    assert printed.index("pay ") < printed.index("riders ")
+    answers = {answer.question: answer for answer in found.answers()}
+    assert "unreliable: pay" in answers["One column: shares, means, quantiles"].detail
+    assert found.to_dict()["answers"][0]["grade"] == "unreliable"
+
+
+def test_bounds_that_cut_real_values_are_named_and_not_taken_for_a_good_score() -> None:
+    """Both sides clipped, the tables would be the same."""
+    schema = hw.Schema(x=hw.Number(0, 0.1), n=hw.Integer(2, 5), t=hw.Datetime("2024-01-01", "2024-01-10"))
+    rng = np.random.default_rng(0)
+    when = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 20, 1_000), "D")
+    real = pd.DataFrame({"x": rng.random(1_000), "n": rng.integers(0, 10, 1_000), "t": when})
+    clipped = schema.decode(schema.encode(real), "pandas")
+    found = hw.evaluate(real, clipped, schema)
+    assert [column.name for column in found.cut] == ["x", "n", "t"]
+    x, n, t = found.columns
+    assert (x.below, x.above) == pytest.approx((0, (real.x > 0.1).mean()))
+    assert (n.below, n.above) == pytest.approx(((real.n < 2).mean(), (real.n > 5).mean()))
+    assert t.above == pytest.approx((real.t > pd.Timestamp("2024-01-10")).mean())
+    assert [column.error for column in (x, n, t)] == [pytest.approx(column.cut) for column in (x, n, t)]
+    assert x.distance == pytest.approx(np.maximum(real.x - 0.1, 0).mean() / 0.1)  # in units of the range, not clipped
+    assert found.distance.w1 is None
+    assert "BOUNDS CUT" in str(found)
+    assert set(found.to_dict()["bounds_that_cut"]) == {"x", "n", "t"}
+
+
+def test_values_at_the_bounds_and_missing_ones_are_not_beyond_them() -> None:
+    schema = hw.Schema(
+        x=hw.Number(0.1, 0.3, missing=True), n=hw.Integer(-3, 3), t=hw.Datetime("2024-01-01", "2024-02-01")
+    )
+    table = {"x": [0.1, 0.3, None], "n": [-3, 3, 0], "t": ["2024-01-01", "2024-02-01", "2024-01-05"]}
+    assert hw.evaluate(table, table, schema).cut == []
+
+
+def test_a_release_is_compared_with_the_records_that_it_is_about(tmp_path: Path) -> None:
+    synth = hw.Synthesizer(TRIPS, epsilon=1.0, mechanism="cascade", seed=1)
+    frame = trips(500)
+    synth.update(frame[:400])
+    release = synth.release()
+    synth.update(frame[400:])
+    folder = publish(release, tmp_path / "releases")
+    frame.to_csv(tmp_path / "trips.csv", index=False)
+    direct = hw.evaluate(frame, release)
+    assert direct.rows == (400, 400)
+    for real in (str(tmp_path / "trips.csv"), [tmp_path / "trips.csv"], iter([frame[:300], frame[300:]])):
+        found = hw.evaluate(real, folder)
+        assert found.rows == (400, 400)
+        assert found.one_way == pytest.approx(direct.one_way)
+
+
+def test_tables_without_a_schema_are_compared_by_what_they_hold() -> None:
+    rng = np.random.default_rng(0)
+    when = pd.date_range("2024-01-01", periods=300, freq="h")
+    real = pd.DataFrame({"x": rng.random(300), "n": rng.integers(0, 3, 300), "c": rng.choice(["a", "b"], 300)})
+    real = real.assign(b=rng.random(300) < 0.5, t=when)
+    real.loc[::10, "x"] = np.nan
+    same = hw.evaluate(real, real.sample(frac=1, random_state=0))
+    assert same.one_way == same.two_way == 0
+    assert [column.kind for column in same.columns] == ["number", "number", "category", "boolean", "datetime"]
+    assert hw.evaluate(real, real.assign(c="a")).ranked_columns[0].name == "c"
+    with pytest.raises(ValueError, match="different columns: x"):
+        hw.evaluate(real, real.drop(columns="x"))
+    with pytest.raises(ValueError, match="name the schema"):
+        hw.evaluate(np.zeros((3, 2)), np.zeros((3, 2)))
+    with pytest.raises(TypeError, match="no columns to compare"):
+        hw.evaluate(5, real)
+
+
+def planted(n: int, seed: int, *, noise: float) -> Floats:
+    """Two columns in the cube; the second is above a half if the first is, but for some noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.random(n)
+    flip = rng.random(n) < noise
+    return np.column_stack([x, np.where((x > 0.5) != flip, 0.9, 0.1)])
+
+
+def test_a_classifier_trained_on_a_faithful_table_is_as_good_and_on_another_it_is_not() -> None:
+    """Accuracy of 1,000 test rows varies by 0.01."""
+    real = planted(3_000, 0, noise=0.05)
+    good, bad = planted(2_000, 1, noise=0.05), planted(2_000, 2, noise=0.5)
+    for made, low, high in ((good, 0.9, 1.0), (bad, 0.35, 0.7)):
+        training = hw.evaluate(real, made, hw.unit_cube(2), target="x1 > 0.5").training
+        assert training is not None
+        assert training.real == pytest.approx(0.95, abs=0.04)
+        assert low < training.synthetic < high
+        assert training.guess == pytest.approx(0.5, abs=0.06)
+    with pytest.raises(ValueError, match="the columns are x0, x1"):
+        hw.evaluate(real, good, hw.unit_cube(2), target="y")
+
+
+def test_without_scikit_learn_a_target_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    points = planted(100, 0, noise=0.1)
+    with pytest.raises(ImportError, match=r"headwater\[train\]"):
+        hw.evaluate(points, points, hw.unit_cube(2), target="x1 > 0.5")
+    assert hw.evaluate(points, points, hw.unit_cube(2)).training is None

@@ -1,0 +1,223 @@
+"""Topics, on the mock cluster that librdkafka has built in: the real protocol on loopback."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from headwater.kafka import POSITION, Topic, TopicBatch, TopicError, feed, take
+from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.run.store import Store
+from headwater.table.columns import Category, Number
+from headwater.table.errors import TableError
+from headwater.table.schema import Schema
+
+SCHEMA = Schema(x=Number(0, 1), kind=Category("a", "b"))
+
+
+class Cluster:
+    """A cluster of brokers in this process, and who writes to it."""
+
+    def __init__(self, brokers: int = 1, partitions: int = 2) -> None:
+        options = {"bootstrap.servers": "mock", "test.mock.num.brokers": brokers, "log_level": 0}
+        self.producer = Producer(options)
+        found = self.producer.list_topics(timeout=10)
+        self.servers = ",".join(f"{broker.host}:{broker.port}" for broker in found.brokers.values())
+        self.partitions = partitions
+
+    def write(self, first: int, count: int, topic: str = "trips") -> list[dict[str, object]]:
+        """Write numbered records, in turn to the partitions."""
+        rows: list[dict[str, object]] = [{"x": i / 10_000, "kind": "ab"[i % 2]} for i in range(first, first + count)]
+        for number, row in enumerate(rows, first):
+            self.producer.produce(topic, value=json.dumps(row).encode(), partition=number % self.partitions)
+        assert self.producer.flush(20) == 0
+        return rows
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    found = Cluster()
+    yield found
+    found.producer.flush(5)
+
+
+def open_run(folder: Path, every: int = 1000) -> Run:
+    config = RunConfig(SCHEMA, 1.0)
+    return Run.open(config, FolderSink(folder / "out"), state=folder / "state", schedule=Schedule(records=every))
+
+
+def read(topic: Topic, run: Run, until: int, form: str = "json", seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    feed(run, topic, form, stop=lambda: run.t >= until or time.monotonic() > end)
+    assert run.t == until
+
+
+def kept_rows(folder: Path) -> np.ndarray:
+    with Store.open(folder / "state", observe=True) as store:
+        return np.concatenate([entry.rows for entry in store.load().journal])
+
+
+def test_every_message_is_a_record_and_the_offsets_are_kept_with_them(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.write(0, 50)
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+        read(topic, run, 50)
+        assert run.position(POSITION)["offsets"]["0"] == 25
+        cluster.write(50, 30)
+        read(topic, run, 80)
+        assert sum(run.position(POSITION)["offsets"].values()) == 80
+
+
+def test_a_run_goes_on_where_its_state_says_whatever_was_read_before(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.write(0, 40)
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+        batch = next(found for found in topic if found is not None)  # read, and the process ends before it is kept
+        assert len(batch.values) > 0
+        assert run.t == 0
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic:
+        read(topic, run, 40)
+    cluster.write(40, 10)
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic:
+        read(topic, run, 50)
+        assert next(iter(topic)) is None
+
+
+def test_a_killed_consumer_neither_loses_nor_repeats(cluster: Cluster, tmp_path: Path) -> None:
+    SCHEMA.save(tmp_path / "trips.toml")
+    command = [sys.executable, "-m", "headwater.cli", "run", "--kafka", cluster.servers, "--topic", "trips"]
+    command += ["--schema", str(tmp_path / "trips.toml"), "--epsilon", "1", "--out", str(tmp_path / "out")]
+    command += ["--state", str(tmp_path / "state"), "--every", "100"]
+    rows = cluster.write(0, 200)
+    for pause in (0.5, 1.0, 0.2):
+        with (tmp_path / "log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        end = time.monotonic() + 60
+        while not (tmp_path / "state").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        for _ in range(5):
+            rows += cluster.write(len(rows), 20)
+            time.sleep(pause / 5)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with open_run(tmp_path, every=100) as run:
+        with Topic(cluster.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic:
+            if run.t < len(rows):
+                read(topic, run, len(rows))
+            assert next(iter(topic)) is None
+        expected = run.encode(rows)
+        run._durable.store.close()  # type: ignore[union-attr]  # as a kill would: the journal stays
+    assert np.array_equal(np.sort(kept_rows(tmp_path), axis=0), np.sort(expected, axis=0))
+
+
+def test_csv_values_are_lines_in_the_order_of_the_schema(cluster: Cluster, tmp_path: Path) -> None:
+    for value in (b"0.25,a", b"0.5,b\n", b'0.75,"b"'):
+        cluster.producer.produce("lines", value=value, partition=0)
+    cluster.producer.flush(10)
+    with open_run(tmp_path) as run, Topic(cluster.servers, "lines", poll_seconds=0.1) as topic:
+        read(topic, run, 3, "csv")
+
+
+@pytest.mark.parametrize(
+    ("form", "bad"),
+    [
+        ("json", b'{"x": 7, "kind": "SECRET"}'),
+        ("json", b"SECRET"),
+        ("json", b""),
+        ("csv", b"SECRET,a"),
+        ("csv", b"1,a\n2,b"),
+    ],
+)
+def test_a_bad_message_is_named_by_partition_and_offset_and_its_batch_is_refused(
+    cluster: Cluster, tmp_path: Path, form: str, bad: bytes
+) -> None:
+    good = b'{"x": 0.5, "kind": "a"}' if form == "json" else b"0.5,a"
+    for value in (good, good, bad, good):
+        cluster.producer.produce("mixed", value=value, partition=1)
+    cluster.producer.flush(10)
+    with open_run(tmp_path) as run, Topic(cluster.servers, "mixed", poll_seconds=0.1) as topic:
+        with pytest.raises(TableError, match="partition 1, offset 2") as caught:
+            read(topic, run, 4, form)
+        assert run.t == 0
+        assert run.position(POSITION) is None
+    assert "SECRET" not in str(caught.value)
+
+
+def test_offsets_that_are_gone_are_a_clear_refusal(cluster: Cluster) -> None:
+    cluster.write(0, 10)
+    position = {"topic": "trips", "offsets": {"0": 4000, "1": 0, "2": 0, "3": 0}}
+    with (
+        Topic(cluster.servers, "trips", position, poll_seconds=0.1) as topic,
+        pytest.raises(TopicError, match="expired"),
+    ):
+        for _ in zip(topic, range(200), strict=False):
+            pass
+
+
+def test_a_gap_in_the_offsets_is_a_clear_refusal(cluster: Cluster) -> None:
+    with Topic(cluster.servers, "trips") as topic:
+        topic._next = {0: 5}
+        topic._advance(0, 5)
+        with pytest.raises(TopicError, match="compacted"):
+            topic._advance(0, 8)
+
+
+def test_another_topic_than_before_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(TopicError, match="another topic"):
+        Topic(cluster.servers, "trips", {"topic": "other", "offsets": {}})
+
+
+def test_partitions_that_appear_later_are_read_from_their_beginning(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mock cannot add partitions, so the first look is made to see one of them only."""
+    cluster.write(0, 20)
+    monkeypatch.setattr("headwater.kafka._LOOK", 0.0)
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+        whole = topic._consumer.list_topics
+
+        class Some:
+            list_topics = staticmethod(lambda *args, **more: _only_first(whole(*args, **more)))
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(consumer, name)
+
+        consumer = topic._consumer
+        topic._consumer = Some()  # type: ignore[assignment]
+        read(topic, run, 10)
+        topic._consumer = consumer
+        read(topic, run, 20)
+        assert run.position(POSITION)["offsets"]["1"] == 10
+
+
+def _only_first(found: object) -> object:
+    partitions = found.topics["trips"].partitions  # type: ignore[attr-defined]
+    found.topics["trips"].partitions = {0: partitions[0]}  # type: ignore[attr-defined]
+    return found
+
+
+def test_a_broker_that_is_away_is_no_end(tmp_path: Path) -> None:
+    """Nobody listens at first; the consumer stays idle and says why."""
+    with Topic("127.0.0.1:1", "trips", poll_seconds=0.05, options={"log_level": 0}) as topic:
+        import headwater.kafka
+
+        patience, headwater.kafka._TIMEOUT = headwater.kafka._TIMEOUT, 0.3
+        try:
+            assert topic.next() is None
+        finally:
+            headwater.kafka._TIMEOUT = patience
+        assert topic.trouble
+
+
+def test_batches_are_taken_whole(tmp_path: Path) -> None:
+    position = {"topic": "t", "offsets": {"0": 2}}
+    batch = TopicBatch([b'{"x":0.5,"kind":"a"}', b'{"x":0.7,"kind":"b"}'], [(0, 0), (0, 1)], position)
+    with open_run(tmp_path) as run:
+        take(run, batch, "json")
+        assert (run.t, run.position(POSITION)) == (2, position)
+    assert TopicPartition("t", 0).topic == "t"

@@ -1,0 +1,54 @@
+"""Non-negative shares from noisy ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headwater.mechanisms.marginals.nonnegative import medians, nonnegative, posterior
+from headwater.mechanisms.marginals.timeline import simplex
+
+
+def test_the_posterior_is_bayes_rule_bin_by_bin() -> None:
+    rng = np.random.default_rng(1)
+    shares, deviations, values = rng.normal(size=3), rng.random(3) + 0.5, np.array([0.0, 0.5, 2.0])
+    weights = rng.dirichlet(np.ones(3))
+    found = posterior(shares, deviations, values, weights)
+    for j in range(3):
+        literal = [
+            w * np.exp(-((shares[j] - v) ** 2) / 2 / deviations[j] ** 2) for v, w in zip(values, weights, strict=True)
+        ]
+        assert np.allclose(found[:, j], np.array(literal) / sum(literal))
+
+
+def test_medians_of_plain_laws() -> None:
+    values = np.array([0.0, 1.0, 2.0])
+    laws = np.array([[0.9, 0.05, 0.05], [0.0, 0.0, 1.0], [0.25, 0.5, 0.25]]).T
+    assert np.allclose(medians(laws, values), [0.0, 1.5, 0.5])
+
+
+@pytest.mark.parametrize("bins", [1, 2, 3, 17, 300])
+def test_the_result_is_a_distribution_whatever_comes_in(bins: int) -> None:
+    rng = np.random.default_rng(2)
+    for deviation in (1e-12, 0.01, 100.0):
+        found = nonnegative(rng.normal(0, 1, bins), np.full(bins, deviation))
+        assert found.min() >= 0
+        assert np.isclose(found.sum(), 1)
+
+
+def test_clear_shares_are_hardly_changed() -> None:
+    shares = np.array([0.5, 0.3, 0.2])
+    assert np.abs(nonnegative(shares, np.full(3, 0.001)) - shares).max() < 1e-6
+
+
+def test_sparse_columns_come_out_nearer_than_by_projection() -> None:
+    """Mean total variation over 50 columns of 17 bins, most of them empty: at least a tenth less."""
+    rng = np.random.default_rng(3)
+    sums = np.zeros(2)
+    for _ in range(50):
+        truth = rng.dirichlet(np.ones(17)) * (rng.random(17) < 0.3)
+        truth = truth / truth.sum() if truth.any() else np.full(17, 1 / 17)
+        noisy = truth + rng.normal(0, 0.02, 17)
+        made = (nonnegative(noisy, np.full(17, 0.02)), simplex(noisy))
+        sums += [np.abs(m - truth).sum() / 2 for m in made]
+    assert sums[0] < 0.9 * sums[1]

@@ -1,0 +1,71 @@
+"""What to expect before there is a release: near to what comes, and in plain words where nothing can be good."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import headwater as hw
+from headwater.mechanisms.accuracy import ExpectedError
+from headwater.mechanisms.outlook import is_poor
+
+
+def table(columns: int, values: int) -> hw.Schema:
+    return hw.Schema({f"c{i}": hw.Category(*map(str, range(values))) for i in range(columns)})
+
+
+@pytest.mark.parametrize(("columns", "values", "epsilon"), [(5, 5, 0.1), (10, 16, 1.0), (10, 100, 1.0)])
+def test_marginals_come_out_as_foretold_up_to_a_factor(columns: int, values: int, epsilon: float) -> None:
+    """With a fixed seed; the factor of three covers all cases that were tried, see the module."""
+    schema, rng, n = table(columns, values), np.random.default_rng(0), 8192
+    data = {name: rng.choice(values, n, p=rng.dirichlet(np.full(values, 0.5))) for name in schema.names}
+    synth = hw.Synthesizer(schema, epsilon=epsilon, mechanism="marginals", seed=1)
+    synth.update({name: column.astype(str) for name, column in data.items()})
+    made = synth.release().sample(kind="columns")
+    counts = [
+        (np.bincount(data[c], minlength=values), np.bincount(made[c].astype(int), minlength=values)) for c in data
+    ]
+    found = float(np.mean([np.abs(a - b).sum() / 2 / n for a, b in counts]))
+    foretold = hw.outlook(schema, epsilon=epsilon, records=n).typical
+    assert foretold / 3 < found < foretold * 3
+
+
+def test_more_records_and_more_budget_are_better_and_more_columns_worse() -> None:
+    def typical(columns: int, epsilon: float, records: int) -> float:
+        return hw.outlook(table(columns, 8), epsilon=epsilon, records=records).typical
+
+    for columns in (1, 3, 5, 20):
+        assert typical(columns, 1.0, 1000) > typical(columns, 1.0, 100_000) > typical(columns, 4.0, 10_000_000)
+    assert typical(40, 1.0, 50_000) > typical(10, 1.0, 50_000)
+    assert typical(3, 1.0, 50_000) > typical(2, 1.0, 50_000)
+
+
+def test_what_cannot_be_good_is_said_with_numbers() -> None:
+    poor = hw.outlook(table(20, 50), epsilon=0.1, records=2000)
+    assert poor.poor
+    assert poor.needed is not None
+    assert not hw.outlook(table(20, 50), epsilon=0.1, records=poor.needed).poor
+    assert f"from about {poor.needed:,} records on" in str(poor)
+    assert "says little" in str(poor)
+    good = hw.outlook(table(5, 4), epsilon=1.0, records=100_000)
+    assert not good.poor
+    assert "says little" not in str(good)
+    unknown = hw.outlook(table(2, 4), epsilon=1.0, records=100, mechanism="paper")
+    assert math.isnan(unknown.typical)
+    assert not unknown.poor
+
+
+def test_a_release_is_judged_by_its_own_estimate() -> None:
+    assert is_poor(ExpectedError(0.2, 0.3))
+    assert not is_poor(ExpectedError(0.05, 0.3))
+    assert is_poor(ExpectedError(0.5, 0.6, "two-way total variation", {"one-way": (0.3, 0.4)}))
+    assert not is_poor(ExpectedError(0.5, 0.6, "two-way total variation", {"one-way": (0.1, 0.4)}))
+    assert not is_poor(ExpectedError(math.nan, math.nan))
+
+
+@pytest.mark.parametrize("records", [0, -1, True, 1.5])
+def test_numbers_of_records_that_are_none_are_refused(records: int) -> None:
+    with pytest.raises(ValueError, match="whole number"):
+        hw.outlook(table(2, 2), epsilon=1.0, records=records)

@@ -1,0 +1,285 @@
+"""Posting records: formats, order, retries, refusals."""
+
+import gzip
+import io
+import json
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from starlette.testclient import TestClient
+
+from headwater.run.store import StoreError
+from headwater.service import Limits
+from tests.service.conftest import Open, records
+
+JSON = {"Content-Type": "application/json"}
+ADDRESS = "/runs/trips/records"
+
+
+def arrow_stream(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+def csv(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pyarrow.csv.write_csv(table, sink)
+    return sink.getvalue()
+
+
+def all_formats(count: int) -> dict[str, bytes]:
+    rows = records(count)
+    table = pa.Table.from_pylist(rows)
+    return {
+        "application/json": json.dumps(rows, indent=1).encode(),
+        "application/x-ndjson": "\n".join(map(json.dumps, rows)).encode() + b"\n",
+        "text/csv": csv(table),
+        "application/vnd.apache.arrow.stream": arrow_stream(table),
+        "application/vnd.apache.parquet": parquet(table),
+    }
+
+
+def test_every_format_is_taken_and_counts_the_same_rows(opened: Open) -> None:
+    client = opened()
+    run = client.service.runs["trips"].run  # type: ignore[attr-defined]
+    rows = list[bytes]()
+    take = run.take_rows
+
+    def remember(found: Any, **more: object) -> int:  # noqa: ANN401 - an array
+        rows.append(found.tobytes())
+        return int(take(found, **more))
+
+    run.take_rows = remember
+    for number, (kind, body) in enumerate(all_formats(30).items(), 1):
+        answer = client.post(ADDRESS, content=body, headers={"Content-Type": kind})
+        assert (answer.status_code, answer.json()) == (200, {"accepted": 30, "t": 30 * number}), kind
+    assert len(set(rows)) == 1
+
+
+def test_one_object_is_one_record_and_an_empty_array_is_none(opened: Open) -> None:
+    client = opened()
+    assert client.post(ADDRESS, json={"x": 0.5, "kind": "a"}).json() == {"accepted": 1, "t": 1}
+    assert client.post(ADDRESS, json=[]).json() == {"accepted": 0, "t": 1}
+    assert client.post(ADDRESS, content=b"", headers={"Content-Type": "application/x-ndjson"}).json()["t"] == 1
+
+
+def test_a_compressed_body_is_taken(opened: Open) -> None:
+    body = gzip.compress(json.dumps(records(500)).encode())
+    answer = opened().post(ADDRESS, content=body, headers={**JSON, "Content-Encoding": "gzip"})
+    assert answer.json() == {"accepted": 500, "t": 500}
+
+
+def test_the_same_key_counts_once_also_after_a_restart(opened: Open, tmp_path: Path) -> None:
+    client = opened()
+    keyed = {"Idempotency-Key": "delivery-7"}
+    first = client.post(ADDRESS, json=records(3), headers=keyed)
+    again = client.post(ADDRESS, json=records(3), headers=keyed)
+    assert first.json() == again.json() == {"accepted": 3, "t": 3}
+    assert again.headers["Idempotency-Replayed"] == "true"
+    client.post(ADDRESS, json=records(5))
+    client.service.close()  # type: ignore[attr-defined]
+    client = opened()
+    later = client.post(ADDRESS, json=records(3), headers=keyed)
+    assert later.json() == {"accepted": 3, "t": 3}
+    assert client.get("/runs/trips").json()["t"] == 8
+
+
+def test_the_same_key_with_another_body_is_refused(opened: Open) -> None:
+    client = opened()
+    keyed = {"Idempotency-Key": "delivery-7"}
+    client.post(ADDRESS, json=records(3), headers=keyed)
+    assert client.post(ADDRESS, json=records(4), headers=keyed).status_code == 409
+    assert client.get("/runs/trips").json()["t"] == 3
+
+
+def test_a_refused_body_does_not_use_up_its_key(opened: Open) -> None:
+    client = opened()
+    keyed = {"Idempotency-Key": "delivery-7"}
+    assert client.post(ADDRESS, json={"x": 7, "kind": "q"}, headers=keyed).status_code == 422
+    assert client.post(ADDRESS, json=records(2), headers=keyed).json() == {"accepted": 2, "t": 2}
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson", "text/csv"])
+def test_a_bad_record_is_named_by_row_and_column_and_nothing_is_taken(opened: Open, kind: str) -> None:
+    client = opened()
+    rows = [*records(5), {"x": 0.5, "kind": "SECRET-VALUE"}, *records(5)]
+    bodies = {
+        "application/json": json.dumps(rows),
+        "application/x-ndjson": "\n".join(map(json.dumps, rows)),
+        "text/csv": "x,kind\n" + "\n".join(f"{row['x']},{row['kind']}" for row in rows),
+    }
+    answer = client.post(ADDRESS, content=bodies[kind], headers={"Content-Type": kind})
+    assert answer.status_code == 422
+    assert (answer.json()["row"], answer.json()["column"]) == (5, "kind")
+    assert "SECRET-VALUE" not in answer.text
+    assert client.get("/runs/trips").json()["t"] == 0
+
+
+def test_rows_are_counted_through_a_long_body(opened: Open) -> None:
+    client = opened()
+    lines = ["x,kind", *("0.5,a" for _ in range(70_000)), "0.5,zebra"]
+    answer = client.post(ADDRESS, content="\n".join(lines), headers={"Content-Type": "text/csv"})
+    assert (answer.status_code, answer.json()["row"]) == (422, 70_000)
+
+
+def test_one_bad_post_does_not_touch_those_that_are_committed_with_it(opened: Open) -> None:
+    client = opened()
+    gate, run = threading.Event(), client.service.runs["trips"].run  # type: ignore[attr-defined]
+    take = run.take_rows
+    run.take_rows = lambda rows, **more: (gate.wait(10), take(rows, **more))[1]
+    answers = dict[int, int]()
+
+    def post(number: int) -> None:
+        row = {"x": 0.5, "kind": "a" if number % 5 else "bad"}
+        answers[number] = client.post(ADDRESS, json=row).status_code
+
+    threads = [threading.Thread(target=post, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    gate.set()
+    for thread in threads:
+        thread.join()
+    assert answers == {number: 200 if number % 5 else 422 for number in range(20)}
+    assert run.t == 16
+
+
+def test_concurrent_writers_get_one_order(opened: Open) -> None:
+    client = opened()
+    ends, lock = list[tuple[int, int]](), threading.Lock()
+
+    def post(size: int) -> None:
+        for _ in range(5):
+            answer = client.post(ADDRESS, json=records(size)).json()
+            with lock:
+                ends.append((answer["t"] - answer["accepted"], answer["t"]))
+
+    threads = [threading.Thread(target=post, args=(size,)) for size in (1, 2, 3, 50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ends.sort()
+    assert ends[0][0] == 0
+    assert all(one[1] == other[0] for one, other in pairwise(ends))
+    assert ends[-1][1] == 5 * (1 + 2 + 3 + 50)
+
+
+def test_a_full_queue_is_a_429_and_nothing_is_dropped_silently(opened: Open) -> None:
+    client = opened(Limits(queued_posts=2))
+    gate, run = threading.Event(), client.service.runs["trips"].run  # type: ignore[attr-defined]
+    take = run.take_rows
+    run.take_rows = lambda rows, **more: (gate.wait(20), take(rows, **more))[1]
+    found = list[tuple[int, str]]()
+
+    def post() -> None:
+        answer = client.post(ADDRESS, json={"x": 0.5, "kind": "a"})
+        found.append((answer.status_code, answer.headers.get("Retry-After", "")))
+
+    threads = [threading.Thread(target=post) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    while not any(status == 429 for status, _ in found):
+        threading.Event().wait(0.01)
+    gate.set()
+    for thread in threads:
+        thread.join()
+    assert {("1" if status == 429 else "") == after for status, after in found} == {True}
+    assert run.t == sum(status == 200 for status, _ in found)
+
+
+def test_a_full_disk_is_a_503_and_the_retry_counts_once(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = opened()
+    run = client.service.runs["trips"].run  # type: ignore[attr-defined]
+    keyed = {"Idempotency-Key": "k"}
+
+    def full(*_: object, **__: object) -> None:
+        raise StoreError(Path("state"), "the disk is full", "make room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "take_rows", full)
+        answer = client.post(ADDRESS, json=records(3), headers=keyed)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        assert client.get("/readyz").status_code == 503
+    assert client.post(ADDRESS, json=records(3), headers=keyed).json() == {"accepted": 3, "t": 3}
+    assert client.get("/readyz").status_code == 200
+
+
+def test_a_commit_that_is_kept_in_spite_of_an_error_is_known_to_the_retry(opened: Open) -> None:
+    client = opened()
+    run = client.service.runs["trips"].run  # type: ignore[attr-defined]
+    take, keyed = run.take_rows, {"Idempotency-Key": "k"}
+
+    def keep_then_fail(rows: object, **more: object) -> int:
+        take(rows, **more)
+        raise RuntimeError("after the commit")
+
+    run.take_rows = keep_then_fail
+    assert client.post(ADDRESS, json=records(3), headers=keyed).status_code == 503
+    run.take_rows = take
+    again = client.post(ADDRESS, json=records(3), headers=keyed)
+    assert again.json() == {"accepted": 3, "t": 3}
+    assert run.t == 3
+
+
+def refused(client: TestClient, status: int, body: bytes, **headers: str) -> None:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    answer = client.post(ADDRESS, content=body, headers=sent)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert client.get("/runs/trips").json()["t"] == 0
+
+
+def test_what_is_not_a_body_is_refused(opened: Open) -> None:
+    client = opened(Limits(body_bytes=10_000, records=100))
+    arrow = all_formats(50)["application/vnd.apache.arrow.stream"]
+    refused(client, 415, b"{}", content_type="text/plain")
+    refused(client, 415, b"{}", content_type="application/json; charset=latin-1")
+    refused(client, 415, b"{}", content_type="application/json", content_encoding="br")
+    refused(client, 400, b"{}", content_type="application/json", content_encoding="gzip")
+    refused(client, 400, gzip.compress(b"[]")[:-4], content_type="application/json", content_encoding="gzip")
+    refused(client, 400, b"{}", content_type="application/json", idempotency_key="x" * 300)
+    refused(client, 413, b" " * 10_001, content_type="application/json")
+    refused(client, 413, gzip.compress(b" " * 10_000_000), content_type="application/json", content_encoding="gzip")
+    refused(client, 413, b"x,kind\n" + b"0.5,a\n" * 101, content_type="text/csv")
+    refused(client, 422, b"[" * 5000, content_type="application/json")
+    refused(client, 422, b'[{"x":0.5,"kind":"a"}] trailing', content_type="application/json")
+    refused(client, 422, b'{"x":0.5,"x":0.6,"kind":"a"}', content_type="application/json")
+    refused(client, 422, b"\xff\xfe", content_type="text/csv")
+    refused(client, 422, b"", content_type="text/csv")
+    refused(client, 422, arrow[: len(arrow) // 2], content_type="application/vnd.apache.arrow.stream")
+    refused(client, 422, parquet(pa.table({"y": [1]})), content_type="application/vnd.apache.parquet")
+    whole = all_formats(50)["application/vnd.apache.parquet"]
+    refused(client, 422, whole[: len(whole) // 2], content_type="application/vnd.apache.parquet")
+    refused(client, 422, whole, content_type="application/vnd.apache.arrow.stream")
+
+
+def test_bombs_in_columnar_formats_are_refused_without_being_unpacked(opened: Open) -> None:
+    """Small files that claim very many rows, or values that are very long when they are unpacked."""
+    client = opened(Limits(records=100_000))
+    many = pa.table({"x": pa.array([0.5]).take(pa.array([0] * 3_000_000)), "kind": ["a"] * 3_000_000})
+    body = parquet(many)
+    assert len(body) < 100_000
+    refused(client, 413, body, content_type="application/vnd.apache.parquet")
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, many.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(many)
+    refused(client, 413, sink.getvalue(), content_type="application/vnd.apache.arrow.stream")
+    long = pa.table({"x": [0.5] * 50, "kind": ["a" * 1_000_000] * 50})
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(long, sink, compression="zstd")
+    assert len(sink.getvalue()) < 100_000
+    refused(client, 422, sink.getvalue(), content_type="application/vnd.apache.parquet")

@@ -1,0 +1,131 @@
+"""What a new user types first: files, chunks and generators for `update`, words of other libraries, odd budgets."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import headwater as hw
+from headwater.cli.app import app
+from tests.support.runs import same
+
+SCHEMA = hw.Schema(x=hw.Number(0, 1), n=hw.Integer(0, 9))
+TABLE = pd.DataFrame({"x": np.random.default_rng(0).random(300).round(6), "n": np.arange(300) % 10})
+
+
+def start(schema: hw.Schema = SCHEMA) -> hw.Synthesizer:
+    return hw.Synthesizer(schema, epsilon=1.0, seed=1)
+
+
+def as_path(folder: Path) -> Any:  # noqa: ANN401 - whatever `update` takes
+    TABLE.to_csv(folder / "in.csv", index=False)
+    return folder / "in.csv"
+
+
+def as_chunks(folder: Path) -> Any:  # noqa: ANN401
+    return pd.read_csv(io.StringIO(TABLE.to_csv(index=False)), chunksize=70)
+
+
+def as_batches(folder: Path) -> Any:  # noqa: ANN401
+    table = pa.Table.from_pandas(TABLE)
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=70))
+
+
+def as_records(folder: Path) -> Iterator[dict[str, Any]]:
+    return (record for record in TABLE.to_dict("records"))
+
+
+@pytest.mark.parametrize("make", [as_path, as_chunks, as_batches, as_records])
+def test_update_takes_files_chunks_and_generators_and_counts_what_the_whole_table_counts(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
+    whole, parts = start(), start()
+    whole.update(TABLE)
+    parts.update(make(tmp_path))
+    assert same(parts.release(), whole.release())
+    assert parts.t == 300
+
+
+def test_a_cube_takes_a_generator_too() -> None:
+    synth = hw.Synthesizer(hw.unit_cube(1), epsilon=1.0)
+    synth.update(np.full((5, 1), 0.5) for _ in range(3))
+    assert synth.t == 15
+
+
+def test_batches_before_a_wrong_one_are_counted_and_the_error_says_so(tmp_path: Path) -> None:
+    synth, bad = start(), TABLE.assign(x=TABLE["x"].where(TABLE.index != 40, 2.0).astype(object))
+    bad.loc[41, "x"] = "secret"
+    with pytest.raises(hw.TableError) as caught:
+        synth.update(table for table in (TABLE, bad, TABLE))
+    assert synth.t == 300
+    assert "300 records before" in caught.value.__notes__[0]
+    (tmp_path / "in.csv").write_text("x,n\n0.5,1\n0.5,one\n")
+    with pytest.raises(hw.TableError, match=r"in\.csv.*line 3"):
+        synth.update(str(tmp_path / "in.csv"))
+    assert synth.t == 300
+
+
+def test_an_open_file_is_not_taken_for_paths(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("x,n\n0.5,1\n")
+    with (tmp_path / "in.csv").open() as file, pytest.raises(hw.TableError, match="of type str"):
+        start().update(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [("fit", "update"), ("partial_fit", "update"), ("learn_one", "update"), ("sample", r"release\(\).sample")],
+)
+def test_words_of_other_libraries_are_answered_with_ours(name: str, ours: str) -> None:
+    synth = start()
+    with pytest.raises(AttributeError, match=rf"{name}.*{ours}"):
+        getattr(synth, name)
+    assert not hasattr(synth, name)
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = synth.nonsense  # type: ignore[attr-defined]
+
+
+def test_a_schema_of_a_table_is_refused_with_what_to_write() -> None:
+    with pytest.raises(hw.SchemaError, match=r"not taken from a DataFrame.*headwater schema FILE"):
+        hw.Schema(TABLE)
+
+
+def test_the_values_of_a_category_may_come_in_a_list() -> None:
+    plain = hw.Category("a", "b", other="b")
+    assert hw.Category(["a", "b"], other="b") == hw.Category(("a", "b"), other="b") == plain
+    assert hw.Category(np.array(["a", "b"]), other="b") == plain  # type: ignore[arg-type]
+    with pytest.raises(hw.SchemaError):
+        hw.Category(["a"], ["b"])
+
+
+@pytest.mark.parametrize(("epsilon", "says"), [(20.0, "promises little"), (0.001, "1,000 records")])
+def test_a_budget_that_is_odd_is_warned_of_once_and_kept(tmp_path: Path, epsilon: float, says: str) -> None:
+    with pytest.warns(hw.EpsilonWarning, match=says) as caught:
+        synth = hw.Synthesizer(SCHEMA, epsilon=epsilon)
+    assert caught[0].filename == __file__
+    with pytest.warns(hw.EpsilonWarning, match=says):
+        hw.pmm(TABLE, SCHEMA, epsilon=epsilon)
+    synth.save(tmp_path / "state")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert hw.Synthesizer.load(tmp_path / "state").epsilon == epsilon
+        for usual in (0.01, 1.0, 10.0):
+            hw.Synthesizer(SCHEMA, epsilon=usual)
+
+
+def test_the_command_line_warns_of_an_odd_budget_and_goes_on(tmp_path: Path) -> None:
+    as_path(tmp_path)
+    SCHEMA.save(tmp_path / "s.toml")
+    words = ["run", "in.csv", "--schema", "s.toml", "--out", "out", "--epsilon", "20"]
+    words = [str(tmp_path / word) if word in ("in.csv", "s.toml", "out") else word for word in words]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "warning: ε = 20 promises little" in done.output
