@@ -116,6 +116,13 @@ class Seals:
         self.all.append(seal)
         self._kept = None
 
+    def reuse(self, name: str) -> None:
+        """A new file is read under a name: whatever had it before was moved away, or is given up."""
+        for number in self._by_base.get(base_name(name), ()):
+            if plain_name(self.all[number].name) == plain_name(name):
+                self.all[number] = self.all[number]._replace(free=1)
+                self._kept = None
+
     def to_list(self) -> list[list[Any]]:
         """All seals as JSON."""
         if self._kept is None:

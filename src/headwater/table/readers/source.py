@@ -215,6 +215,7 @@ class Source:
                     if held is None:  # it was rotated just now
                         continue
                     self._name, self._taken = source.key, 0
+                    self._seals.reuse(source.key)
             if held is not None:
                 source, self._reader = held
                 moved = yield from self._read(source, self._reader)
@@ -370,6 +371,8 @@ class Source:
                 except InputChangedError:
                     raise changed(source.name, "was replaced by another file") from None
             seal, where = seal._replace(free=int(known)), rotated or source
+        elif plain_name(source.key) != plain_name(self._name):  # it was found under a name that rotation gave it
+            seal = seal._replace(free=1)
         reader.close()
         self._seals.add(seal, where if not reader.moved or where is not source else None)
         self._name, self._taken = "", 0
