@@ -31,6 +31,7 @@ class Cost:
     t: int
     encode: float  # turning the values of data frames into codes, all records, in batches
     take: float  # taking the codes; all that happens when a bucket ends is part of it
+    take_between: float  # the same if every batch took as long as the median one: without the ends of large buckets
     count_tree: float  # bare bincounts: one-way marginals and as many two-way ones as a spanning tree has
     count_all: float  # bare bincounts: one-way marginals and those of all pairs
     release: float  # after new records
@@ -64,11 +65,15 @@ def _cost(whole: Table, mechanism: str) -> Cost:
     codes, empty = whole.codes(), synthesizer_of(case)
     rows = [empty.encode(frame) for frame in frames]
 
-    def take() -> None:
-        synthesizer = synthesizer_of(case)
+    def take() -> list[float]:
+        synthesizer, seconds = synthesizer_of(case), []
         for batch in rows:
+            start = process_time()
             synthesizer.update_rows(batch)
+            seconds.append(process_time() - start)
+        return seconds
 
+    taken = min((take() for _ in range(REPEATS)), key=sum)
     early, late = (_release(whole, case, t) for t in (len(whole) // 8, len(whole)))
     shape = (len(whole), len(whole.sizes))
     rng = np.random.default_rng(0)
@@ -79,7 +84,8 @@ def _cost(whole: Table, mechanism: str) -> Cost:
         mechanism,
         len(whole),
         encode=_least(lambda: [empty.encode(frame) for frame in frames]),
-        take=_least(take),
+        take=sum(taken),
+        take_between=float(np.median(taken)) * len(rows),
         count_tree=_least(lambda: _count(codes, whole.sizes, tree=True)),
         count_all=_least(lambda: _count(codes, whole.sizes, tree=False)),
         release=late[0],

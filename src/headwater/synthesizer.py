@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from headwater import files
 from headwater.aliases import ALIASES
+from headwater.arguments import checked_schema, options_of, table_kind, whole, whole_numbers, window_start
 from headwater.mechanisms import registry
 from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.cascade.measure import histogram as count_cells
@@ -27,11 +28,10 @@ from headwater.table.bad_rows import BadRow
 from headwater.table.batches import Part, batches_of
 from headwater.table.cell_input import check_counts
 from headwater.table.errors import TableError
-from headwater.table.frames import TABLE_KINDS, kind_of
+from headwater.table.frames import TABLE_KINDS
 from headwater.table.readers import Batch
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.tally import Tally
-from headwater.table.unit_cube import UnitCube
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,13 @@ class Synthesizer:
         consistency: str | None = None,
         seed: int | None = None,
     ) -> None:
-        schema, epsilon = _checked(schema), check_epsilon(epsilon)
+        schema, epsilon = checked_schema(schema), check_epsilon(epsilon)
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
-        options = _options(kind, {"consistency": consistency})
+        options = options_of(kind, {"consistency": consistency})
         warn_of_epsilon(epsilon, 2)
         self._begin(schema, epsilon, kind, options, *_randomness(seed))
 
@@ -182,7 +182,7 @@ class Synthesizer:
         with self._lock:
             self._update(encoded.rows)
             self._tally += encoded.tally
-            self._kind = _kind(self.schema, part.table)
+            self._kind = table_kind(self.schema, part.table)
 
     @property
     def width(self) -> int:
@@ -231,7 +231,7 @@ class Synthesizer:
         rows
             An array of shape ``(n, width)``.
         """
-        array = _whole_numbers("rows", rows)
+        array = whole_numbers("rows", rows)
         with self._lock:
             self._update(self._mechanism.check(array))
 
@@ -284,7 +284,7 @@ class Synthesizer:
         """
         if not hasattr(self._mechanism, "plan"):
             raise ValueError(f"mechanism={self.mechanism!r} has no plan to print; 'cascade' and 'marginals' have")
-        return self._mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
+        return self._mechanism.plan(max(2 * self.t, 1) if until is None else whole("until", until))
 
     def ledger(self) -> Ledger:
         """Every draw of noise that a record arriving now can move; it adds up to at most ε."""
@@ -328,7 +328,7 @@ class Synthesizer:
         """
         with self._lock:
             t, kind = self.t, self._kind
-            start = self._mechanism.window(_window(t, last, since))
+            start = self._mechanism.window(window_start(t, last, since))
             seed = _seed(self._public, t, start)
             measured = self._mechanism.measured(start, seed)
         # From here on nothing has seen data, and other threads may go on.
@@ -406,7 +406,7 @@ class Synthesizer:
     @classmethod
     def _restored(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         kind = registry.mechanism(header["mechanism"])
-        options = _options(kind, {name: header[name] for name in kind.options})
+        options = options_of(kind, {name: header[name] for name in kind.options})
         files.need(kind.online, "mechanism")
         schema, epsilon = schema_from_dict(header["schema"]), check_epsilon(header["epsilon"])
         noise, public = Noise(key=bytes.fromhex(header["key"])), bytes.fromhex(header["public"])
@@ -465,7 +465,7 @@ def histogram(table: object, schema: AnySchema) -> tuple[Cells, NDArray[np.int64
     >>> counts.tolist()
     [2, 1]
     """
-    schema = _checked(schema)
+    schema = checked_schema(schema)
     return count_cells(schema.encode(table), schema.partition)
 
 
@@ -494,58 +494,19 @@ def pmm(
     """
     warn_of_epsilon(check_epsilon(epsilon), 2)
     noise, public = _randomness(seed)
-    points, kind = _checked(schema).encode(table), registry.mechanism("pmm")
-    mechanism = kind(schema, check_epsilon(epsilon), noise, **_options(kind, {"consistency": consistency}))
+    points, kind = checked_schema(schema).encode(table), registry.mechanism("pmm")
+    mechanism = kind(schema, check_epsilon(epsilon), noise, **options_of(kind, {"consistency": consistency}))
     mechanism.update(mechanism.encode(points))
     seed = _seed(public, mechanism.t, 0)
     facts = Facts(mechanism.t, mechanism.ledger().guarantee(float(epsilon)), schema, "pmm")
     model = registry.model("pmm").fit(mechanism.measured(0, seed), schema, seed)
-    return Release(facts, 0, model, seed, _kind(schema, table))
+    return Release(facts, 0, model, seed, table_kind(schema, table))
 
 
 def _seed(public: bytes, t: int, start: int) -> int:
     """Of a release's own randomness: public, the same whenever the same release is asked for."""
     text = b"".join(number.to_bytes(16, "little") for number in (t, start))
     return int.from_bytes(hashlib.sha256(public + text).digest()[:16], "little")
-
-
-def _window(t: int, last: int | None, since: int | None) -> int:
-    """How many of the first records a release leaves out."""
-    if last is not None and since is not None:
-        raise ValueError("give last= or since=, not both")
-    if last is not None:
-        if _whole("last", last) < 1:
-            raise ValueError(f"last must be at least 1, not {last}")
-        return max(t - last, 0)
-    if since is not None and not 0 <= _whole("since", since) <= t:
-        raise ValueError(f"since must lie between 0 and the number of records so far, {t}, but is {since}")
-    return since or 0
-
-
-def _whole(what: str, number: object) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} must be a whole number, not {type(number).__name__}")
-    return int(number.__index__())
-
-
-def _whole_numbers(what: str, numbers: object) -> NDArray[Any]:
-    if isinstance(numbers, np.ma.MaskedArray):
-        raise TypeError(f"{what} must not be a masked array: leave out what is masked first")
-    return np.asarray(numbers)
-
-
-def _options(kind: type[Mechanism], given: dict[str, str | None]) -> dict[str, str]:
-    """The named choices of a mechanism; one that it does not have is refused, not ignored."""
-    found = {name: values[0] for name, values in kind.options.items()}
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name not in found:
-            raise ValueError(f"{name}= means nothing to mechanism={kind.name!r}; leave it out")
-        if value not in kind.options[name]:
-            raise ValueError(f"{name} must be one of {', '.join(kind.options[name])}, not {value!r}")
-        found[name] = value
-    return found
 
 
 def _randomness(seed: int | None) -> tuple[Noise, bytes]:
@@ -555,14 +516,3 @@ def _randomness(seed: int | None) -> tuple[Noise, bytes]:
     noise = Noise(seed)
     warn_of_seed(4)
     return noise, hashlib.sha256(b"headwater public seed %d" % seed).digest()
-
-
-def _kind(schema: AnySchema, table: object) -> str | None:
-    """What kind of table to give back for this one. Points of a cube are always an array."""
-    return kind_of(table) if isinstance(schema, Schema) else None
-
-
-def _checked(schema: object) -> AnySchema:
-    if not isinstance(schema, Schema | UnitCube):
-        raise TypeError(f"schema must be a Schema or unit_cube(d), not {type(schema).__name__}")
-    return schema

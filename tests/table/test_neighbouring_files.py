@@ -16,6 +16,7 @@ import io
 import json
 import os
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
@@ -50,6 +51,13 @@ COLUMNS: dict[str, Column] = {
     "flag": Boolean(missing=True),
     "when": Datetime("2024-01-01", "2024-12-31", "1h"),
     "clock": TimeOfDay("1min", missing=True),
+    "gap": Integer(0, 99, missing=True, null_values=["NA", "?"]),
+    "code": Number(-1000, 1000, step=0.5, missing=True, null_values=["NA", "-999"]),
+    "money": Number(0, 10**6, decimals=2, decimal=",", thousands="."),
+    "spread": Number(0.01, 1000, scale="log"),
+    "day": Datetime("2024-01-01", "2024-12-31", "1d", format="%d.%m.%Y"),
+    "stamp": Datetime("2024-01-01", "2024-12-31", "1s", format="epoch-s"),
+    "colour": Category("red", "NA?", other="red", missing=True, null_values=["NA"]),
 }
 TEXTS: dict[str, list[str]] = {  # the refused ones are among them
     "number": [
@@ -79,6 +87,13 @@ TEXTS: dict[str, list[str]] = {  # the refused ones are among them
         "2024-02-30",
     ],
     "clock": ["13:45", "13:45:10.", "134510", "", "25:00", "13:45:10.123456789"],
+    "gap": ["7", "NA", " NA ", "?", "N/A", "", "7.0", "??"],
+    "code": ["7", "NA", "-999", " -999", "-999.0", "-99", "x", ""],
+    "money": ["1.234,5", "1234,5", "0,50", "7", "1.5", "1,2,3", "", "12.34,5"],
+    "spread": ["0", "0.01", "5e2", "1e999", "-1", "x", "999.99999999999999"],
+    "day": ["01.02.2024", "1.2.2024", "2024-02-01", "31.02.2024", "", "01.02.2024 "],
+    "stamp": ["1710000000", "1710000000.75", "1e9", "1" * 400, "2024-02-01", "", " 1710000001"],
+    "colour": ["red", "NA", "NA ", "NA?", "", "blue", "two\nNA"],
 }
 
 
@@ -242,16 +257,37 @@ def two_lines(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes
 
 
 WRITERS: dict[str, Any] = {"csv": csv_text, "jsonl": json_text}
-COMPRESS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
 
 
-@pytest.mark.parametrize("name", WRITERS)
+def zipped(text: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("inside", text)
+    return out.getvalue()
+
+
+def array(text: bytes) -> bytes:
+    """JSON lines as one array, each element indented and on lines of its own."""
+    return b"[\n  " + b",\n  ".join(line.replace(b'": ', b'" :\n ') for line in text.splitlines()) + b"\n]\n"
+
+
+COMPRESS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".zip": zipped}
+ENCODINGS = [None, "utf-16", "utf-16-be", "latin-1"]
+
+
+@pytest.mark.parametrize("name", [*WRITERS, "json"])
 @PAIRS
 @given(st.data())
 def test_files_of_text(name: str, data: st.DataObject) -> None:
     pair = data.draw(pairs())
-    texts = two_texts(data, pair, WRITERS[name])[:2]
+    texts = two_texts(data, pair, WRITERS["jsonl" if name == "json" else name])[:2]
+    if name == "json":
+        texts = array(texts[0]), array(texts[1])
     options, ending = options_of(data), data.draw(st.sampled_from(sorted(COMPRESS)))
+    encoding = data.draw(st.sampled_from(ENCODINGS))
+    if encoding:
+        texts = texts[0].decode().encode(encoding), texts[1].decode().encode(encoding)
+    options |= {"encoding": encoding, "format": "csv" if name == "csv" else "jsonl"}
     with tempfile.TemporaryDirectory() as folder:
         found = []
         for number, text in enumerate(texts):

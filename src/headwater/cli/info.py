@@ -21,6 +21,7 @@ from headwater.run.restore import read_state, read_tally
 from headwater.run.status import status_of
 from headwater.run.store import StateInUseError, is_store
 from headwater.table.schema import Schema, schema_from_dict
+from headwater.table.tally import Tally
 
 
 @reports_errors
@@ -46,23 +47,22 @@ def command(
     elif not is_store(path) and not _begins(path, b"headwater state"):
         raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
     else:
-        rows, use = _state(path, plan)
+        rows, tally, use = _state(path, plan)
         schedule = rows.pop("plan", None)
         _print(rows, f"{path} (state: secret{use})")
-        if not use:
-            say_tally(read_tally(path), None)
+        say_tally(tally, None)
         if schedule is not None:
             out.print(shown(schedule))
 
 
-def _state(path: Path, plan: bool) -> tuple[dict[str, str], str]:
+def _state(path: Path, plan: bool) -> tuple[dict[str, str], Tally, str]:
     """What a state is, and whether somebody uses it. Its owner answers if there is one."""
     while True:
         try:
-            return status_of(read_state(path), plan=plan), ""
+            return status_of(read_state(path), plan=plan), read_tally(path), ""
         except StateInUseError:
             with suppress(OwnerGoneError):  # then it is free again
-                return request_status(path, plan=plan), ", in use"
+                return *request_status(path, plan=plan), ", in use"
 
 
 def _releases(places: list[Path], folder: Path) -> None:

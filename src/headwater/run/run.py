@@ -33,7 +33,18 @@ TALLY, QUARANTINE = "tally", "quarantine"
 class Run:
     """One run: what it has taken, what it keeps, what it has published. Made by `open`; threads may share it.
 
-    It has no clock, reads no files of records and starts no thread: `headwater.run.feed` does, or a service, or Spark.
+    It has no clock, reads no files of records and starts no thread: `headwater.run.feed` does, or a service.
+
+    Parameters
+    ----------
+    durable
+        The synthesizer and its state; `open` and `resume` make it.
+    sink
+        Where releases go.
+    schedule
+        When `publish_if_due` publishes.
+    windows
+        For numbers of last records, where windows of them go, beside every release.
 
     Formal guarantees
     -----------------

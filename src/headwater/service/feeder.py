@@ -9,8 +9,9 @@ from headwater import kafka
 from headwater.run import Run
 from headwater.service.config import TopicSettings
 from headwater.service.logs import log
+from headwater.service.posts import Post
 from headwater.service.problems import ProblemError
-from headwater.service.writer import Post, Writer
+from headwater.service.writer import Writer
 
 _AGAIN = 1.0  # seconds before a batch is handed over again that could not be kept
 

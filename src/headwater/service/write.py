@@ -12,10 +12,10 @@ from headwater.service import bodies
 from headwater.service.access import run_for
 from headwater.service.answers import to_json
 from headwater.service.config import Limits
+from headwater.service.posts import Post
 from headwater.service.problems import ProblemError
 from headwater.service.receipts import digest
 from headwater.service.service import Service
-from headwater.service.writer import Post
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _INLINE = 1 << 12  # bytes that are read in the loop itself: handing them to a thread takes longer

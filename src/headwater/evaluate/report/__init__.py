@@ -106,7 +106,7 @@ def write_report(
         points = last if release is shown[-1] else release.points(schema)
         page.add(release, cuts.count(points))
         if real is not None:
-            about = real[slice(*spans[done])]
+            about = real[slice(*spans[done])].known()
             real_counts.append(cuts.count(about))
             measured.append(errors(about, Encoded(points), columns, measure, whole=done in whole))
         tell("releases", done + 1, len(shown))
@@ -115,7 +115,7 @@ def write_report(
         page.quality = expected_quality(shown[-1].card, columns, last)
     if real is not None:
         page.compare(real_counts, measured, len(real), public=public)
-        about = real[slice(*spans[-1])]
+        about = real[slice(*spans[-1])].known()
         if len(about) and len(last):
             judged = compare(about, Encoded(last), schema, target=target)
             page.quality = measured_quality(judged, shown[-1].card, columns)

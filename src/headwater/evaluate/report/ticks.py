@@ -67,12 +67,13 @@ def of(column: ColumnAxis, tail: Tail | None = None) -> Ticks:
 def _powers(column: ColumnAxis, tail: Tail | None) -> Ticks:
     """The lower bound, and powers of ten where they are not too close to it or to each other."""
     low, high = float(column.declared["low"]), float(column.declared["high"])
-    half = 0.5 / column.axis.values if column.axis.values else 0.0  # a whole number stands in the middle of its stretch
+    whole = column.kind == "integer"  # stands in the middle of its stretch
 
     def place(value: float) -> float:
         if tail is None:
             return math.log(value / low) / math.log(high / low)
-        return tail.position(min((value - low) / (high - low + 2 * half) + half, 1.0))
+        part = (value - low + 0.5) / (high - low + 1) if whole else (value - low) / (high - low)
+        return tail.position(min(part, 1.0))
 
     least = low if low > 0 else (high - low) / (10 * tail.steep if tail else 1e6)
     decades = range(math.floor(math.log10(least)), math.ceil(math.log10(high)) + 1)

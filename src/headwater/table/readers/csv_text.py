@@ -184,7 +184,7 @@ def check_quotes(data: Bytes, delimiter: str, line: int) -> None:
 def check_bytes(data: Bytes, line: int) -> None:
     """Raise an error where text holds what no CSV text holds: NUL bytes, or line ends of old machines."""
     if b"\0" in data:
-        remedy = "save the file as plain UTF-8 text"
+        remedy = "give its encoding (--encoding utf-16), or save it as plain UTF-8 text"
         raise TableError("a NUL byte: this is not plain text", remedy, line=line_of(data, data.index(b"\0"), line))
     if b"\r" not in data or data.count(b"\r") == data.count(b"\r\n"):
         return

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 _WIDE = ("utf-16", "utf-16-le", "utf-16-be")
+_BYTES = bytes(range(256)) + b"+AGE-\x1b$B~{"  # all of them, and what other encodings take for one character
 
 
 class Converter(Protocol):
@@ -72,7 +73,7 @@ def encoding_of(name: object) -> str | None:
             found = codecs.lookup(name).name
             if found in ("utf-8", "utf-8-sig", "ascii"):
                 return None
-            if found in _WIDE or len(bytes(range(256)).decode(found, "replace")) == 256:
+            if found in _WIDE or len(_BYTES.decode(found, "replace")) == len(_BYTES):
                 return found
         except (LookupError, UnicodeError, ValueError):
             pass

@@ -43,8 +43,8 @@ class Field:
             return text
         pa, pc = pyarrow(), pyarrow("compute")
         coded = text.dictionary_encode("encode").combine_chunks()
-        known = coded.dictionary.to_pylist()
-        kept = [None if known_.strip() in self.column.null_values else known_ for known_ in known]
+        nulls = self.column.null_values
+        kept = [None if one is None or one.strip() in nulls else one for one in coded.dictionary.to_pylist()]
         return pa.chunked_array([pc.take(pa.array(kept, text.type), coded.indices)], text.type)
 
     def from_text(self, text: Any, line: Callable[[int], int]) -> Any:  # noqa: ANN401 - a pyarrow.ChunkedArray

@@ -41,7 +41,11 @@ class ArrayLines:
             data = data if self.transparent else text[1:]
         if self._state == "array":
             return self._lines(data, final)
-        return b"" if self._state == "after" and not data.strip(_SPACE) else data
+        return data if self._state == "lines" else self._rest(data)
+
+    def _rest(self, data: bytes) -> bytes:
+        """What stands behind the array: nothing, or a line that is no JSON."""
+        return b"]" + data if data.strip(_SPACE) else b""
 
     def _lines(self, data: bytes, final: bool) -> bytes:
         if not final and (len(data) - len(data.rstrip(b"\\"))) % 2:
@@ -66,8 +70,7 @@ class ArrayLines:
         self._filled = self._filled or bool(kept)
         if last.size:
             self._state = "after"
-            rest = data[end + 1 :]
-            return kept + (b"\n" if self._filled else b"") + (rest if rest.strip(_SPACE) else b"")
+            return kept + (b"\n" if self._filled else b"") + self._rest(data[end + 1 :])
         if text.size:
             self._depth, self._inside = int(depth[-1]), bool(passed[-1] % 2)
         return kept + b"[" if final else kept  # an array that is not closed ends in a line that is no JSON
