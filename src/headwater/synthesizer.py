@@ -25,10 +25,11 @@ from headwater.partition import Cells
 from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
 from headwater.release.release import Release
 from headwater.table.bad_rows import BadRow
-from headwater.table.batches import batches_of
+from headwater.table.batches import Part, batches_of
 from headwater.table.cell_input import check_counts
 from headwater.table.errors import TableError
 from headwater.table.frames import TABLE_KINDS
+from headwater.table.readers import Batch
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.tally import Tally
 
@@ -50,6 +51,18 @@ class EncodedRows:
     rows: Rows
     bad: tuple[BadRow, ...]
     tally: Tally
+
+    def among(self, batch: Batch) -> EncodedRows:
+        """These rows of a batch of a file, with its lines that could not be read, which are null records.
+
+        Parameters
+        ----------
+        batch
+            The batch whose table was encoded.
+        """
+        rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
+        rows[batch.places] = self.rows
+        return EncodedRows(rows, self.bad, self.tally + Tally(len(batch.bad), len(batch.bad)))
 
 
 _BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
@@ -153,21 +166,23 @@ class Synthesizer:
         if bad_rows == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
-        for part in batches_of(table, self.schema):
+        for part in batches_of(table, self.schema, bad_rows):
             try:
-                self._update_batch(part.table, bad_rows)
+                self._update_batch(part, bad_rows)
             except (TypeError, ValueError) as error:
                 named = part.named(error) if isinstance(error, TableError) else error
                 if self.t > before:
                     named.add_note(f"The {self.t - before:,} records before this batch were counted.")
                 raise named from None
 
-    def _update_batch(self, table: object, bad_rows: str) -> None:
-        encoded = self.encode_batch(table, bad_rows=bad_rows)
+    def _update_batch(self, part: Part, bad_rows: str) -> None:
+        encoded = self.encode_batch(part.table, bad_rows=bad_rows)
+        if part.batch is not None and part.batch.bad:
+            encoded = encoded.among(part.batch)
         with self._lock:
             self._update(encoded.rows)
             self._tally += encoded.tally
-            self._kind = table_kind(self.schema, table)
+            self._kind = table_kind(self.schema, part.table)
 
     @property
     def width(self) -> int:

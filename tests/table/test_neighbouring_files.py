@@ -241,7 +241,7 @@ GARBAGE = st.one_of(
 
 def two_lines(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes]:  # noqa: ANN401 - a function
     """Both files, where each record is one line, and the replaced one may be anything at all."""
-    schema, records, index, other = pair
+    _, records, index, other = pair
     flat = [{name: text.replace("\n", " ") for name, text in record.items()} for record in [*records, other]]
     for record in flat[:-1]:
         for name, text in record.items():

@@ -15,7 +15,7 @@ import pytest
 from headwater.table.columns import Category, Integer
 from headwater.table.errors import TableError
 from headwater.table.readers import InputChangedError, Source, open_source
-from headwater.table.readers.source import Position
+from headwater.table.readers.batch import Position
 from headwater.table.schema import Schema
 
 SCHEMA = Schema(n=Integer(0, 10**6))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from headwater.table.columns import Category, Integer, Number
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch, InputChangedError, open_source
-from headwater.table.readers.source import Position
+from headwater.table.readers.batch import Position
 from headwater.table.schema import Schema
 
 TEXTS = ["plain", "a,b", 'say "so"', "two\nlines", "two\r\nlines", "é€", "", " ", '"', "\n"]

@@ -34,7 +34,9 @@ def compress(path: Path) -> None:
 
 
 def read_all(
-    path: Path | list[Path], position: Position | None = None, **options: Any
+    path: Path | list[Path],
+    position: Position | None = None,
+    **options: Any,  # noqa: ANN401 - fields of Options
 ) -> tuple[list[int], Position | None]:
     """All numbers that come, and the position at the end."""
     found = list[int]()

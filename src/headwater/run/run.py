@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from headwater.mechanisms.protocol import Rows
 from headwater.release.release import Release
 from headwater.run.config import RunConfig
@@ -276,12 +274,9 @@ class Run:
         """
         policy = self._policy(bad_rows)
         found = self.synth.encode_batch(batch.table, bad_rows=policy)
-        rows, tally = found.rows, found.tally
-        if batch.bad:
-            rows = np.full((batch.records, rows.shape[1]), np.iinfo(rows.dtype).max, dtype=rows.dtype)
-            rows[batch.places] = found.rows
-            tally = tally + Tally(len(batch.bad), len(batch.bad))
-        return rows, tally, batch.all_bad(found.bad) if policy == "quarantine" else ()
+        bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
+        found = found.among(batch) if batch.bad else found
+        return found.rows, found.tally, bad
 
     def take_rows(
         self,

@@ -197,7 +197,10 @@ class Category(Column):
 
     def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
         """Values that are taken for `other` and are not it."""
-        if self.other is None or not (taken := numbers == self._index[self.other]).any():
+        if self.other is None:
+            return None
+        taken: Flags = numbers == self._index[self.other]
+        if not taken.any():
             return None
         items = values.data if isinstance(values.data, list) else values.data.tolist()
         listed: dict[Any, bool] = {}

@@ -46,7 +46,7 @@ class Schema:
 
     _items: tuple[tuple[str, Column], ...]
     bad_rows: str | None = None
-    """What a schema file says about rows that are no records (`headwater.table.bad_rows`); not part of what a record is."""
+    """What is declared about rows that are no records (`headwater.table.bad_rows`): not part of what a record is."""
 
     def __init__(self, columns: Mapping[str, Column] | None = None, /, **more: Column) -> None:
         if not (columns is None or isinstance(columns, Mapping)):
@@ -160,8 +160,8 @@ class Schema:
             points[:, axis] = places
             for kind, count in counts.items():
                 tally.add(name, kind, count)
-            for row, error in errors.items():
-                wrong.setdefault(row, error.at(row=row, column=name))
+            for row, found in errors.items():
+                wrong.setdefault(row, found.at(row=row, column=name))
         tally.bad = len(wrong)
         return Encoded(points, tuple(BadRow(row, wrong[row]) for row in sorted(wrong)), tally)
 

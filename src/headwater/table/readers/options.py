@@ -50,7 +50,7 @@ class Options:
     poll_seconds
         A pipe or a followed file is idle if nothing arrives for so long.
     gone_is_done
-        On resumption: a file that was being read and is gone was read to its end, and what stands under its name is new.
+        On resumption: a file that was being read and is gone was read to its end; what stands under its name is new.
     bad_rows
         What happens to a row that is no record: a policy of `headwater.table.bad_rows`. Unless it is ``"stop"``, a line
         of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends.
@@ -97,7 +97,7 @@ class Options:
 def changed(name: str, what: str) -> InputChangedError:
     """The error for input that is not what it was."""
     remedy = (
-        "put the file back as it was; or, if all that is left of it is lost or done and this is a new file, say so with "
-        "gone_is_done (--gone-is-done); or start a new run with a new state"
+        "put the file back as it was; or, if all that is left of it is lost or done and this is a new file, say so "
+        "with gone_is_done (--gone-is-done); or start a new run with a new state"
     )
     return InputChangedError(f"the input {what} since it was read", remedy, file=name)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from headwater.table.readers.options import changed
 from headwater.table.readers.paths import Input, base_name, bases_of, plain_name, related
-from headwater.table.readers.stream import FileStream
+from headwater.table.readers.stream import open_stream
 
 EDGE = 1 << 12
 """So many bytes of the beginning and of the end of a file are part of its digest."""
@@ -33,26 +34,30 @@ class Seal(NamedTuple):
     free: int = 0
     """1 if it is known that the file was moved away, so that another one may have its name."""
 
-    def matches(self, source: Input) -> bool:
+    def matches(self, source: Input, encoding: str | None = None) -> bool:
         """Whether a file holds just what was read."""
         if source.path is None:
             return False
-        if source.compression is None:
-            try:
-                with open(source.path, "rb") as file:
-                    if os.fstat(file.fileno()).st_size != self.size:
-                        return False
-                    head = file.read(EDGE)
-                    file.seek(max(self.size - EDGE, 0))
-                    return edges_digest(head, file.read(EDGE)) == self.digest
-            except OSError:
-                return False
-        return self._matches_compressed(source)
+        if source.compression is None and self._matches_bytes(source.path):
+            return True
+        converted = encoding is not None or source.format == "jsonl"  # then what was read is not what lies there
+        return (source.compression is not None or converted) and self._matches_text(source, encoding)
 
-    def _matches_compressed(self, source: Input) -> bool:
+    def _matches_bytes(self, path: Path) -> bool:
+        try:
+            with open(path, "rb") as file:
+                if os.fstat(file.fileno()).st_size != self.size:
+                    return False
+                head = file.read(EDGE)
+                file.seek(max(self.size - EDGE, 0))
+                return edges_digest(head, file.read(EDGE)) == self.digest
+        except OSError:
+            return False
+
+    def _matches_text(self, source: Input, encoding: str | None) -> bool:
         head, tail, size = b"", b"", 0
         try:
-            stream = FileStream(source)
+            stream = open_stream(source, encoding)
             try:
                 space = bytearray(1 << 20)
                 while True:
@@ -84,9 +89,12 @@ class Seals:
         What an earlier run kept of them.
     gone_is_done
         Whether other content under the name of a file that was read is a new file, whatever became of the old one.
+    encoding
+        Of text.
     """
 
-    def __init__(self, kept: Iterable[Any], *, gone_is_done: bool) -> None:
+    def __init__(self, kept: Iterable[Any], *, gone_is_done: bool, encoding: str | None = None) -> None:
+        self._encoding = encoding
         self.all = list[Seal]()
         self._kept: list[list[Any]] | None = None
         self._by_base: dict[str, list[int]] = {}
@@ -107,6 +115,13 @@ class Seals:
         self._by_base.setdefault(base_name(seal.name), []).append(len(self.all))
         self.all.append(seal)
         self._kept = None
+
+    def reuse(self, name: str) -> None:
+        """A new file is read under a name: whatever had it before was moved away, or is given up."""
+        for number in self._by_base.get(base_name(name), ()):
+            if plain_name(self.all[number].name) == plain_name(name):
+                self.all[number] = self.all[number]._replace(free=1)
+                self._kept = None
 
     def to_list(self) -> list[list[Any]]:
         """All seals as JSON."""
@@ -134,7 +149,7 @@ class Seals:
         """The number of the seal whose content a file holds, and no other file does."""
         bases = bases_of(source.key)
         for number in sorted((n for base in bases for n in self._by_base.get(base, ())), reverse=True):
-            if related(self.all[number].name, source.key) and self.all[number].matches(source):
+            if related(self.all[number].name, source.key) and self.all[number].matches(source, self._encoding):
                 holder = self._holders.get(number)
                 taken = holder is not None and holder != source.name and holder in self._seen
                 if not (taken and _status_of(str(holder)) == self._seen[str(holder)]):

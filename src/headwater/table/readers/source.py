@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any, Self
 
 from headwater.partition import Points
@@ -60,7 +61,7 @@ class Source:
         self._size = min(_FIRST_BATCH, self._most)
         self._inputs = Inputs(paths, options)
         self._inputs.may_be_gone = self._may_be_gone
-        self._seals = Seals((), gone_is_done=options.gone_is_done)
+        self._seals = Seals((), gone_is_done=options.gone_is_done, encoding=options.encoding)
         self._records, self._taken = 0, 0  # of all files, and of the one that is being read
         self._name = ""  # of that file, when it was opened first
         self._others = False  # whether other files are to be read
@@ -104,14 +105,15 @@ class Source:
             for seal, source in old_seals(position, self._inputs.found, self._fields, self._options):
                 self._seals.add(seal, source)
         else:
-            self._seals = Seals(position["sealed"], gone_is_done=self._options.gone_is_done)
+            options = self._options
+            self._seals = Seals(position["sealed"], gone_is_done=options.gone_is_done, encoding=options.encoding)
             self._inputs.look_first()
         if self._inputs.piped or self._name == "-":
             return self._resume_pipe(position)
         if not self._name:
             if self._seals.all:
                 last = self._seals.all[-1]
-                if self._look_between(last.name, last.matches) is None and not self._options.gone_is_done:
+                if self._look_between(last.name, self._holds(last)) is None and not self._options.gone_is_done:
                     self._refuse_unknown(last.name)
             return None
         self._taken = position.get("taken", 0)
@@ -145,7 +147,7 @@ class Source:
         done = position.get("done")
         if self._options.gone_is_done:
             end = position["place"].get("end", 0)
-            self._seals.add(Seal(*done[:4], 1) if done else Seal(self._name, end, self._taken, "", 1), None)
+            self._seals.add(Seal(*done)._replace(free=1) if done else Seal(self._name, end, self._taken, "", 1), None)
         elif error is not None:
             raise error
         elif done:
@@ -177,9 +179,12 @@ class Source:
             except InputChangedError as error:
                 first = first or (error if plain_name(one.key) == plain_name(self._name) else None)
                 continue
-            self._look_between(self._name, lambda other, name=one.name: other.name == name)
+            self._look_between(self._name, partial(_is_at, one.name))
             return (one, reader), None
         return None, first
+
+    def _holds(self, seal: Seal) -> Callable[[Input], bool]:
+        return lambda one: seal.matches(one, self._options.encoding)
 
     def _look_between(self, name: str, is_it: Callable[[Input], bool]) -> Input | None:
         """Where a rotated file lies that nobody has named; files that came after it will be read as well."""
@@ -210,6 +215,7 @@ class Source:
                     if held is None:  # it was rotated just now
                         continue
                     self._name, self._taken = source.key, 0
+                    self._seals.reuse(source.key)
             if held is not None:
                 source, self._reader = held
                 moved = yield from self._read(source, self._reader)
@@ -228,7 +234,7 @@ class Source:
         last = self._seals.all[-1] if self._seals.all else None
         if last is not None and related(last.name, source.key):
             self._inputs.look_again()
-            self._look_between(last.name, last.matches)
+            self._look_between(last.name, self._holds(last))
             first = self._unread()
             if first is None or _inode(first) != reader.inode:
                 reader.close()
@@ -311,9 +317,9 @@ class Source:
     def _is_followed(self, source: Input, reader: Reader) -> bool:
         """Whether another file is to be read after the present one. What was copied from it is none."""
         for one in self._inputs.found:
-            if one.name != source.name and _inode(one) != reader.inode and not self._seals.holds(one):
-                if not (related(self._name, one.key) and self._is_copy(one, reader)):
-                    return True
+            own = one.name == source.name or _inode(one) == reader.inode or self._seals.holds(one)
+            if not own and not (related(self._name, one.key) and self._is_copy(one, reader)):
+                return True
         return False
 
     def _is_copy(self, source: Input, reader: Reader) -> bool:
@@ -336,7 +342,7 @@ class Source:
                     held = one, self._open(one, place)
                 except TableError:
                     continue
-                self._look_between(self._name, lambda other, name=one.name: other.name == name)
+                self._look_between(self._name, partial(_is_at, one.name))
                 return held
         if not self._options.gone_is_done:
             raise changed(source.name, "changed (it was cut or written over, and no copy of it is beside it)")
@@ -353,7 +359,9 @@ class Source:
             return None
         if reader.moved or copied:
             inode = reader.inode
-            rotated = self._look_between(self._name, lambda one: _inode(one) == inode or seal.matches(one))
+            rotated = self._look_between(
+                self._name, lambda one: _inode(one) == inode or seal.matches(one, self._options.encoding)
+            )
             known = copied or reader.linked or rotated is not None or self._options.gone_is_done
             if not known and os.path.exists(source.name):
                 try:  # the whole file was written anew, with what was in it
@@ -363,6 +371,8 @@ class Source:
                 except InputChangedError:
                     raise changed(source.name, "was replaced by another file") from None
             seal, where = seal._replace(free=int(known)), rotated or source
+        elif plain_name(source.key) != plain_name(self._name):  # it was found under a name that rotation gave it
+            seal = seal._replace(free=1)
         reader.close()
         self._seals.add(seal, where if not reader.moved or where is not source else None)
         self._name, self._taken = "", 0
@@ -373,6 +383,10 @@ class Source:
         """Whether nothing but this file is left to be read."""
         self._inputs.look_again()
         return all(one.name == source.name or self._seals.holds(one) for one in self._inputs.found)
+
+
+def _is_at(path: str, source: Input) -> bool:
+    return source.name == path
 
 
 def _inode(source: Input) -> tuple[int, int] | None:
