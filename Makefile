@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo demo-live test test-fast setup lint types imports docs check test-newest test-statistics fuzz
-.PHONY: bench bench-speed bench-accuracy bench-long bench-serve audit lock clean help
+.PHONY: bench bench-speed bench-accuracy bench-tables bench-long bench-serve audit lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
@@ -58,11 +58,14 @@ bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in me
 bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes an hour of processor time
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.accuracy --size $(or $(SIZE),quick)
 
+bench-tables: $(VENV)/.dev  ## how good releases of wide tables are, in minutes; SIZE=full takes hours, and goes on where it was
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.tables --size $(or $(SIZE),quick)
+
 bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.cost
 	$(BIN)/python -m benchmarks.theorem
-	$(MAKE) bench-speed bench-accuracy bench-long
+	$(MAKE) bench-speed bench-accuracy bench-tables bench-long
 
 bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 	$(BIN)/python -m benchmarks.speed

@@ -9,6 +9,7 @@ from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer, histogram, pmm
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
+from headwater.table.draft import draft
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.readers import read
 from headwater.table.schema import Schema
@@ -35,6 +36,7 @@ __all__ = [
     "TableError",
     "TimeOfDay",
     "__version__",
+    "draft",
     "evaluate",
     "histogram",
     "outlook",

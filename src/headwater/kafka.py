@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from headwater.run import Run
+from headwater.run.requests import answer_requests
+from headwater.table.bad_rows import BadRow
 from headwater.table.errors import TableError
+from headwater.table.readers import Batch
 from headwater.table.readers.memory import read_bytes
+from headwater.table.tally import Tally
 
 POSITION = "kafka"
 """The name under which a run keeps the offsets of its topic."""
@@ -47,8 +51,8 @@ class TopicBatch:
     places: list[tuple[int, int]]
     position: dict[str, Any]
 
-    def tables(self, schema: Any, form: str) -> Iterator[Any]:  # noqa: ANN401 - a Schema or a UnitCube
-        """The records as Arrow tables; an error names partition and offset of the message, never its value.
+    def read(self, schema: Any, form: str, bad_rows: str = "stop") -> Iterator[Batch]:  # noqa: ANN401
+        """The records in batches; an error names partition and offset of the message, never its value.
 
         Parameters
         ----------
@@ -56,15 +60,17 @@ class TopicBatch:
             What a record is.
         form
             ``"json"``, or ``"csv"``: one line without a header, columns in the order of the schema.
+        bad_rows
+            What happens to messages that are no records: a policy of `headwater.table.bad_rows`.
         """
         lines = [self._line(number, form) for number in range(len(self.values))]
         if form == "csv":
             lines.insert(0, _header(schema))
         before = 0
         try:
-            for table in read_bytes(b"\n".join([*lines, b""]), schema, "csv" if form == "csv" else "jsonl"):
-                yield table
-                before += table.num_rows
+            for batch in read_bytes(b"\n".join([*lines, b""]), schema, "csv" if form == "csv" else "jsonl", bad_rows):
+                yield batch
+                before += batch.records
         except TableError as error:
             raise self.locate(error, before, form) from None
         if before != len(self.values):
@@ -262,7 +268,7 @@ def _header(schema: Any) -> bytes:  # noqa: ANN401 - a Schema or a UnitCube
     return ",".join(quoted).encode()
 
 
-def take(run: Run, batch: TopicBatch, form: str) -> None:
+def take(run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop") -> None:
     """Take a batch, all of it or nothing, with the offsets behind it.
 
     Parameters
@@ -273,12 +279,17 @@ def take(run: Run, batch: TopicBatch, form: str) -> None:
         The records.
     form
         The format of the values.
+    bad_rows
+        What happens to messages that are no records.
     """
-    run.take_rows(encode(run, batch, form), position={POSITION: batch.position})
+    rows, tally, bad = encode(run, batch, form, bad_rows)
+    run.take_rows(rows, tally, position={POSITION: batch.position}, quarantined=bad)
 
 
-def encode(run: Run, batch: TopicBatch, form: str) -> Any:  # noqa: ANN401 - an array
-    """The records of a batch as the run keeps them.
+def encode(
+    run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop"
+) -> tuple[Any, Tally, list[BadRow]]:  # an array first
+    """The records of a batch as the run keeps them, what was bad or clipped in them, and bad rows for quarantine.
 
     Parameters
     ----------
@@ -288,17 +299,21 @@ def encode(run: Run, batch: TopicBatch, form: str) -> Any:  # noqa: ANN401 - an 
         The records.
     form
         The format of the values.
+    bad_rows
+        What happens to messages that are no records.
     """
     import numpy as np
 
-    rows, before = list[Any](), 0
-    for table in batch.tables(run.synth.schema, form):
+    rows, before, tally, bad = list[Any](), 0, Tally(), list[BadRow]()
+    for part in batch.read(run.synth.schema, form, bad_rows):
         try:
-            rows.append(run.encode(table))
+            some, counts, worse = run.encode_batch(part, bad_rows=bad_rows)
         except TableError as error:
             raise batch.locate(error, before, form) from None
-        before += table.num_rows
-    return np.concatenate(rows)
+        rows.append(some)
+        tally, before = tally + counts, before + len(some)
+        bad += worse
+    return np.concatenate(rows), tally, bad
 
 
 def feed(
@@ -306,6 +321,7 @@ def feed(
     topic: Topic,
     form: str,
     *,
+    bad_rows: str = "stop",
     clock: Callable[[], float] = time.monotonic,
     progress: Callable[[], None] = lambda: None,
     stop: Callable[[], bool] = lambda: False,
@@ -320,6 +336,8 @@ def feed(
         The source.
     form
         The format of the values.
+    bad_rows
+        What happens to messages that are no records.
     clock
         The time in seconds; its start does not matter.
     progress
@@ -330,9 +348,10 @@ def feed(
     run.publish_if_due(clock())
     for batch in topic:
         if batch is not None:
-            take(run, batch, form)
+            take(run, batch, form, bad_rows)
         progress()
         run.publish_if_due(clock())
+        answer_requests(run)
         progress()
         if stop():
             return

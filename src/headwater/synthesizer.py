@@ -7,6 +7,7 @@ import os
 import secrets
 import threading
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -14,20 +15,55 @@ from numpy.typing import NDArray
 
 from headwater import files
 from headwater.aliases import ALIASES
+from headwater.arguments import checked_schema, options_of, table_kind, whole, whole_numbers, window_start
 from headwater.mechanisms import registry
 from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.cascade.measure import histogram as count_cells
-from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows
+from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows, with_null_records
 from headwater.noise import Noise, warn_of_seed
 from headwater.partition import Cells
 from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
 from headwater.release.release import Release
-from headwater.table.batches import batches_of
+from headwater.table.bad_rows import BadRow
+from headwater.table.batches import Part, batches_of
 from headwater.table.cell_input import check_counts
 from headwater.table.errors import TableError
-from headwater.table.frames import TABLE_KINDS, kind_of
+from headwater.table.frames import TABLE_KINDS
+from headwater.table.readers import Batch
 from headwater.table.schema import Schema, schema_from_dict
-from headwater.table.unit_cube import UnitCube
+from headwater.table.tally import Tally
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """A batch as a mechanism takes it. Secret.
+
+    Parameters
+    ----------
+    rows
+        What is kept of each record; bad ones are null records.
+    bad
+        The rows that are no records, in order.
+    tally
+        What was clipped, unlisted, missing or bad.
+    """
+
+    rows: Rows
+    bad: tuple[BadRow, ...]
+    tally: Tally
+
+    def among(self, batch: Batch) -> EncodedRows:
+        """These rows of a batch of a file, with its lines that could not be read, which are null records.
+
+        Parameters
+        ----------
+        batch
+            The batch whose table was encoded.
+        """
+        rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
+        rows[batch.places] = self.rows
+        return EncodedRows(rows, self.bad, self.tally + Tally(len(batch.bad), len(batch.bad)))
+
 
 _BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
 
@@ -79,13 +115,13 @@ class Synthesizer:
         consistency: str | None = None,
         seed: int | None = None,
     ) -> None:
-        schema, epsilon = _checked(schema), check_epsilon(epsilon)
+        schema, epsilon = checked_schema(schema), check_epsilon(epsilon)
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
-        options = _options(kind, {"consistency": consistency})
+        options = options_of(kind, {"consistency": consistency})
         warn_of_epsilon(epsilon, 2)
         self._begin(schema, epsilon, kind, options, *_randomness(seed))
 
@@ -103,6 +139,7 @@ class Synthesizer:
         self._mechanism: Mechanism = kind(schema, epsilon, noise, **options)
         self.guarantee: Guarantee = self._mechanism.ledger().guarantee(epsilon)
         self._kind: str | None = None
+        self._tally = Tally()
         self._lock = threading.RLock()
 
     @property
@@ -110,7 +147,7 @@ class Synthesizer:
         """How many records have arrived. Public."""
         return self._mechanism.t
 
-    def update(self, table: object) -> None:
+    def update(self, table: object, *, bad_rows: str = "stop") -> None:
         """Take one record or a batch of them, in order of arrival.
 
         A batch gives exactly what its records one by one would give. A batch with anything wrong in it is refused
@@ -122,24 +159,42 @@ class Synthesizer:
         table
             Any kind of table that the schema reads; an iterator of such tables, such as a generator, a reader of
             chunks (pandas) or of record batches (Arrow); or the path of a file that `headwater.read` reads.
+        bad_rows
+            What happens to rows that are no records of the schema. ``"stop"``: the batch is refused. ``"null"``: such a
+            record has arrived and is nowhere: `t` counts it, and nothing else does.
         """
+        if bad_rows == "quarantine":
+            raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
-        for part in batches_of(table, self.schema):
+        for part in batches_of(table, self.schema, bad_rows):
             try:
-                self._update_batch(part.table)
+                self._update_batch(part, bad_rows)
             except (TypeError, ValueError) as error:
                 named = part.named(error) if isinstance(error, TableError) else error
                 if self.t > before:
                     named.add_note(f"The {self.t - before:,} records before this batch were counted.")
                 raise named from None
 
-    def _update_batch(self, table: object) -> None:
-        rows = self.encode(table)
+    def _update_batch(self, part: Part, bad_rows: str) -> None:
+        encoded = self.encode_batch(part.table, bad_rows=bad_rows)
+        if part.batch is not None and part.batch.bad:
+            encoded = encoded.among(part.batch)
         with self._lock:
-            self._update(rows)
-            self._kind = _kind(self.schema, table)
+            self._update(encoded.rows)
+            self._tally += encoded.tally
+            self._kind = table_kind(self.schema, part.table)
 
-    def encode(self, table: object) -> Rows:
+    @property
+    def width(self) -> int:
+        """How many integers are kept of a record."""
+        return self._mechanism.width
+
+    @property
+    def tally(self) -> Tally:
+        """How many values `update` has clipped, not found listed, or found missing. Secret: there is no noise in it."""
+        return self._tally
+
+    def encode(self, table: object, *, bad_rows: str = "stop") -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
 
         Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
@@ -148,8 +203,23 @@ class Synthesizer:
         ----------
         table
             Any kind of table that the schema reads.
+        bad_rows
+            As for `update`.
         """
-        return self._mechanism.encode(self.schema.encode(table))
+        return self.encode_batch(table, bad_rows=bad_rows).rows
+
+    def encode_batch(self, table: object, *, bad_rows: str = "stop") -> EncodedRows:
+        """The same, with the rows that are bad and a tally of what was clipped.
+
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads.
+        bad_rows
+            As for `update`; ``"quarantine"`` as well.
+        """
+        found = self.schema.encode_batch(table, bad_rows=bad_rows)
+        return EncodedRows(with_null_records(self._mechanism.encode(found.points), found.flags), found.bad, found.tally)
 
     def update_rows(self, rows: object) -> None:
         """Take records as `encode` gave them, here or elsewhere. The same as `update` with the records themselves.
@@ -161,7 +231,7 @@ class Synthesizer:
         rows
             An array of shape ``(n, width)``.
         """
-        array = _whole_numbers("rows", rows)
+        array = whole_numbers("rows", rows)
         with self._lock:
             self._update(self._mechanism.check(array))
 
@@ -214,7 +284,7 @@ class Synthesizer:
         """
         if not hasattr(self._mechanism, "plan"):
             raise ValueError(f"mechanism={self.mechanism!r} has no plan to print; 'cascade' and 'marginals' have")
-        return self._mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
+        return self._mechanism.plan(max(2 * self.t, 1) if until is None else whole("until", until))
 
     def ledger(self) -> Ledger:
         """Every draw of noise that a record arriving now can move; it adds up to at most ε."""
@@ -258,7 +328,7 @@ class Synthesizer:
         """
         with self._lock:
             t, kind = self.t, self._kind
-            start = self._mechanism.window(_window(t, last, since))
+            start = self._mechanism.window(window_start(t, last, since))
             seed = _seed(self._public, t, start)
             measured = self._mechanism.measured(start, seed)
         # From here on nothing has seen data, and other threads may go on.
@@ -301,6 +371,7 @@ class Synthesizer:
                 "key": self._mechanism.noise.key.hex(),
                 "public": self._public.hex(),
                 "kind": self._kind,
+                "tally": self._tally.to_dict(),
             }
         return header, arrays
 
@@ -335,13 +406,14 @@ class Synthesizer:
     @classmethod
     def _restored(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         kind = registry.mechanism(header["mechanism"])
-        options = _options(kind, {name: header[name] for name in kind.options})
+        options = options_of(kind, {name: header[name] for name in kind.options})
         files.need(kind.online, "mechanism")
         schema, epsilon = schema_from_dict(header["schema"]), check_epsilon(header["epsilon"])
         noise, public = Noise(key=bytes.fromhex(header["key"])), bytes.fromhex(header["public"])
         synth = cls.__new__(cls)
         synth._begin(schema, epsilon, kind, options, noise, public)
         synth._kind = header["kind"]
+        synth._tally = Tally.from_dict(header.get("tally"))
         files.need(len(synth._public) == 32, "public")
         files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in TABLE_KINDS), "kind")
         try:
@@ -393,7 +465,7 @@ def histogram(table: object, schema: AnySchema) -> tuple[Cells, NDArray[np.int64
     >>> counts.tolist()
     [2, 1]
     """
-    schema = _checked(schema)
+    schema = checked_schema(schema)
     return count_cells(schema.encode(table), schema.partition)
 
 
@@ -422,58 +494,19 @@ def pmm(
     """
     warn_of_epsilon(check_epsilon(epsilon), 2)
     noise, public = _randomness(seed)
-    points, kind = _checked(schema).encode(table), registry.mechanism("pmm")
-    mechanism = kind(schema, check_epsilon(epsilon), noise, **_options(kind, {"consistency": consistency}))
+    points, kind = checked_schema(schema).encode(table), registry.mechanism("pmm")
+    mechanism = kind(schema, check_epsilon(epsilon), noise, **options_of(kind, {"consistency": consistency}))
     mechanism.update(mechanism.encode(points))
     seed = _seed(public, mechanism.t, 0)
     facts = Facts(mechanism.t, mechanism.ledger().guarantee(float(epsilon)), schema, "pmm")
     model = registry.model("pmm").fit(mechanism.measured(0, seed), schema, seed)
-    return Release(facts, 0, model, seed, _kind(schema, table))
+    return Release(facts, 0, model, seed, table_kind(schema, table))
 
 
 def _seed(public: bytes, t: int, start: int) -> int:
     """Of a release's own randomness: public, the same whenever the same release is asked for."""
     text = b"".join(number.to_bytes(16, "little") for number in (t, start))
     return int.from_bytes(hashlib.sha256(public + text).digest()[:16], "little")
-
-
-def _window(t: int, last: int | None, since: int | None) -> int:
-    """How many of the first records a release leaves out."""
-    if last is not None and since is not None:
-        raise ValueError("give last= or since=, not both")
-    if last is not None:
-        if _whole("last", last) < 1:
-            raise ValueError(f"last must be at least 1, not {last}")
-        return max(t - last, 0)
-    if since is not None and not 0 <= _whole("since", since) <= t:
-        raise ValueError(f"since must lie between 0 and the number of records so far, {t}, but is {since}")
-    return since or 0
-
-
-def _whole(what: str, number: object) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} must be a whole number, not {type(number).__name__}")
-    return int(number.__index__())
-
-
-def _whole_numbers(what: str, numbers: object) -> NDArray[Any]:
-    if isinstance(numbers, np.ma.MaskedArray):
-        raise TypeError(f"{what} must not be a masked array: leave out what is masked first")
-    return np.asarray(numbers)
-
-
-def _options(kind: type[Mechanism], given: dict[str, str | None]) -> dict[str, str]:
-    """The named choices of a mechanism; one that it does not have is refused, not ignored."""
-    found = {name: values[0] for name, values in kind.options.items()}
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name not in found:
-            raise ValueError(f"{name}= means nothing to mechanism={kind.name!r}; leave it out")
-        if value not in kind.options[name]:
-            raise ValueError(f"{name} must be one of {', '.join(kind.options[name])}, not {value!r}")
-        found[name] = value
-    return found
 
 
 def _randomness(seed: int | None) -> tuple[Noise, bytes]:
@@ -483,14 +516,3 @@ def _randomness(seed: int | None) -> tuple[Noise, bytes]:
     noise = Noise(seed)
     warn_of_seed(4)
     return noise, hashlib.sha256(b"headwater public seed %d" % seed).digest()
-
-
-def _kind(schema: AnySchema, table: object) -> str | None:
-    """What kind of table to give back for this one. Points of a cube are always an array."""
-    return kind_of(table) if isinstance(schema, Schema) else None
-
-
-def _checked(schema: object) -> AnySchema:
-    if not isinstance(schema, Schema | UnitCube):
-        raise TypeError(f"schema must be a Schema or unit_cube(d), not {type(schema).__name__}")
-    return schema

@@ -18,7 +18,7 @@ import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 
-COMMANDS = ["run", "release", "report", "info", "schema", "evaluate", "audit", "demo"]
+COMMANDS = ["run", "serve", "token", "release", "report", "info", "schema", "evaluate", "audit", "demo"]
 SCHEMA = """
 headwater = 1
 [columns.minutes]

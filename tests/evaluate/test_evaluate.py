@@ -77,8 +77,8 @@ def test_bounds_that_cut_real_values_are_named_and_not_taken_for_a_good_score() 
     found = hw.evaluate(real, clipped, schema)
     assert [column.name for column in found.cut] == ["x", "n", "t"]
     x, n, t = found.columns
-    assert (x.below, x.above) == (0, pytest.approx((real.x > 0.1).mean()))
-    assert (n.below, n.above) == (pytest.approx((real.n < 2).mean()), pytest.approx((real.n > 5).mean()))
+    assert (x.below, x.above) == pytest.approx((0, (real.x > 0.1).mean()))
+    assert (n.below, n.above) == pytest.approx(((real.n < 2).mean(), (real.n > 5).mean()))
     assert t.above == pytest.approx((real.t > pd.Timestamp("2024-01-10")).mean())
     assert [column.error for column in (x, n, t)] == [pytest.approx(column.cut) for column in (x, n, t)]
     assert x.distance == pytest.approx(np.maximum(real.x - 0.1, 0).mean() / 0.1)  # in units of the range, not clipped
@@ -157,3 +157,29 @@ def test_without_scikit_learn_a_target_is_refused_with_what_to_install(monkeypat
     with pytest.raises(ImportError, match=r"headwater\[train\]"):
         hw.evaluate(points, points, hw.unit_cube(2), target="x1 > 0.5")
     assert hw.evaluate(points, points, hw.unit_cube(2)).training is None
+
+
+def test_bad_rows_are_nowhere_and_shift_nothing(tmp_path: Path) -> None:
+    """The release is about the first four rows, the second of which is bad."""
+    path = tmp_path / "in.csv"
+    path.write_text("n\n1\noops\n2\n3\n9\n9\n")
+    schema = hw.Schema(n=hw.Integer(0, 9))
+    synth = hw.Synthesizer(schema, epsilon=1.0, seed=1)
+    synth.update({"n": [1, 2, 2, 3]})
+    release = synth.release()
+    found = hw.evaluate(path, release, reading={"bad_rows": "null"})
+    assert found.rows == (3, 4)
+    same = hw.evaluate({"n": [1, 2, 3]}, {"n": release.sample(kind="columns")["n"]}, schema)
+    assert found.columns[0].error == pytest.approx(same.columns[0].error)
+    with pytest.raises(hw.TableError, match=r"in\.csv.*line 3"):
+        hw.evaluate(path, release)
+
+
+def test_steps_and_logarithmic_scales_are_compared_on_their_own_axis() -> None:
+    schema = hw.Schema(price=hw.Number(0, 10, step=0.5), size=hw.Number(0.01, 100, scale="log"))
+    real = pd.DataFrame({"price": [0.2, 10.2, 10.3, 5.0], "size": [0.001, 1, 100, 10_000]})
+    found = hw.evaluate(real, schema.decode(schema.encode(real), "pandas"), schema)
+    price, size = found.columns
+    assert (price.below, price.above) == (0, 0.25)  # 10.2 is rounded to the bound, 10.3 would be to 10.5
+    assert (size.below, size.above) == (0.25, 0.25)
+    assert size.distance == pytest.approx((1 + 2) / 4 / 4)  # one and two of the four decades beyond, in units of all

@@ -498,3 +498,12 @@ def test_a_single_release_is_number_one(tmp_path: Path) -> None:
     growth = contents(write_report(tmp_path / "out", tmp_path / "r.html"))["growth"]
     assert growth["x"]["ticks"] == [[0.5, "1"]]
     assert all("." not in label for _, label in growth["y"]["ticks"])
+
+
+def test_an_expected_w1_bounds_means_in_parts_of_the_range_that_columns_take_up(tmp_path: Path) -> None:
+    """A number that may be missing has half of its axis, so a W1 of 0.02 can move its mean by 0.04 of its range."""
+    schema = Schema(x=Number(0, 1, missing=True), y=Number(0, 1))
+    write_release(tmp_path / "out", schema, {"x": [0.5], "y": [0.5]}, 1, expected_error={"typical": 0.02, "upper": 0.1})
+    quality = contents(write_report(tmp_path / "out", tmp_path / "r.html"))["quality"]
+    assert [(answer["error"], answer["grade"]) for answer in quality["answers"]] == [(0.04, "rough"), (1, "unreliable")]
+    assert quality["columns"] == []

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,10 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--virtual-time-budget=15000",
-    "--window-size=1280,2000",
     "--dump-dom",
 )
+WIDE = "--window-size=1280,2000"
+DARK = "--blink-settings=preferredColorScheme=0"
 SCHEMA = Schema(
     when=Datetime("2024-01-01", "2024-12-31"),
     x=Number(0, 10, missing=True),
@@ -73,10 +75,10 @@ def browser() -> str:
     return found
 
 
-def load(browser: str, page: Path, address: str = "") -> Body:
+def load(browser: str, page: Path, address: str = "", more: Sequence[str] = (WIDE,)) -> Body:
     """Open a page from the disk, let it run, and read what has become of it."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        command = [browser, *FLAGS, f"--user-data-dir={home}", page.as_uri() + address]
+        command = [browser, *FLAGS, *more, f"--user-data-dir={home}", page.as_uri() + address]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return Body(done.stdout)
 
@@ -92,7 +94,7 @@ const look = () => ({
 """
 
 
-def drive(browser: str, page: Path, script: str, address: str = "") -> dict[str, Any]:
+def drive(browser: str, page: Path, script: str, address: str = "", more: Sequence[str] = (WIDE,)) -> dict[str, Any]:
     """Run a script that fills ``result`` at the end of the page, whose policy would forbid it and is taken out.
 
     ``look()`` tells what is to be seen.
@@ -102,7 +104,7 @@ def drive(browser: str, page: Path, script: str, address: str = "") -> dict[str,
     wrapped = f"<script>(async () => {{ const result = {{}}; {LOOK} {script}; {save} }})();</script></body>"
     changed = page.with_name("driven.html")
     changed.write_text(text.replace("</body>", wrapped), encoding="utf-8")
-    body = load(browser, changed, address)
+    body = load(browser, changed, address, more)
     assert "error" not in body.data
     found: dict[str, Any] = json.loads(body.data["result"])
     return found
@@ -253,15 +255,159 @@ def test_a_single_release_without_error_or_pairs_is_drawn(browser: str, tmp_path
     assert "state no expected error" in body.text
 
 
-def test_nothing_sticks_out_on_a_phone(browser: str, pages: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_page_says_what_errors_mean_and_what_the_release_can_be_used_for(
+    browser: str, pages: tuple[Path, Path]
+) -> None:
+    """Real data stand at a normal of mean 0.2, the last release at one of mean 0.4: no column is good but ok."""
+    body = load(browser, pages[1])
+    for text in (
+        "An error of 0.02 (total variation) means",
+        "A W1 of 0.02 means",
+        "Two columns: cross tables",
+        "unreliable",
+    ):
+        assert text in body.text
+    found = drive(
+        browser,
+        pages[1],
+        """
+        const cells = (id) => [...document.querySelectorAll(`#${id} tbody tr`)].map((row) =>
+          [...row.cells].map((cell) => cell.textContent));
+        for (const id of ["answers", "worst-columns", "worst-pairs"]) result[id] = cells(id);
+        result.samples = [...document.querySelectorAll("#rows table")].map((table) => table.tBodies[0].rows.length);
+        result.title = document.title;
+        """,
+    )
+    errors = [float(row[1]) for row in found["worst-columns"]]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 0.1
+    pairs = [float(row[1]) for row in found["worst-pairs"]]
+    assert pairs == sorted(pairs, reverse=True)
+    assert len(pairs) == 10
+    assert found["samples"] == [10, 10]
+    assert found["title"].startswith("NOT PRIVATE: ")
+
+
+def test_real_data_that_are_public_stand_there_without_a_warning(browser: str, tmp_path: Path) -> None:
+    real = releases(tmp_path / "out", 2)
+    body = load(browser, write_report(tmp_path / "out", tmp_path / "r.html", against=real, public=True))
+    assert not body.shown_by_id["warning"]
+    assert not body.shown_by_id["badge"]
+    assert "Real data" in body.text
+    assert "Real data, not private" not in body.text
+    assert "Real, not private" not in body.text
+
+
+def test_the_grid_of_cards_has_no_holes(browser: str, pages: tuple[Path, Path]) -> None:
+    found = drive(
+        browser,
+        pages[1],
+        """
+        const stacks = [...document.querySelectorAll("#marginals .stack")];
+        const box = (card) => card.getBoundingClientRect();
+        const room = box(document.getElementById("marginals"));
+        result.ends = stacks.map((stack) => Math.abs(box(stack.lastElementChild).bottom - room.bottom));
+        result.gaps = stacks.flatMap((stack) => [...stack.children].slice(1).map((card) =>
+          box(card).top - box(card.previousElementSibling).bottom));
+        """,
+    )
+    assert len(found["ends"]) > 1
+    assert max(found["ends"]) < 1
+    assert all(abs(gap - 16) < 1 for gap in found["gaps"])
+
+
+def test_heights_can_be_logarithmic(browser: str, pages: tuple[Path, Path]) -> None:
+    found = drive(
+        browser,
+        pages[0],
+        """
+        const button = document.getElementById("tails");
+        const labels = [...document.querySelectorAll("svg.histogram")];
+        const least = () => labels.flatMap((svg) => [...svg.querySelectorAll("text")].map((text) => text.textContent));
+        result.before = look().bars;
+        result.linear = least();
+        button.click();
+        result.after = look().bars;
+        result.logarithmic = least();
+        button.click();
+        result.again = look().bars;
+        """,
+    )
+    assert found["before"] != found["after"]
+    assert found["before"] == found["again"]
+    assert "0%" in found["linear"]
+    assert "0%" not in found["logarithmic"]
+
+
+def test_pointing_at_the_matrix_reads_out_a_pair(browser: str, pages: tuple[Path, Path]) -> None:
+    found = drive(
+        browser,
+        pages[1],
+        """
+        const cards = [...document.querySelectorAll("#matrices figure")];
+        result.titles = cards.map((card) => card.querySelector(".title").textContent);
+        result.read = cards.map((card) => {
+          const svg = card.querySelector("svg"), cell = svg.querySelectorAll("rect")[1].getBoundingClientRect();
+          const place = { clientX: cell.left + cell.width / 2, clientY: cell.top + cell.height / 2 };
+          svg.dispatchEvent(new PointerEvent("pointermove", place));
+          return card.querySelector(".below").firstChild.textContent;
+        });
+        """,
+    )
+    assert found["titles"] == ["Real, not private", "Synthetic", "Synthetic less real"]
+    assert all(re.fullmatch(r"when × x: [+-]?[01]\.\d{3}", text) for text in found["read"])
+
+
+def page_of(columns: int, place: Path) -> Path:
+    """A page of so many columns beside real data, with long names and a long tail, of two releases."""
+    kinds = [Number(0, 1_000, missing=True), Category(*(f"a rather long value {i}" for i in range(9))), Integer(0, 9)]
+    schema = Schema({f"a_rather_long_name_of_a_column_{i}": kinds[i % 3] for i in range(columns)})
+    rng = np.random.default_rng(0)
+    points = np.clip(rng.exponential(0.01, (300, columns)), 0, 0.49)
+    for t in (200, 300):
+        write_release(place / "out", schema, schema.decode(points[:t], "arrow"), t)
+    return write_report(place / "out", place / "r.html", against=schema.decode(points[::-1], "arrow"))
+
+
+@pytest.mark.parametrize("more", [(WIDE,), (WIDE, DARK)], ids=["light", "dark"])
+@pytest.mark.parametrize("columns", [2, 30])
+def test_nothing_sticks_out_of_a_phone_whatever_the_columns(
+    browser: str, tmp_path: Path, columns: int, more: Sequence[str]
+) -> None:
+    page = page_of(columns, tmp_path)
+    found = drive(
+        browser,
+        page,
+        """
+        result.background = getComputedStyle(document.body).backgroundColor;
+        const buttons = [...document.querySelectorAll("#worst-columns button:not([hidden])")];
+        result.rows = document.querySelectorAll("#worst-columns tbody tr:not([hidden])").length;
+        for (const button of buttons) button.click();
+        result.all = document.querySelectorAll("#worst-columns tbody tr:not([hidden])").length;
+        result.over = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+        """,
+        more=more,
+    )
+    assert found["over"] == 0
+    assert (found["rows"], found["all"]) == (min(columns, 10), columns)
+    assert (found["background"] == "rgb(20, 23, 26)") == (DARK in more)
+    assert sticks_out(browser, page, 400, more) == "0"
+
+
+def sticks_out(browser: str, page: Path, width: int, more: Sequence[str] = (WIDE,)) -> str:
+    """By how many pixels a page is too wide for a frame of this width."""
     report = """parent.postMessage(document.documentElement.scrollWidth - document.documentElement.clientWidth, "*");"""
-    text = pages[1].read_text(encoding="utf-8").replace('http-equiv="Content-Security-Policy"', 'name="policy"')
-    inside = tmp_path / "inside.html"
+    text = page.read_text(encoding="utf-8").replace('http-equiv="Content-Security-Policy"', 'name="policy"')
+    inside = page.with_name("inside.html")
     inside.write_text(text.replace("</body>", f"<script>{report}</script></body>"), encoding="utf-8")
-    outside = tmp_path / "outside.html"
+    outside = page.with_name("outside.html")
     outside.write_text(
         "<!DOCTYPE html><body><script>addEventListener('message', (e) => { document.body.dataset.over = e.data; });"
-        f"</script><iframe src='{inside.name}' width='360' height='800'></iframe></body>",
+        f"</script><iframe src='{inside.name}' width='{width}' height='800'></iframe></body>",
         encoding="utf-8",
     )
-    assert load(browser, outside).data["over"] == "0"
+    return load(browser, outside, more=more).data["over"]
+
+
+def test_nothing_sticks_out_on_a_phone(browser: str, pages: tuple[Path, Path]) -> None:
+    assert sticks_out(browser, pages[1], 360) == "0"

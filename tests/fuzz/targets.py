@@ -19,9 +19,9 @@ from headwater.files import FileRefusedError
 from headwater.release.release import Release
 from headwater.run import Schedule
 from headwater.synthesizer import Synthesizer
-from headwater.table.draft import draft_schema
+from headwater.table.draft import draft as draft_file
 from headwater.table.errors import SchemaError, TableError
-from headwater.table.readers import names_and_types, open_source
+from headwater.table.readers import open_source
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.unit_cube import unit_cube
 from tests.fuzz import seeds
@@ -163,9 +163,7 @@ def use_cube(data: bytes, folder: Path) -> None:
 def draft(data: bytes, folder: Path) -> None:
     path = folder / "draft.csv"
     path.write_bytes(data)
-    types = names_and_types(path)
-    if types:
-        draft_schema(types)
+    draft_file(path)
 
 
 def make_position(rng: Random) -> tuple[str, Any]:

@@ -21,7 +21,7 @@ from headwater.cli.exit_codes import Exit
 from headwater.release.folder import read_card
 from headwater.run.restore import read_state
 from headwater.run.store import StateDamagedError, Store, StoreError
-from headwater.table.readers import names_and_types, open_source
+from headwater.table.readers import open_source, sample_of
 from headwater.table.schema import schema_from_dict
 from tests.fuzz import seeds
 from tests.fuzz.shells import change_store
@@ -234,7 +234,7 @@ def test_a_csv_file_whose_names_are_no_text_has_no_draft(tmp_path: Path) -> None
     path = tmp_path / "names.csv"
     path.write_bytes(b"a,b\xe6\n1,2\n")
     with pytest.raises(hw.TableError, match="cannot be read as csv"):
-        names_and_types(path)
+        sample_of(path)
 
 
 def test_half_a_character_in_json(tmp_path: Path) -> None:

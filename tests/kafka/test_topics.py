@@ -19,6 +19,8 @@ from headwater.table.columns import Category, Number
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 
+pytestmark = pytest.mark.slow  # processes, browsers and brokers
+
 SCHEMA = Schema(x=Number(0, 1), kind=Category("a", "b"))
 
 
@@ -127,7 +129,7 @@ def test_an_empty_value_is_a_missing_one_wherever_its_batch_ends() -> None:
     schema = Schema(x=Number(0, 1, missing=True))
     for values in ([b"", b"0.5"], [b"0.5", b""], [b""], [b"", b""]):
         batch = TopicBatch(values, [(0, offset) for offset in range(len(values))], {})
-        found = [value for table in batch.tables(schema, "csv") for value in table["x"].to_pylist()]
+        found = [value for part in batch.read(schema, "csv") for value in part.table["x"].to_pylist()]
         assert found == [float(value) if value else None for value in values]
 
 
@@ -229,3 +231,12 @@ def test_batches_are_taken_whole(tmp_path: Path) -> None:
         take(run, batch, "json")
         assert (run.t, run.position(POSITION)) == (2, position)
     assert TopicPartition("t", 0).topic == "t"
+
+
+def test_bad_messages_follow_the_policy(tmp_path: Path) -> None:
+    values = [b'{"x":0.5,"kind":"a"}', b'{"x":7,"kind":"SECRET"}', b"", b'{"x":0.7,"kind":"b"}']
+    batch = TopicBatch(values, [(0, number) for number in range(4)], {"topic": "t", "offsets": {"0": 4}})
+    with open_run(tmp_path) as run:
+        take(run, batch, "json", "null")
+        assert (run.t, run.tally.bad) == (4, 2)
+        assert run.position(POSITION)["offsets"] == {"0": 4}

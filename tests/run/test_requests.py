@@ -56,8 +56,11 @@ def asked(run: Run, question: Callable[[], Any], owner: Callable[[], None] | Non
 
 
 def test_the_owner_says_how_far_it_is(run: Run, tmp_path: Path) -> None:
-    status = asked(run, lambda: request_status(tmp_path / "run.state", plan=True))
-    assert (status["records"], status["mechanism"], status["ε"]) == ("1,000", "cascade", "1")
+    run.take({"x": [0.5, 7.0]})  # one is clipped
+    status, tally = asked(run, lambda: request_status(tmp_path / "run.state", plan=True))
+    assert tally == run.tally
+    assert tally.columns
+    assert (status["records"], status["mechanism"], status["ε"]) == ("1,002", "cascade", "1")
     assert "cascade" in status["plan"]
     assert not (tmp_path / "run.state.requests").exists()
 

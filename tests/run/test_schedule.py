@@ -74,7 +74,7 @@ def test_the_clock_is_read_between_batches_and_never_inside_one(tmp_path: Path) 
         return 3600.0 * len(readings)
 
     def batch(n: int) -> Any:  # noqa: ANN401 - the part of a batch that the loop uses
-        return SimpleNamespace(table={"x": np.full(n, 0.5)}, position=None, place=lambda error: error)
+        return SimpleNamespace(table={"x": np.full(n, 0.5)}, position=None, bad=(), place=lambda error: error)
 
     feed(run, [batch(70_000), None, batch(1), batch(300)], clock=clock)
     assert readings == [0, 70_000, 70_000, 70_001, 70_301]

@@ -114,6 +114,33 @@ def test_after_many_kills_everything_is_byte_for_byte_what_it_would_have_been(
     assert halfway >= KILLS // 5  # most kills hit a run at work, not one that was still starting
 
 
+def test_limits_and_windows_come_out_the_same_after_kills(tmp_path: Path) -> None:
+    """Old tables that were removed do not come back, no card is lost, and nothing else is left behind."""
+    limits = ("--rows", "150", "--keep", "3", "--window", "900")
+    for name in ("calm", "killed"):
+        (tmp_path / name).mkdir()
+        write_input(tmp_path / name)
+    done = finish(tmp_path / "calm", "out", *limits)
+    assert done.returncode == 0, done.stderr.decode()
+    rng, patience, kills = random.Random(5), 1.5, 0  # noqa: S311 - when to kill is no secret
+    while True:
+        process = start(tmp_path / "killed", "out", *limits)
+        try:
+            _, errors = process.communicate(timeout=patience * rng.uniform(0.5, 1.1))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills, patience = kills + 1, patience * 1.1
+            continue
+        assert process.returncode == 0, errors.decode()
+        break
+    assert kills
+    expected = content(tmp_path / "calm" / "out")
+    assert content(tmp_path / "killed" / "out") == expected
+    names = [Path(name).name for name in expected]
+    assert (names.count("card.json"), names.count("data.parquet")) == (2 * ROWS // 200, 2 * 3)
+
+
 def test_a_second_process_on_the_same_state_is_refused_and_harms_nothing(
     undisturbed: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:

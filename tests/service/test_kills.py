@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.serve_kills import attack
+
+pytestmark = pytest.mark.slow  # processes, browsers and brokers
 
 
 def test_nothing_is_lost_or_counted_twice_when_the_service_is_killed(tmp_path: Path) -> None:

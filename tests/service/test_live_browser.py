@@ -14,6 +14,8 @@ from headwater.table.columns import Category, Number
 from headwater.table.schema import Schema
 from tests.service.test_process import Process
 
+pytestmark = pytest.mark.slow  # processes, browsers and brokers
+
 EVIL = "<img src=x onerror=alert(1)>"
 SCHEMA = Schema({"x": Number(0, 1), "kind": Category("a", "b"), EVIL: Category(EVIL, "<script>alert(2)</script>")})
 WAIT = 60_000  # milliseconds: other tests may take the processor

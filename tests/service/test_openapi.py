@@ -17,6 +17,8 @@ from schemathesis.specs.openapi.checks import (
 from headwater.service import openapi
 from tests.service.conftest import Open, records
 
+pytestmark = pytest.mark.slow  # processes, browsers and brokers
+
 EVENTS = "/runs/{name}/events"  # never ends; tested with a real server
 
 

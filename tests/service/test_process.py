@@ -21,6 +21,8 @@ from headwater.run.store import Store
 from headwater.table.schema import Schema
 from tests.service.conftest import SCHEMA, records
 
+pytestmark = pytest.mark.slow  # processes, browsers and brokers
+
 
 class Process:
     """A service of one run called trips."""

@@ -215,3 +215,18 @@ def test_reading_leaves_the_ledger_as_it_is(opened: Open, tmp_path: Path) -> Non
         client.get(f"{BASE}/now/data.csv", params={} if last is None else {"last": last})
     assert str(run.synth.ledger()) == before
     assert run.t == 120
+
+
+def test_a_release_in_csv_is_read_in_every_format_and_a_removed_table_is_gone(opened: Open) -> None:
+    client = opened(format="csv", keep=2)
+    for number in range(4):
+        write(client, 100, 100 * number)
+        published(client, number + 1)
+    tables = [
+        table(client.get(f"{BASE}/400/data.{form}").content, form) for form in ("csv", "json", "parquet", "arrow")
+    ]
+    rows = [[(round(row["x"], 9), row["kind"]) for row in one.to_pylist()] for one in tables]
+    assert len(rows[0]) == 400
+    assert all(other == rows[0] for other in rows)
+    assert client.get(f"{BASE}/100/data.csv").status_code == 410
+    assert client.get(f"{BASE}/100/card").json()["t"] == 100

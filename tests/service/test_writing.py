@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from headwater.run.store import StoreError
 from headwater.service import Limits
-from headwater.service.writer import Post
+from headwater.service.posts import Post
 from tests.service.conftest import Open, records
 
 JSON = {"Content-Type": "application/json"}
@@ -79,19 +79,11 @@ def test_one_object_is_one_record_and_an_empty_array_is_none(opened: Open) -> No
 
 
 def test_whether_a_post_is_refused_does_not_depend_on_posts_that_are_read_with_it(opened: Open) -> None:
-    writer, line = opened().service.runs["trips"].writer, b'{"x": 0.5, "kind": "a"}'  # type: ignore[attr-defined]
-    for body in (
-        line,
-        line + b"\n",
-        line + b"\r\n",
-        line + b"\n\n",
-        b"\n" + line,
-        line + b"\n\n" + line,
-        line + b"\n\r\n",
-    ):
+    encoder, line = opened().service.runs["trips"].writer._encoder, b'{"x": 0.5, "kind": "a"}'  # type: ignore[attr-defined]
+    for body in (line, line + b"\n", line + b"\r\n", line + b"\n\n", b"\n" + line, line + b"\n\n" + line):
         posts = [Post(text, "jsonl", None, b"") for text in (body, body, line)]
-        writer._read_small(posts[:1])
-        writer._read_small(posts[1:])
+        encoder.encode_small(posts[:1])
+        encoder.encode_small(posts[1:])
         assert (posts[0].rows is None) == (posts[1].rows is None), body
         assert posts[2].rows is not None
 
@@ -284,3 +276,43 @@ def test_what_is_not_a_body_is_refused(opened: Open) -> None:
     whole = all_formats(50)["application/vnd.apache.parquet"]
     refused(client, 422, whole[: len(whole) // 2], content_type="application/vnd.apache.parquet")
     refused(client, 422, whole, content_type="application/vnd.apache.arrow.stream")
+
+
+def test_bombs_in_columnar_formats_are_refused_without_being_unpacked(opened: Open) -> None:
+    """Small files that claim very many rows, or values that are very long when they are unpacked."""
+    client = opened(Limits(records=100_000))
+    many = pa.table({"x": pa.array([0.5]).take(pa.array([0] * 3_000_000)), "kind": ["a"] * 3_000_000})
+    body = parquet(many)
+    assert len(body) < 100_000
+    refused(client, 413, body, content_type="application/vnd.apache.parquet")
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, many.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(many)
+    refused(client, 413, sink.getvalue(), content_type="application/vnd.apache.arrow.stream")
+    long = pa.table({"x": [0.5] * 50, "kind": ["a" * 1_000_000] * 50})
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(long, sink, compression="zstd")
+    assert len(sink.getvalue()) < 100_000
+    refused(client, 422, sink.getvalue(), content_type="application/vnd.apache.parquet")
+
+
+@pytest.mark.parametrize("policy", ["null", "quarantine"])
+@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson", "text/csv"])
+def test_bad_records_follow_the_policy_of_the_run(opened: Open, tmp_path: Path, policy: str, kind: str) -> None:
+    client = opened(bad_rows=policy)
+    rows = [*records(3), {"x": 0.5, "kind": "SECRET"}, *records(2), {"x": "SECRET", "kind": "a"}]
+    sent = {
+        "application/json": json.dumps(rows),
+        "application/x-ndjson": "\n".join(map(json.dumps, rows)),
+        "text/csv": "x,kind\n" + "\n".join(f"{row['x']},{row['kind']}" for row in rows),
+    }
+    answer = client.post(ADDRESS, content=sent[kind], headers={"Content-Type": kind})
+    assert answer.json() == {"accepted": 7, "t": 7}  # a record that is bad has arrived, and is nowhere
+    status = client.get("/runs/trips/status")
+    assert status.json()["tally"]["bad"] == 2
+    assert "SECRET" not in status.text
+    quarantine = tmp_path / "out.state.bad-rows.jsonl"
+    assert quarantine.exists() == (policy == "quarantine")
+    if quarantine.exists():
+        assert quarantine.read_text().count("SECRET") == 2
+        assert quarantine.stat().st_mode & 0o077 == 0

@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import headwater as hw
 from headwater.table.columns import COLUMN_KINDS, Boolean, Integer, TimeOfDay
 from headwater.table.draft import draft_schema
 from headwater.table.errors import SchemaError
@@ -17,6 +19,8 @@ from headwater.table.schema import Schema
 from tests.table.strategies import names
 
 pa, pd, pl = (pytest.importorskip(library) for library in ("pyarrow", "pandas", "polars"))
+
+pytest.importorskip("pyarrow.parquet")
 
 ARROW = pa.table(
     {
@@ -99,3 +103,107 @@ def test_a_draft_says_why() -> None:
     assert "Never take them from the data" in draft_schema({"a": "int"})
     with pytest.raises(SchemaError, match="no columns to draft"):
         draft_schema({})
+
+
+def drafted(data: object, **options: str) -> tuple[dict[str, Any], str]:
+    text = hw.draft(data, **options)
+    columns: dict[str, Any] = tomllib.loads(text)["columns"]
+    return columns, text
+
+
+def column_of(values: list[str], name: str = "x") -> tuple[dict[str, Any], str]:
+    columns, text = drafted({name: values})
+    return columns[name], text
+
+
+@pytest.mark.parametrize(
+    ("values", "declared"),
+    [
+        (["1", "2", ""], {"kind": "integer", "missing": True}),
+        (["1.0", "NA", "3.0"], {"kind": "integer", "missing": True, "null_values": ["NA"]}),
+        (["1.25", "3.5"], {"kind": "number", "decimals": 2}),
+        (["1,5", "2,25"], {"kind": "number", "decimal": ",", "decimals": 2}),
+        (["1.234,5", "2,5"], {"kind": "number", "decimal": ",", "thousands": ".", "decimals": 1}),
+        (["1,234", "12,345,678"], {"kind": "integer", "thousands": ","}),
+        (["yes", "no", "N/A"], {"kind": "boolean", "missing": True, "null_values": ["N/A"]}),
+        (["2024-01-02", "2024-01-03"], {"kind": "datetime"}),
+        (["2010/01/01 00:00:00"], {"kind": "datetime", "format": "%Y/%m/%d %H:%M:%S"}),
+        (["31.01.2024", "?"], {"kind": "datetime", "format": "%d.%m.%Y", "missing": True, "null_values": ["?"]}),
+        (["13:45", "01:00"], {"kind": "time-of-day"}),
+        (["red", "green"], {"kind": "category"}),
+        (["007", "042"], {"kind": "category"}),
+    ],
+)
+def test_a_draft_finds_how_values_are_written(values: list[str], declared: dict[str, Any]) -> None:
+    found, _ = column_of(values)
+    assert {key: value for key, value in found.items() if key not in ("step", "values")} == declared
+
+
+def test_whole_numbers_that_count_time() -> None:
+    assert column_of(["1704153600", "1704153601"], "created_at")[0]["format"] == "epoch-s"
+    assert column_of(["1704153600000"], "timestamp")[0]["format"] == "epoch-ms"
+    assert column_of(["20240131", "20231201"], "date")[0]["format"] == "%Y%m%d"
+    assert column_of(["1704153600"], "price")[0]["kind"] == "integer"
+
+
+def test_a_draft_warns() -> None:
+    """Of identifiers, free text, names of persons, dates that are none, and formats that are not sure."""
+    different = [f"u{number}" for number in range(30)]
+    assert "an identifier or free text" in column_of(different)[1]
+    assert "an identifier or free text" not in column_of(different + different)[1]
+    assert "perhaps an identifier" in column_of([str(number) for number in range(30)])[1]
+    for name in ("id", "user_id", "customerId", "E-Mail", "first_name", "Passport No"):
+        assert "sounds like a person's" in column_of(["a", "a"], name)[1], name
+    for name in ("idle", "width", "paid"):
+        assert "sounds like a person's" not in column_of(["a", "a"], name)[1], name
+    assert "Looks like dates" in column_of(["2024-01-02", "3/4/2024", "5.6.2024"])[1]
+    assert 'can also be read as "%m/%d/%Y"' in column_of(["01/02/2024"])[1]
+
+
+def test_a_draft_proposes_a_logarithmic_scale_for_a_long_tail() -> None:
+    assert '# scale = "log"' in column_of([str(10 ** (number % 6) + 0.5) for number in range(60)])[1]
+    assert "scale" not in column_of([str(number + 0.5) for number in range(60)])[1]
+
+
+def test_no_value_is_in_a_draft() -> None:
+    """Bounds and values stay open, whatever is in the data."""
+    values = {"secret": ["5ecret", "5ecret", None], "pay": [41378.25, 92811.5, None], "born": ["17.03.1961", "", "NA"]}
+    for table in (values, pd.DataFrame(values), pl.DataFrame(values), pa.table(values)):
+        text = hw.draft(table)
+        assert not any(part in text for part in ("5ecret", "41378", "92811", "1961", "17.03"))
+        with pytest.raises(SchemaError, match="must be declared"):
+            Schema.from_dict(tomllib.loads(text))
+        assert all(column["missing"] for column in tomllib.loads(text)["columns"].values())
+
+
+def test_drafts_of_files(tmp_path: Path) -> None:
+    """Of nested JSON no field is dropped; text may have its own encoding and delimiter."""
+    (tmp_path / "a.json").write_text('[{"a": {"b": 1, "c": {"d": "x"}}, "l": [1]}, {"a": {"b": null}}]')
+    columns, text = drafted(tmp_path / "a.json")
+    assert set(columns) == {"a.b", "a.c.d", "l"}
+    assert columns["a.b"] == {"kind": "integer", "missing": True}
+    assert "Holds lists" in text
+    (tmp_path / "a.csv").write_bytes("größe;ort\n1,5;Köln\n".encode("latin-1"))
+    columns, _ = drafted(tmp_path / "a.csv", encoding="latin-1", delimiter=";")
+    assert columns["größe"]["decimal"] == ","
+    with pytest.raises(hw.TableError, match="say which format and encoding"):
+        hw.draft(tmp_path / "a.csv")
+    with pytest.raises(hw.TableError, match="holds a semicolon; give it as the delimiter"):
+        hw.draft(tmp_path / "a.csv", encoding="latin-1")
+    table = pa.table({"x": [1.5, None], "when": [dt.date(2024, 1, 2), None]})
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    columns, _ = drafted(tmp_path / "a.parquet")
+    assert columns["x"] == {"kind": "number", "missing": True, "decimals": 1}
+    assert columns["when"] == {"kind": "datetime", "step": "1d", "missing": True}
+
+
+def test_a_filled_in_draft_reads_the_file_it_was_made_from(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('day;pay;kind\n31.01.2024;"1.234,5";a\nNA;7;b\n01.02.2024;?;a\n')
+    text = hw.draft(path, delimiter=";")
+    filled = text.replace("# low = 0.0", "low = 0.0").replace("# high = 1.0", "high = 9999.0")
+    filled = filled.replace("# start", "start").replace("# end", "end").replace("values = []", 'values = ["a", "b"]')
+    schema = Schema.from_dict(tomllib.loads(filled))
+    (table,) = hw.read(path, schema, delimiter=";")
+    assert table["pay"].to_pylist() == [1234.5, 7.0, None]
+    assert table["day"].null_count == 1

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
@@ -50,6 +51,13 @@ COLUMNS: dict[str, Column] = {
     "flag": Boolean(missing=True),
     "when": Datetime("2024-01-01", "2024-12-31", "1h"),
     "clock": TimeOfDay("1min", missing=True),
+    "gap": Integer(0, 99, missing=True, null_values=["NA", "?"]),
+    "code": Number(-1000, 1000, step=0.5, missing=True, null_values=["NA", "-999"]),
+    "money": Number(0, 10**6, decimals=2, decimal=",", thousands="."),
+    "spread": Number(0.01, 1000, scale="log"),
+    "day": Datetime("2024-01-01", "2024-12-31", "1d", format="%d.%m.%Y"),
+    "stamp": Datetime("2024-01-01", "2024-12-31", "1s", format="epoch-s"),
+    "colour": Category("red", "NA?", other="red", missing=True, null_values=["NA"]),
 }
 TEXTS: dict[str, list[str]] = {  # the refused ones are among them
     "number": [
@@ -79,6 +87,13 @@ TEXTS: dict[str, list[str]] = {  # the refused ones are among them
         "2024-02-30",
     ],
     "clock": ["13:45", "13:45:10.", "134510", "", "25:00", "13:45:10.123456789"],
+    "gap": ["7", "NA", " NA ", "?", "N/A", "", "7.0", "??"],
+    "code": ["7", "NA", "-999", " -999", "-999.0", "-99", "x", ""],
+    "money": ["1.234,5", "1234,5", "0,50", "7", "1.5", "1,2,3", "", "12.34,5"],
+    "spread": ["0", "0.01", "5e2", "1e999", "-1", "x", "999.99999999999999"],
+    "day": ["01.02.2024", "1.2.2024", "2024-02-01", "31.02.2024", "", "01.02.2024 "],
+    "stamp": ["1710000000", "1710000000.75", "1e9", "1" * 400, "2024-02-01", "", " 1710000001"],
+    "colour": ["red", "NA", "NA ", "NA?", "", "blue", "two\nNA"],
 }
 
 
@@ -190,17 +205,89 @@ def options_of(data: st.DataObject) -> dict[str, Any]:
     }
 
 
+Encoded = list[list[tuple[float, ...] | None]]
+
+
+def seen_all(path: Path | str, schema: Schema, **options: Any) -> Encoded:  # noqa: ANN401 - fields of Options
+    """The encoded records of each batch under a policy that refuses none: None stands for a bad one."""
+    batches: Encoded = []
+    with open_source(path, schema, **options) as source:
+        for batch in source:
+            if batch is not None:
+                found = schema.encode_batch(batch.table, bad_rows=options["bad_rows"])
+                records: list[tuple[float, ...] | None] = [None] * batch.records
+                for place, point in zip(batch.places.tolist(), found.points.tolist(), strict=True):
+                    records[place] = tuple(point)
+                for bad in batch.all_bad(found.bad):
+                    records[bad.row] = None
+                batches.append(records)
+    return batches
+
+
+def check_all(one: Encoded, other: Encoded, index: int, size: int) -> None:
+    """Nothing is refused: as many records, the same batch ends, and the same other records."""
+    assert [len(batch) for batch in one] == [len(batch) for batch in other]
+    first, second = list(chain(*one)), list(chain(*other))
+    assert len(first) == size
+    assert None not in first
+    assert first[:index] == second[:index]
+    assert first[index + 1 :] == second[index + 1 :]
+
+
+GARBAGE = st.one_of(
+    st.binary(max_size=40), st.text(alphabet='",\r {}[]:0.5ab\0é\\\\', max_size=20).map(str.encode)
+).filter(lambda text: b"\n" not in text and not text.startswith((b"\xff\xfe", b"\xfe\xff")))
+
+
+def two_lines(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes]:  # noqa: ANN401 - a function
+    """Both files, where each record is one line, and the replaced one may be anything at all."""
+    _, records, index, other = pair
+    flat = [{name: text.replace("\n", " ") for name, text in record.items()} for record in [*records, other]]
+    for record in flat[:-1]:
+        for name, text in record.items():
+            with suppress(TableError):
+                COLUMNS[name].encode([text])
+                continue
+            record[name] = next(good for good in ACCEPTED[name] if "\n" not in good)
+    lines = [line.encode() for line in write(flat, data.draw, "\n")]
+    replaced = lines.pop() if data.draw(st.booleans()) else data.draw(GARBAGE) + b"\n"
+    lines = lines[: len(records) + (write is csv_text)]
+    at = len(lines) - len(records) + index
+    return b"".join(lines), b"".join([*lines[:at], replaced, *lines[at + 1 :]])
+
+
 WRITERS: dict[str, Any] = {"csv": csv_text, "jsonl": json_text}
-COMPRESS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
 
 
-@pytest.mark.parametrize("name", WRITERS)
+def zipped(text: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("inside", text)
+    return out.getvalue()
+
+
+def array(text: bytes) -> bytes:
+    """JSON lines as one array, each element indented and on lines of its own."""
+    return b"[\n  " + b",\n  ".join(line.replace(b'": ', b'" :\n ') for line in text.splitlines()) + b"\n]\n"
+
+
+COMPRESS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".zip": zipped}
+ENCODINGS = [None, "utf-16", "utf-16-be", "latin-1"]
+
+
+@pytest.mark.parametrize("name", [*WRITERS, "json"])
 @PAIRS
 @given(st.data())
 def test_files_of_text(name: str, data: st.DataObject) -> None:
     pair = data.draw(pairs())
-    texts = two_texts(data, pair, WRITERS[name])[:2]
+    texts = two_texts(data, pair, WRITERS["jsonl" if name == "json" else name])[:2]
+    if name == "json":
+        texts = array(texts[0]), array(texts[1])
     options, ending = options_of(data), data.draw(st.sampled_from(sorted(COMPRESS)))
+    encoding = data.draw(st.sampled_from(ENCODINGS))
+    if encoding:
+        texts = texts[0].decode().encode(encoding), texts[1].decode().encode(encoding)
+    options |= {"encoding": encoding, "format": "csv" if name == "csv" else "jsonl"}
     with tempfile.TemporaryDirectory() as folder:
         found = []
         for number, text in enumerate(texts):
@@ -208,6 +295,41 @@ def test_files_of_text(name: str, data: st.DataObject) -> None:
             path.write_bytes(COMPRESS[ending](text))
             found.append(seen(path, pair[0], **options))
         check(found[0], found[1], pair[2])
+
+
+@pytest.mark.parametrize("policy", ["null", "quarantine"])
+@pytest.mark.parametrize("name", WRITERS)
+@PAIRS
+@given(st.data())
+def test_files_of_text_with_bad_lines(name: str, policy: str, data: st.DataObject) -> None:
+    """Where bad rows are null records, a line may be replaced by any line, and nothing else changes."""
+    pair = data.draw(pairs())
+    texts = two_lines(data, pair, WRITERS[name])
+    options, ending = options_of(data) | {"bad_rows": policy}, data.draw(st.sampled_from(sorted(COMPRESS)))
+    with tempfile.TemporaryDirectory() as folder:
+        found = []
+        for number, text in enumerate(texts):
+            path = Path(folder) / f"{number}.{name}{ending}"
+            path.write_bytes(COMPRESS[ending](text))
+            found.append(seen_all(path, pair[0], **options))
+        check_all(found[0], found[1], pair[2], len(pair[1]))
+
+
+@pytest.mark.parametrize("policy", ["null", "quarantine"])
+@pytest.mark.parametrize("name", WRITERS)
+@PAIRS
+@given(st.data())
+def test_pipes_with_bad_lines(name: str, policy: str, data: st.DataObject) -> None:
+    pair = data.draw(pairs())
+    options, found = options_of(data) | {"format": name, "poll_seconds": 60, "bad_rows": policy}, []
+    for text in two_lines(data, pair, WRITERS[name]):
+        out, into = os.pipe()
+        os.write(into, text)
+        os.close(into)
+        with pytest.MonkeyPatch.context() as patch, io.FileIO(out, "rb") as reading:
+            patch.setattr(stream, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
+            found.append(seen_all("-", pair[0], **options))
+    check_all(found[0], found[1], pair[2], len(pair[1]))
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -264,6 +386,22 @@ def test_files_of_columns(name: str, data: st.DataObject) -> None:
                     writer.write_table(table, max_chunksize=rows_at_a_time)
             found.append(seen(path, schema, **options))
     check(found[0], found[1], index)
+
+
+@pytest.mark.parametrize("policy", ["null", "quarantine"])
+@PAIRS
+@given(st.data())
+def test_files_of_columns_with_bad_rows(policy: str, data: st.DataObject) -> None:
+    schema, records, index, other = data.draw(pairs())
+    options, found = options_of(data) | {"bad_rows": policy}, []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, rows in enumerate((records, [*records[:index], other, *records[index + 1 :]])):
+            path = Path(folder) / f"{number}.parquet"
+            pyarrow.parquet.write_table(table_of(rows), path, row_group_size=data.draw(st.integers(1, 9)))
+            found.append(seen_all(path, schema, **options))
+    first, second = list(chain(*found[0])), list(chain(*found[1]))
+    assert [len(batch) for batch in found[0]] == [len(batch) for batch in found[1]]
+    assert first[:index] + first[index + 1 :] == second[:index] + second[index + 1 :]
 
 
 def test_a_longer_record_moves_no_batch_end(tmp_path: Path) -> None:

@@ -75,6 +75,16 @@ COLUMNS: list[Column] = [
     Datetime("2020-01-01", "2020-12-31", "1us", missing=True),
     Datetime("2020-01-01T00:00+00:00", "2020-12-31T00:00+00:00", "1h"),
     TimeOfDay("1us", missing=True),
+    Number(0.5, 50, scale="log", missing=True),
+    Number(-5, 5, step=0.25, null_values=["2", "x"], missing=True),
+    Number(0, 5000, decimals=1, decimal=",", thousands="."),
+    Integer(-1, 10, missing=True, null_values=["NA", "x"]),
+    Integer(-1, 10, missing=True, null_values=["1"], thousands=" "),
+    Category("1", "a", other="a", missing=True, null_values=["x", "NA"]),
+    Boolean(missing=True, null_values=["x", "NA"]),
+    Datetime("2020-01-01", "2020-12-31", "1h", format="%Y%m%d", missing=True, null_values=["NA"]),
+    Datetime("1970-01-01", "2020-12-31", "1us", format="epoch-ms", missing=True),
+    TimeOfDay("1min", format="%H%M", missing=True, null_values=["x"]),
 ]
 
 
@@ -232,6 +242,11 @@ TEXTS += [
     ".5",
     "1d",
     "infinity",
+    "NA",
+    " NA ",
+    "x",
+    "1.234",
+    "1 234",
 ]
 TEXTS += [
     "2020-02-03",

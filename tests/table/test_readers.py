@@ -179,7 +179,7 @@ def test_an_empty_field_is_missing_and_a_quoted_empty_one_is_text(tmp_path: Path
 def test_other_texts_can_mean_missing(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("v,n\nNA,1\n,2\n")
     schema = Schema(v=Number(0, 1, missing=True), n=Integer(0, 9))
-    assert [row["v"] for row in rows_of(tmp_path / "a.csv", schema, null_text=("", "NA"))] == [None, None]
+    assert [row["v"] for row in rows_of(tmp_path / "a.csv", schema, null_values=("NA",))] == [None, None]
 
 
 def test_values_that_only_the_codec_understands_reach_it(tmp_path: Path) -> None:

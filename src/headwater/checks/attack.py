@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -18,6 +18,9 @@ from headwater.audit.suite import tables, worst_cases
 from headwater.checks.cases import Case, CheckFailed, expect
 from headwater.noise import Noise
 from headwater.release.release import Release
+from headwater.table.bad_rows import BadRow, Encoded
+from headwater.table.errors import TableError
+from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
 
 Fault = Callable[[Case], AbstractContextManager[object]]
@@ -109,4 +112,31 @@ def seed_from_records(case: Case) -> Iterator[None]:
         yield
 
 
-CHECKS = (check_exact_audit, check_planted_faults, check_no_noise_is_noticed)
+def check_null_records_are_private(case: Case) -> None:
+    """A record that is replaced by a bad one, which is nowhere, costs at most ε."""
+    if not case.kind.online:
+        return
+    costs = []
+    for experiment in [*worst_cases(case.mechanism, 1, 8.0)[::2], *tables(case.mechanism, 8.0)]:
+        with null_at(experiment.schema.encode(experiment.batch((experiment.pair.places[1],)))):
+            costs.append(check_sensitivity(experiment, outputs=1).bound)
+    expect(max(costs) > 0, "a record that becomes a null record moves nothing: the audit sees nothing")
+
+
+@contextmanager
+def null_at(point: NDArray[np.float64]) -> Iterator[None]:
+    """Records at one point of the cube are bad ones."""
+    with ExitStack() as stack:
+        for kind in (UnitCube, Schema):
+            usual = kind.encode_batch
+
+            def bad_there(self: Any, table: object, usual: Any = usual, **options: str) -> Encoded:  # noqa: ANN401
+                found: Encoded = usual(self, table, **options)
+                rows = np.flatnonzero((found.points == point).all(axis=1)).tolist()
+                return replace(found, bad=tuple(BadRow(row, TableError("bad", "none")) for row in rows))
+
+            stack.enter_context(patch.object(kind, "encode_batch", bad_there))
+        yield
+
+
+CHECKS = (check_exact_audit, check_null_records_are_private, check_planted_faults, check_no_noise_is_noticed)

@@ -35,6 +35,25 @@ def check_a_batch_is_its_records(case: Case) -> None:
     expect(same(whole.release(), pieces.release()), "rows from encode() give something else than their records")
 
 
+def check_null_records_are_nowhere(case: Case) -> None:
+    """A bad record counts in ``t``, takes its place in its bucket, and moves no other count; also after a reload."""
+    batch = case.batch(400, 2)
+    bad = case.bad_batch(0, 3)
+    mixed = [*batch[:100], *bad, *batch[101:300], *bad, *batch[301:]]
+    records = mixed if isinstance(case.schema, Schema) else np.array(mixed)
+    whole, single, again = case.start(8.0), case.start(8.0), case.start(8.0)
+    whole.update(records, bad_rows="null")
+    expect(whole.t == 400, "a bad record does not count in t")
+    for i in range(len(records)):
+        single.update(records[i : i + 1], bad_rows="null")
+    again.update(records[:150], bad_rows="null")
+    again = Synthesizer.from_bytes(again.to_bytes())
+    again.update_rows(again.encode(records[150:], bad_rows="null"))
+    expect(same(whole.release(), single.release()), "a batch with bad records gives something else than one by one")
+    expect(same(whole.release(), again.release()), "null records are lost when a state is saved")
+    expect(whole.tally.bad == 2, "bad records are not tallied")
+
+
 def check_any_sequence_of_calls(case: Case) -> None:
     """Random walks through all that can be done to a run, beside a run that only takes the records."""
     for number in range(WALKS):
@@ -198,4 +217,4 @@ def check_release(release: Release) -> None:
         expect(len(release.sample(7, kind="records")) == 7, "sample(7) gives another number of records")
 
 
-CHECKS = (check_a_batch_is_its_records, check_any_sequence_of_calls)
+CHECKS = (check_a_batch_is_its_records, check_null_records_are_nowhere, check_any_sequence_of_calls)

@@ -15,6 +15,7 @@ from headwater.mechanisms import registry
 from headwater.mechanisms.outlook import ONE_WAY, Outlook, is_poor, outlook
 from headwater.release.release import Release
 from headwater.run import Published, Run, Sink
+from headwater.table.tally import Tally
 
 
 class Display:
@@ -24,6 +25,8 @@ class Display:
         self._run: Run | None = None
         self._began, self._from, self._t = time.monotonic(), 0, 0
         self._level, self._releases = "", 0
+        self._tally = Tally()
+        self._quarantine: Path | None = None
         self._last: Published | None = None
         self._live = Live(console=out, refresh_per_second=8, get_renderable=self._panel) if interactive() else None
 
@@ -51,6 +54,7 @@ class Display:
         """Read how far the run is."""
         if self._run:
             self._t, self._level = self._run.t, self._run.synth.status
+            self._tally, self._quarantine = self._run.tally, self._run.quarantine
 
     def foretell(self, expected: Outlook) -> None:
         """Say how good releases can be, and warn if that is not good."""
@@ -101,12 +105,24 @@ class Display:
         done, made = self._t - self._from, self._releases
         speed = f", {self.rate():,.0f} records a second" if done else ""
         say(f"{done:,} new records, {made} new release{'' if made == 1 else 's'} in {out_folder}{speed}")
+        say_tally(self._tally, self._quarantine)
         if state is None:
             say("nothing was kept: this run cannot be continued, and reading these records again costs ε again")
         elif stopped:
             say(f"stopped. To go on, give the same command again: {state} holds everything, and is secret")
         else:
             say(f"when there is more, give the same command again: {state} holds everything, and is secret")
+
+
+def say_tally(tally: Tally, quarantine: Path | None) -> None:
+    """Tell the operator what was clipped, unlisted, missing or bad in all of the run so far."""
+    lines = list(tally.lines())
+    if lines:
+        say("secret, counted without noise (for you only; it is in no release):", style="bold")
+        for line in lines:
+            say(f"  {line}")
+        if quarantine and quarantine.exists():
+            say(f"  bad rows are in {quarantine}, which is as secret as the data")
 
 
 class ShownSink:

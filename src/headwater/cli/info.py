@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from headwater.cli.console import complain, out, say, shown
+from headwater.cli.display import say_tally
 from headwater.cli.exit_codes import reports_errors
-from headwater.mechanisms.accuracy import ExpectedError
 from headwater.release.folder import folders, has_table, read_card
 from headwater.release.release import Release
+from headwater.release.table_model import expected_of
 from headwater.run.requests import OwnerGoneError, request_status
-from headwater.run.restore import read_state
+from headwater.run.restore import read_state, read_tally
 from headwater.run.status import status_of
 from headwater.run.store import StateInUseError, is_store
 from headwater.table.schema import Schema, schema_from_dict
+from headwater.table.tally import Tally
 
 
 @reports_errors
@@ -27,7 +29,7 @@ def command(
     path: Annotated[Path, typer.Argument(help="A release, a folder of releases, a state or a schema.")],
     plan: Annotated[bool, typer.Option("--plan", help="Of a state: also the schedule of buckets and noise.")] = False,
 ) -> None:
-    """Say what a file or folder is. Of a state, only what is public is shown.
+    """Say what a file or folder is. Of a state, what is public, and what its operator should know of the data.
 
     Example: headwater info releases
     """
@@ -45,21 +47,22 @@ def command(
     elif not is_store(path) and not _begins(path, b"headwater state"):
         raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
     else:
-        rows, use = _state(path, plan)
+        rows, tally, use = _state(path, plan)
         schedule = rows.pop("plan", None)
         _print(rows, f"{path} (state: secret{use})")
+        say_tally(tally, None)
         if schedule is not None:
             out.print(shown(schedule))
 
 
-def _state(path: Path, plan: bool) -> tuple[dict[str, str], str]:
+def _state(path: Path, plan: bool) -> tuple[dict[str, str], Tally, str]:
     """What a state is, and whether somebody uses it. Its owner answers if there is one."""
     while True:
         try:
-            return status_of(read_state(path), plan=plan), ""
+            return status_of(read_state(path), plan=plan), read_tally(path), ""
         except StateInUseError:
             with suppress(OwnerGoneError):  # then it is free again
-                return request_status(path, plan=plan), ", in use"
+                return *request_status(path, plan=plan), ", in use"
 
 
 def _releases(places: list[Path], folder: Path) -> None:
@@ -69,14 +72,22 @@ def _releases(places: list[Path], folder: Path) -> None:
         card = read_card(places[0])
         card["schema"] = str(schema_from_dict(card["schema"]))
         card["span"] = "records {} to {}".format(card["span"][0] + 1, card["span"][1])
-        card["expected_error"] = _error(card["expected_error"])
-        _print({name: _plain(value) for name, value in card.items()}, str(places[0]))
+        expected = expected_of(card)
+        card["expected_error"] = str(expected)
+        if not has_table(places[0]):
+            card["data"] += " (removed: only this card is left)"
+        _print({name: _plain(value) for name, value in card.items() if value is not None}, str(places[0]))
+        if expected.parts:
+            say("  expected total variation of one column and of their mean, typical and in nine cases of ten:")
+            for name, (typical, upper) in sorted(expected.parts.items(), key=lambda part: -part[1][0]):
+                say(f"    {typical:<8.2g} {upper:<8.2g} {name}")
         return
     title = shown(f"{folder}: {len(places)} releases")
-    table = Table("release", "records", "rows", "ε", "mechanism", "expected error", title=title)
+    table = Table(Column("release", no_wrap=True), "records", "rows", "ε", "mechanism", "expected error", title=title)
     for place in places:
         card = read_card(place)
-        about = _error(card["expected_error"])
+        expected = expected_of(card)
+        about = "unknown" if card["expected_error"] is None else f"{expected.typical:.2g} ({expected.measure})"
         rows = f"{card['rows']:,}" if has_table(place) else "removed"
         records = f"{card['span'][1] - card['span'][0]:,}"
         table.add_row(*map(shown, (place.name, records, rows, f"{card['epsilon']:g}", card["mechanism"], about)))
@@ -92,10 +103,6 @@ def _releases(places: list[Path], folder: Path) -> None:
 def _begins(path: Path, head: bytes) -> bool:
     with path.open("rb") as file:
         return file.read(len(head)) == head
-
-
-def _error(error: dict[str, float] | None) -> str:
-    return str(ExpectedError(error["typical"], error["upper"])) if error else "unknown"
 
 
 def _plain(value: Any) -> str:  # noqa: ANN401 - whatever JSON holds

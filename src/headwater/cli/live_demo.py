@@ -40,7 +40,7 @@ def serve_live(data: Path, schema: Path, out: Path, epsilon: float, port: int) -
             style="bold",
         )
 
-    single = (schema, epsilon, out, "2000", None, "cascade", None, False)
+    single = (schema, epsilon, out, "2000", None, "auto", None, False)
     serve.start(config=None, single=single, changes={"port": port}, quiet=True, started=feed)
 
 

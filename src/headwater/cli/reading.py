@@ -11,8 +11,38 @@ InputFormat = Annotated[
 ]
 Delimiter = Annotated[str | None, typer.Option(help="Between the fields of CSV input: a comma unless given.")]
 IgnoreExtra = Annotated[bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")]
+Encoding = Annotated[str | None, typer.Option(help="Of text: UTF-8 unless given, such as latin-1 or utf-16.")]
+NullValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--null-value", help="A text that means missing, such as NA, if the schema does not say it. Repeatable."
+    ),
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="Before decimals, if the schema does not say it: a point or a comma.")
+]
+BadRows = Annotated[
+    str | None,
+    typer.Option(help="Rows that are no records: stop, or null to leave them out. Default: as the schema says."),
+]
 
 
-def options(input_format: str | None, delimiter: str | None, ignore_extra: bool) -> dict[str, Any]:
+def options(
+    input_format: str | None,
+    delimiter: str | None,
+    ignore_extra: bool,
+    encoding: str | None = None,
+    null_values: list[str] | None = None,
+    decimal: str | None = None,
+    bad_rows: str | None = None,
+) -> dict[str, Any]:
     """The same as fields of `headwater.table.readers.Options`."""
-    return {"format": input_format, "delimiter": delimiter, "ignore_extra": ignore_extra}
+    return {
+        "format": input_format,
+        "delimiter": delimiter,
+        "ignore_extra": ignore_extra,
+        "encoding": encoding,
+        "null_values": tuple(null_values or ()),
+        "decimal": decimal,
+        "bad_rows": bad_rows,
+    }

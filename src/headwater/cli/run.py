@@ -12,12 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from headwater import kafka as topics
+from headwater.cli import reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.limits import limit
 from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.store import StoreError
+from headwater.table.bad_rows import check_policy
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
@@ -55,7 +57,9 @@ def command(
     ] = "100",
     window: Annotated[
         list[int] | None,
-        typer.Option(metavar="LAST", help="Also publish the last so many records, in OUT/last-LAST. May be repeated."),
+        typer.Option(
+            metavar="LAST", help="Also publish the last so many records, in a subfolder of --out. May be repeated."
+        ),
     ] = None,
     input_format: Annotated[
         str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")
@@ -66,9 +70,22 @@ def command(
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")
     ] = False,
+    bad_rows: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
+        ),
+    ] = None,
+    encoding: reading.Encoding = None,
+    null_values: reading.NullValues = None,
+    decimal: reading.Decimal = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
+    ] = False,
+    gone_is_done: Annotated[
+        bool,
+        typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
     ] = False,
     allow_copy: Annotated[
         bool,
@@ -95,11 +112,15 @@ def command(
         raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
-    reading: dict[str, Any] = {
+    how: dict[str, Any] = {
         "format": input_format,
         "delimiter": delimiter,
         "ignore_extra": ignore_extra,
+        "encoding": encoding,
+        "null_values": tuple(null_values or ()),
+        "decimal": decimal,
         "stdin_continues": stdin_continues,
+        "gone_is_done": gone_is_done,
         "follow": follow,
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }
@@ -107,6 +128,10 @@ def command(
     with _interruptible(), Display() as display:
         try:
             config = RunConfig(Schema.load(schema), epsilon, mechanism, seed)
+            policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
+            if policy == "quarantine" and kept is None:
+                raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
+            how["bad_rows"] = policy
             if expect is not None:
                 display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism))
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
@@ -119,10 +144,10 @@ def command(
                 try:
                     if kafka is not None and topic is not None:
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
-                            topics.feed(run, messages, topic_format, progress=display.update)
+                            topics.feed(run, messages, topic_format, bad_rows=policy, progress=display.update)
                     else:
-                        with open_source(inputs or [], config.schema, run.position("input"), **reading) as source:
-                            feed(run, source, progress=display.update)
+                        with open_source(inputs or [], config.schema, run.position("input"), **how) as source:
+                            feed(run, source, bad_rows=policy, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()

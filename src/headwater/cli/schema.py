@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli import reading
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
-from headwater.table.draft import draft_schema
-from headwater.table.readers import names_and_types
+from headwater.table.draft import draft
 
 
 @reports_errors
@@ -19,18 +19,22 @@ def command(
     data: Annotated[str, typer.Argument(help="A file of records.")],
     out_: Annotated[Path | None, typer.Option("--out", help="Where to write it; default: standard output.")] = None,
     input_format: Annotated[
-        str | None, typer.Option(help="Of the data, if its name does not say: csv, jsonl, parquet or arrow.")
+        str | None,
+        typer.Option(help="Of the data, if its name does not say: csv, jsonl, parquet or arrow."),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data: a comma unless given.")] = None,
+    encoding: reading.Encoding = None,
 ) -> None:
     """Draft a schema from the names and types of a file's columns. Bounds are left open, for you to fill in.
+
+    The first records are looked at for formats of dates and numbers, for gaps, and for columns that are best left out.
 
     A bound taken from the data would tell the largest or smallest record of all. Take bounds from what you know of the
     world, or from a public source.
 
     Example: headwater schema trips.csv --out trips.toml
     """
-    text = draft_schema(names_and_types(data, format=input_format, delimiter=delimiter))
+    text = draft(data, format=input_format, delimiter=delimiter, encoding=encoding)
     if out_ is None:
         typer.echo(text, nl=False)
         return

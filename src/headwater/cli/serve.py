@@ -31,7 +31,7 @@ def command(
         Path | None,
         typer.Option(help="The file that keeps the run. Secret. Default: the name of --out plus .state."),
     ] = None,
-    mechanism: Annotated[str, typer.Option(help="auto, cascade, marginals or paper.")] = "cascade",
+    mechanism: Annotated[str, typer.Option(help="auto, cascade, marginals or paper.")] = "auto",
     name: Annotated[str | None, typer.Option(help="Of the run. Default: the name of the schema file.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Reading needs no token.")] = False,
     host: Annotated[str | None, typer.Option(help="The address to listen at. Default: 127.0.0.1.")] = None,

@@ -15,6 +15,17 @@ class BinaryCounter:
     Steps are summed in blocks whose lengths are powers of two, each block gets noise once, and a count is the sum of
     the blocks that the binary digits of the time name.
 
+    Parameters
+    ----------
+    horizon
+        How many steps there are at most.
+    epsilon
+        What one increment more or less may cost, over all counts that are ever read.
+    seed
+        For tests only: makes the counter repeatable, and so protects nobody.
+    noise
+        Where noise is drawn from; a source of its own unless given.
+
     Formal guarantees
     -----------------
     A step lies in at most one block of each of the ``L = ⌊log2 T⌋ + 1`` lengths, so changing an increment by one
@@ -41,7 +52,13 @@ class BinaryCounter:
         self._noise = stream_of(noise, seed)
 
     def add(self, increment: int) -> None:
-        """Take one of the ``horizon`` steps."""
+        """Take one of the ``horizon`` steps.
+
+        Parameters
+        ----------
+        increment
+            How many things to be counted happened in this step.
+        """
         increment = check_increment(increment)
         if self.time == self.horizon:
             raise ValueError(f"this counter's horizon of {self.horizon} steps is over; HybridCounter has none")
@@ -62,5 +79,11 @@ class BinaryCounter:
         return Ledger([Spend("binary block", self._scale, touches=self._lengths)] if self.horizon else [])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta`` at this step: as many draws as the time has binary ones."""
+        """Holds with probability ``1 − beta`` at this step: as many draws as the time has binary ones.
+
+        Parameters
+        ----------
+        beta
+            The probability with which the bound may be exceeded.
+        """
         return laplace_sum_bound([self._scale] * self.time.bit_count(), beta)

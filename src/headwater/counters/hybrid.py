@@ -14,6 +14,15 @@ class HybridCounter:
     Time is cut into epochs of 1, 2, 4, … steps. When an epoch ends its total gets noise once; inside an epoch a
     `BinaryCounter` of that horizon counts.
 
+    Parameters
+    ----------
+    epsilon
+        What one increment more or less may cost, over all counts that are ever read.
+    seed
+        For tests only: makes the counter repeatable, and so protects nobody.
+    noise
+        Where noise is drawn from; a source of its own unless given.
+
     Formal guarantees
     -----------------
     A step lies in one epoch. Its increment moves that epoch's total, noised with scale ``2/ε``, and the epoch's
@@ -37,7 +46,13 @@ class HybridCounter:
         self._inner = BinaryCounter(1, epsilon=self.epsilon / 2, noise=self._noise)
 
     def add(self, increment: int) -> None:
-        """Take one step."""
+        """Take one step.
+
+        Parameters
+        ----------
+        increment
+            How many things to be counted happened in this step.
+        """
         increment = check_increment(increment)
         if self._inner.time == self._inner.horizon:
             self._past += self._total + self._noise.draw(self._scale)
@@ -57,7 +72,13 @@ class HybridCounter:
         return Ledger([Spend("epoch total", self._scale), *self._inner.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta`` at this step."""
+        """Holds with probability ``1 − beta`` at this step.
+
+        Parameters
+        ----------
+        beta
+            The probability with which the bound may be exceeded.
+        """
         check_beta(beta)
         epochs = self._inner.horizon.bit_length() - 1
         past = laplace_sum_bound([self._scale] * epochs, beta / 2)

@@ -27,6 +27,14 @@ class InhomogeneousCounter:
         The first level that counts (``r_0``).
     budget
         The budget ``ε_r`` of level ``r``.
+    constant
+        Of the threshold of Algorithm 2; the paper has 9.
+    sub
+        The counter that sealed segments go through.
+    seed
+        For tests only: makes the counter repeatable, and so protects nobody.
+    noise
+        Where noise is drawn from; a source of its own unless given.
 
     Formal guarantees
     -----------------
@@ -67,13 +75,25 @@ class InhomogeneousCounter:
         return self.epsilon if self._budgets is None else self._budgets(level)
 
     def skip_to(self, time: int) -> None:
-        """Let time pass before the first counted level without stepping through it."""
+        """Let time pass before the first counted level without stepping through it.
+
+        Parameters
+        ----------
+        time
+            How many steps are left out.
+        """
         if not self.time <= time < level_start(self.start, self.epsilon):
             raise ValueError("only time before the first counted level can be skipped")
         self.time = time
 
     def add(self, increment: int) -> None:
-        """Take one step."""
+        """Take one step.
+
+        Parameters
+        ----------
+        increment
+            How many things to be counted happened in this step.
+        """
         increment = check_increment(increment)
         self.time += 1
         level = level_at(self.time, self.epsilon)
@@ -107,7 +127,13 @@ class InhomogeneousCounter:
         return Ledger([Spend("level total", scale_for(self._budget(self._level) / 2)), *self._counter.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta`` for the count since the first counted level."""
+        """Holds with probability ``1 − beta`` for the count since the first counted level.
+
+        Parameters
+        ----------
+        beta
+            The probability with which the bound may be exceeded.
+        """
         check_beta(beta)
         if self._counter is None:
             return 0.0

@@ -33,6 +33,21 @@ class SparseCounter:
     noisy threshold; its count then goes to the sub-counter, whose output is the count until the next seal. Every
     step tests once, after its increment, and the count read at a step already knows whether that step sealed.
 
+    Parameters
+    ----------
+    horizon
+        How many steps there are at most.
+    epsilon
+        What one increment more or less may cost, over all counts that are ever read.
+    constant
+        Of the threshold of Algorithm 2; the paper has 9.
+    sub
+        The counter that sealed segments go through.
+    seed
+        For tests only: makes the counter repeatable, and so protects nobody.
+    noise
+        Where noise is drawn from; a source of its own unless given.
+
     Formal guarantees
     -----------------
     Changing one increment by one moves the counts of one segment, from that step to its seal, all by one and the
@@ -76,7 +91,13 @@ class SparseCounter:
         self._threshold = self._base + self._noise.draw(self._scale)
 
     def add(self, increment: int) -> None:
-        """Take one of the ``horizon`` steps, and seal the segment if its count has become large."""
+        """Take one of the ``horizon`` steps, and seal the segment if its count has become large.
+
+        Parameters
+        ----------
+        increment
+            How many things to be counted happened in this step.
+        """
         increment = check_increment(increment)
         if self.time == self.horizon:
             raise ValueError(f"this counter's horizon of {self.horizon} steps is over")
@@ -96,7 +117,13 @@ class SparseCounter:
         return Ledger([Spend("segment threshold or test", self._scale), *self._sub.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta``: all draws so far are bounded at once, so the open segment is too."""
+        """Holds with probability ``1 − beta``: all draws so far are bounded at once, so the open segment is too.
+
+        Parameters
+        ----------
+        beta
+            The probability with which the bound may be exceeded.
+        """
         check_beta(beta)
         draws = 2 * self.time + 1
         widest = self._scale * math.log(2 * draws / beta)

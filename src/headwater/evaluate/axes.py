@@ -32,6 +32,9 @@ class SchemaLike(Protocol):
     def encode(self, table: Any, /) -> Floats:  # noqa: ANN401  # any kind of table
         """A table as points of the cube."""
 
+    def encode_batch(self, table: Any, /, *, bad_rows: str = "stop") -> Any:  # noqa: ANN401  # any kind of table
+        """The same with what is known of bad rows."""
+
     def to_dict(self) -> dict[str, Any]:
         """The content of a schema file."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import ColumnAxis, Floats, SchemaLike, Side
+from headwater.evaluate.axes import ColumnAxis, Floats, Integers, SchemaLike, Side
 from headwater.table.columns import Column
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.frames import columns_of, kind_of
@@ -44,6 +44,20 @@ class Encoded:
 
     def __getitem__(self, rows: slice) -> Encoded:
         return Encoded(self.points[rows], {i: far[rows] for i, far in self.beyond.items()})
+
+    def known(self) -> Encoded:
+        """Without rows that were no records; they keep their places until the span of a release is cut out."""
+        there = ~np.isnan(self.points).any(axis=1)
+        return self if there.all() else Encoded(self.points[there], {i: far[there] for i, far in self.beyond.items()})
+
+    def spread(self, places: Integers, rows: int) -> Encoded:
+        """These rows at some places among more of them; the others are no records."""
+        points = np.full((rows, self.points.shape[1]), np.nan)
+        points[places] = self.points
+        beyond = {i: np.zeros(rows) for i in self.beyond}
+        for i, far in self.beyond.items():
+            beyond[i][places] = far
+        return Encoded(points, beyond)
 
     @property
     def moved(self) -> float:
@@ -106,6 +120,7 @@ class _Wide:
     column: Column
     low: float
     high: float
+    rounding: float
 
     @staticmethod
     def of(column: Column) -> _Wide | None:
@@ -114,11 +129,17 @@ class _Wide:
                 bounds = _moved(column, factor)
                 if bounds is None:
                     return None
-                wide = replace(column, outside="clip", missing=True, **bounds)  # type: ignore[arg-type]
+                changed: dict[str, Any] = {"outside": "clip", "missing": True, **bounds}
+                step = getattr(column, "step", None) or 10.0 ** -(getattr(column, "decimals", None) or 99)
+                changed |= {
+                    name: None for name in ("step", "decimals") if column.kind == "number" and hasattr(column, name)
+                }
+                wide = replace(column, **changed)
                 declared = [getattr(column, name) for name in bounds]
                 (low, high), _ = wide.axis.value(wide.encode(declared))
                 if low < high:
-                    return _Wide(wide, float(low), float(high))
+                    rounding = step / (declared[1] - declared[0]) / 2 if column.kind == "number" else 0.0
+                    return _Wide(wide, float(low), float(high), max(rounding, 1e-9))  # that of the wide axis
             except (SchemaError, TableError, ValueError, OverflowError):
                 continue
         return None
@@ -127,7 +148,7 @@ class _Wide:
         values, gone = self.column.axis.value(self.column.encode(series))
         scaled = (values - self.low) / (self.high - self.low)
         far: Floats = scaled - np.clip(scaled, 0, 1)
-        far[np.abs(far) < 1e-9] = 0  # rounding on the wide axis
+        far[np.abs(far) <= self.rounding * (1 + 1e-6)] = 0  # what is rounded to a bound is not beyond it
         return far if gone is None else np.where(gone, 0.0, far)
 
 

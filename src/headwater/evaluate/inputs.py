@@ -16,7 +16,7 @@ from headwater.release.folder import folders, read_card
 from headwater.release.release import Release
 from headwater.table.columns import Boolean, Category, Column, Datetime, Number
 from headwater.table.errors import TableError
-from headwater.table.readers import open_source
+from headwater.table.readers import Batch, open_source
 from headwater.table.schema import Schema, schema_from_dict
 
 MOST_VALUES = 50
@@ -55,7 +55,8 @@ def tables_of(
     x = encoded(real, schema, end=span[1] if span else None, **(reading or {}))
     if span is not None and len(x) >= span[1]:  # a release is about some records, not about all that came since
         x = x[slice(*span)]
-    return x, encoded(synthetic, schema), schema
+    ours = schema.for_releases() if _are_paths(synthetic) and isinstance(schema, Schema) else schema
+    return x.known(), encoded(synthetic, ours), schema
 
 
 def encoded(tables: object, schema: SchemaLike, *, end: int | None = None, **reading: Any) -> Encoded:  # noqa: ANN401
@@ -76,13 +77,26 @@ def rows_of(tables: object, schema: SchemaLike, **reading: Any) -> Iterator[Enco
     if not _are_paths(tables):
         yield from map(encode, batches(tables))
         return
-    with open_source(tables, schema, **reading) as source:  # type: ignore[arg-type]  # paths, as was found
+    paths: Any = tables
+    reading["bad_rows"] = reading.get("bad_rows") or getattr(schema, "bad_rows", None) or "stop"
+    with open_source(paths, schema, **reading) as source:
         for batch in source:
             if batch is not None:
                 try:
-                    yield encode(batch.table)
+                    yield _good_rows(batch, schema, encode, reading["bad_rows"])
                 except TableError as error:
                     raise batch.with_line(error) from None
+
+
+def _good_rows(batch: Batch, schema: SchemaLike, encode: Encoder, policy: str) -> Encoded:
+    """The rows of a batch; those that are no records are nowhere, but keep their places."""
+    if policy == "stop":
+        return encode(batch.table)
+    flags = schema.encode_batch(batch.table, bad_rows=policy).flags
+    if flags is None and not batch.bad:
+        return encode(batch.table)
+    good = np.arange(batch.table.num_rows) if flags is None else np.flatnonzero(~flags)
+    return encode(batch.table.take(good)).spread(batch.places[good], batch.records)
 
 
 def inferred(*tables: object) -> Schema:
@@ -110,7 +124,7 @@ def _frame(table: object) -> Any:  # noqa: ANN401 - of any library
 
         table = pyarrow().table(table)
     try:
-        return nw.from_native(table, eager_only=True)  # type: ignore[call-overload]  # or refused
+        return nw.from_native(table, eager_only=True)
     except TypeError:
         raise TypeError(f"a {type(table).__name__} has no columns to compare: give data frames, or a schema") from None
 

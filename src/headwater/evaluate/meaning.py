@@ -19,6 +19,11 @@ W1_MEANS = (
     "data; so no mean is off by more than 2% of the range."
 )
 
+W1_CUBE = (
+    "A W1 of 0.02 means: rows must be moved by 0.02 on average to turn the synthetic into the real data, where every "
+    "column has an axis of length 1; values that are steps, or may be missing, take up at least a quarter of theirs."
+)
+
 
 def grade(error: float) -> str:
     """How an error is called.

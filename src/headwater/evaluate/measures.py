@@ -22,6 +22,8 @@ eyes of those who may see the data anyway.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from headwater.evaluate.axes import SchemaLike, column_axes
@@ -41,6 +43,7 @@ def evaluate(
     *,
     target: str | None = None,
     seed: int = 0,
+    reading: dict[str, Any] | None = None,
 ) -> Evaluation:
     """Compare a real and a synthetic table. NOT PRIVATE.
 
@@ -60,6 +63,9 @@ def evaluate(
     seed
         Of the boxes that are asked about, and of the classifier. Public; the same seed asks the same questions.
 
+    reading
+        How files of real records are read, such as ``{"ignore_extra": True}``: the keywords of `headwater.read`.
+
     Returns
     -------
     Evaluation
@@ -75,7 +81,7 @@ def evaluate(
     >>> print(str(found).splitlines()[0])
     NOT PRIVATE: computed from the real data without noise. Do not publish.
     """
-    x, y, known = tables_of(real, synthetic, schema)
+    x, y, known = tables_of(real, synthetic, schema, reading=reading)
     return compare(x, y, known, target=target, seed=seed)
 
 
@@ -86,19 +92,19 @@ def compare(
     for rows, name in ((real, "real"), (synthetic, "synthetic")):
         _check(rows, name)
     columns = column_axes(schema)
-    sides = [rows.sides(columns) for rows in (real, synthetic)]
+    x, y = real.sides(columns), synthetic.sides(columns)
     pairs = pair_measures(*(binned(rows, columns) for rows in (real, synthetic)))
     return Evaluation(
         rows=(len(real), len(synthetic)),
         columns=tuple(
             column_distance(column, a, b, float(error))
-            for column, a, b, error in zip(columns, *sides, np.diag(pairs.errors), strict=True)
+            for column, a, b, error in zip(columns, x, y, np.diag(pairs.errors), strict=True)
         ),
         pairs=pairs.errors,
         dependence=pairs.dependence,
-        queries=QueryErrors.of(*sides, columns, seed),
+        queries=QueryErrors.of(x, y, columns, seed),
         distance=table_distance(real.points, synthetic.points, moved=real.moved),
-        training=train(target, *sides, columns, seed) if target is not None else None,
+        training=train(target, x, y, columns, seed) if target is not None else None,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headwater.evaluate.evaluation import MEANING, NOT_PRIVATE, WORST, Evaluation
+from headwater.evaluate.meaning import grade
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -23,7 +24,8 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     if found.ranked_pairs:
         lines.append(("error of two columns", f"{found.two_way:.4f} mean, {found.ranked_pairs[0][2]:.4f} worst"))
     queries = found.queries
-    lines.append((f"error of {queries.count} range queries", f"{queries.mean:.4f} mean, {queries.percentile_95:.4f} at the 95th percentile"))  # fmt: skip  # noqa: E501
+    errors = f"{queries.mean:.4f} mean, {queries.percentile_95:.4f} at the 95th percentile"
+    lines.append((f"error of {queries.count} range queries", errors))
     if len(found.columns) > 1:
         worst = np.abs(found.difference)
         i, j = np.unravel_index(int(worst.argmax()), worst.shape)
@@ -33,22 +35,21 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     if distance is None:
         lines.append(("W1 in the unit cube", f"left out: {found.distance.reason}"))
     else:
-        lines.append(("W1 in the unit cube", f"{distance.value:.4f} " + ("(exact)" if distance.error == 0 else f"± {distance.error:.4f}")))  # fmt: skip  # noqa: E501
+        beside = "(exact)" if distance.error == 0 else f"± {distance.error:.4f}"
+        lines.append(("W1 in the unit cube", f"{distance.value:.4f} {beside}"))
     if found.training is not None:
         lines.append((f"accuracy, {found.training.target}", str(found.training)))
     for column in found.cut:
-        sides = [f"{share:.2%} {side} them" for side, share in (("below", column.below), ("above", column.above))]
-        kept = [text for text, share in zip(sides, (column.below, column.above), strict=True) if share]
+        shares = {"low": column.below, "high": column.above}
+        kept = [f"{max(share, 0.0001):.2%} beyond {bound}" for bound, share in shares.items() if share]
         lines.append(("BOUNDS CUT", f"{column.name}: of the real values {' and '.join(kept)}; declare wider bounds"))
     return lines
 
 
 def column_cells(found: Evaluation) -> Cells:
     """A table of all columns, the worst first."""
-    header = ("column", "error", "answers", "W1", "missing, real", "missing, synthetic")
-    from headwater.evaluate.meaning import grade
-
-    return [header] + [
+    cells: Cells = [("column", "error", "answers", "W1", "missing, real", "missing, synthetic")]
+    cells += [
         (
             c.name,
             f"{c.error:.4f}",
@@ -59,12 +60,11 @@ def column_cells(found: Evaluation) -> Cells:
         )
         for c in found.ranked_columns
     ]
+    return cells
 
 
 def pair_cells(found: Evaluation) -> Cells:
     """A table of the worst pairs."""
-    from headwater.evaluate.meaning import grade
-
     pairs = found.ranked_pairs[:WORST]
     head = "worst pairs" if len(found.ranked_pairs) > WORST else "pairs"
     return [(head, "error", "answers"), *((f"{x} × {y}", f"{error:.4f}", grade(error)) for x, y, error in pairs)]

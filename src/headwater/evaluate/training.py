@@ -41,7 +41,7 @@ class Training:
 
     def __str__(self) -> str:
         found = f"{self.synthetic:.3f} trained on synthetic, {self.real:.3f} on real rows, {self.guess:.3f} by guessing"
-        return found if self.real > self.guess + 0.01 else f"{found}: the other columns say nothing about it"
+        return found if self.real > self.guess + 0.01 else f"{found}: none is better than guessing, so this says little"
 
 
 def train(

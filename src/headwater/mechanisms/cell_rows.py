@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 from headwater.mechanisms.protocol import Rows
 from headwater.partition import Partition, Points
 
+NULL = np.uint64(2**64 - 1)
+"""The row of a null record. No cell has this number: there are at most 2^62."""
+
 
 class CellRows:
-    """Rows of one integer: the cell of depth `finest`."""
+    """Rows of one integer: the cell of depth `finest`, or `NULL`."""
 
     partition: Partition
     finest: int
@@ -34,6 +37,7 @@ class CellRows:
             raise ValueError(f"rows must have shape (n, 1), as encode() gives them, not {rows.shape}")
         if rows.dtype.kind not in "iu" and rows.size:
             raise TypeError(f"rows must be whole numbers, not {rows.dtype}")
-        if rows.size and (rows.min() < 0 or int(rows.max()) >= 1 << self.finest):
+        good = rows[rows != NULL] if rows.dtype == np.uint64 else rows
+        if good.size and (good.min() < 0 or int(good.max()) >= 1 << self.finest):
             raise ValueError(f"rows must lie between 0 and 2^{self.finest} − 1, as encode() gives them")
         return rows.astype(np.uint64, copy=False)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError
-from headwater.partition import Points
+from headwater.partition import Flags, Points
 from headwater.privacy import Guarantee, Ledger
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
@@ -25,13 +25,33 @@ if TYPE_CHECKING:
 
 AnySchema = Schema | UnitCube
 Rows = NDArray[np.unsignedinteger[Any]]
-"""What is kept of records: an array of shape ``(records, width)``."""
+"""What is kept of records: an array of shape ``(records, width)``.
+
+A row whose integers are all the largest of the type that `Mechanism.encode` gives is a *null record*: one that has
+arrived and is nowhere. `Mechanism.t` counts it, and it takes its place in its bucket; no other count moves.
+"""
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 Conditions = Mapping[int, tuple[float, float]]
 """For some columns, the lowest and the highest coordinate that a record may have, both included."""
 State = tuple[Header, Arrays]
 """Plain JSON values, and arrays: what files hold."""
+
+
+def null_records(rows: Rows) -> Flags:
+    """Which rows are null records."""
+    largest = np.iinfo(rows.dtype).max
+    null: Flags = rows[:, 0] == largest
+    if rows.shape[1] > 1 and null.any():
+        null = (rows == largest).all(axis=1)
+    return null
+
+
+def with_null_records(rows: Rows, bad: Flags | None) -> Rows:
+    """Rows in which the ``bad`` ones are null records."""
+    if bad is not None:
+        rows[bad] = np.iinfo(rows.dtype).max
+    return rows
 
 
 @dataclass(frozen=True)
@@ -79,8 +99,9 @@ class Mechanism(Protocol):
     Formal guarantees
     -----------------
     Everything that `measured` ever returns, for all times and windows together, is ε-differentially private for
-    replacing one record; `ledger` lists the draws. Every draw has an address (`headwater.noise`), so asking twice,
-    asking never, a batch or its records one by one, and going on from a saved state all give the same numbers.
+    replacing one record, also by a null record; `ledger` lists the draws. Every draw has an address
+    (`headwater.noise`), so asking twice, asking never, a batch or its records one by one, and going on from a saved
+    state all give the same numbers.
     """
 
     name: ClassVar[str]
@@ -114,7 +135,7 @@ class Mechanism(Protocol):
         """Rows that were encoded elsewhere, or a `ValueError` that says what is wrong with them."""
 
     def update(self, rows: Rows) -> None:
-        """Take records in order of arrival."""
+        """Take records in order of arrival. Null records count in ``t`` and nowhere else."""
 
     def window(self, since: int) -> int:
         """Where the shortest window starts that `measured` has and that holds all records after the first ``since``."""

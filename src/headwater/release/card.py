@@ -20,7 +20,13 @@ _NEEDED |= {"schema", "data", "sha256"}
 
 
 def read_card(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The card of a release's folder, or an error that names the file."""
+    """The card of a release's folder, or an error that names the file.
+
+    Parameters
+    ----------
+    folder
+        The folder of one release.
+    """
     path = Path(folder) / "card.json"
     try:
         card = json.loads(path.read_text(encoding="utf-8"))

@@ -188,7 +188,13 @@ def refuse_others(out: str | os.PathLike[str], run: str) -> None:
 
 
 def folders(out: str | os.PathLike[str]) -> list[Path]:
-    """The releases in a folder, oldest first. Half-written ones are not among them."""
+    """The releases in a folder, oldest first. Half-written ones are not among them.
+
+    Parameters
+    ----------
+    out
+        The folder that a run publishes into.
+    """
     return sorted(path for path in Path(out).glob("release-*") if path.is_dir())
 
 

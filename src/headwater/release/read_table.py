@@ -52,7 +52,8 @@ def read_rows(folder: str | os.PathLike[str], card: Mapping[str, Any], schema: A
         raise FileRefusedError(f"{path}: the checksum on the card does not match: the file was cut short or altered")
     table = _table(path, data)
     try:
-        points: Points = schema.encode(_array(table) if isinstance(schema, UnitCube) else table)
+        cube = isinstance(schema, UnitCube)
+        points: Points = schema.encode(_array(table)) if cube else schema.for_releases().encode(table)
     except (ValueError, TypeError) as error:
         raise FileRefusedError(f"{path}: the data do not fit the schema on the card: {error}") from error
     if len(points) != card["rows"]:

@@ -36,8 +36,10 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the way a state keeps it."""
+        schema = self.schema.to_dict()
+        schema.pop("bad_rows", None)  # what happens to bad rows may change during a run
         return {
-            "schema": self.schema.to_dict(),
+            "schema": schema,
             "epsilon": float(self.epsilon),
             "mechanism": registry.choose(self.schema) if self.mechanism == registry.AUTO else self.mechanism,
             "seed": self.seed,

@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headwater.run.config import RunConfig
 from headwater.run.restore import counted, measured_by, restored
 from headwater.run.store import Store, StoreError
@@ -94,6 +96,11 @@ class DurableSynthesizer:
             self.store.append(rows, entry.position, receipts)
         self._pending.append(entry)
         return entry.end
+
+    def keep_position(self, position: Mapping[str, Any]) -> None:
+        """Bring positions to the disk without records."""
+        if self.store:
+            self.store.append(np.empty((0, self.synth.width), dtype=np.uint8), dict(position))
 
     def count(self, until: int) -> None:
         """Let the mechanism count what is pending, up to ``until`` records."""

@@ -18,6 +18,7 @@ def feed(
     run: Run,
     source: Iterable[Batch | None],
     *,
+    bad_rows: str | None = None,
     clock: Callable[[], float] = time.monotonic,
     progress: Callable[[], None] = lambda: None,
 ) -> None:
@@ -34,6 +35,8 @@ def feed(
         The run; its position ``"input"`` is that of the source.
     source
         Batches; ``None`` after a poll that found nothing.
+    bad_rows
+        What happens to rows that are no records, as `Run.take` has it; the source must read under the same policy.
     clock
         The time in seconds; its start does not matter.
     progress
@@ -43,11 +46,15 @@ def feed(
     for batch in source:
         if batch is not None:
             try:
-                run.take(batch.table, position={INPUT: batch.position})
+                run.take_batch(batch, position={INPUT: batch.position}, bad_rows=bad_rows)
             except TableError as error:
                 raise batch.with_line(error) from None
+        elif pending := getattr(source, "pending", None):
+            run.keep_position({INPUT: pending})
         progress()
         run.publish_if_due(clock())
         answer_requests(run)
         progress()
+    if pending := getattr(source, "pending", None):  # all files were read to their ends, and may go
+        run.keep_position({INPUT: pending})
     run.publish()

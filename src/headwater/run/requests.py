@@ -28,6 +28,7 @@ from headwater.run.status import status_of
 from headwater.run.store import StateInUseError, StoreError
 from headwater.run.store.create import real_path
 from headwater.run.store.lock import Lock
+from headwater.table.tally import Tally
 
 _POLL = 0.05  # seconds between two looks for the answer
 _LOOK = 20  # looks for the answer between two looks for the owner
@@ -38,8 +39,8 @@ class OwnerGoneError(StoreError):
     """Nobody has this state open any more: use it directly."""
 
 
-def request_status(state: Path, *, plan: bool = False, seconds: float = 60.0) -> dict[str, str]:
-    """What a run that is under way says of itself: `headwater.run.status.status_of`.
+def request_status(state: Path, *, plan: bool = False, seconds: float = 60.0) -> tuple[dict[str, str], Tally]:
+    """What a run that is under way says of itself: `headwater.run.status.status_of`, and `Run.tally`, which is secret.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def request_status(state: Path, *, plan: bool = False, seconds: float = 60.0) ->
         How long to wait for the owner.
     """
     answer = _ask(state, {"request": "status", "plan": plan}, seconds)
-    return {str(name): str(value) for name, value in answer["status"].items()}
+    return {str(name): str(value) for name, value in answer["status"].items()}, Tally.from_dict(answer["tally"])
 
 
 def request_release(
@@ -173,6 +174,7 @@ def _answer(run: Run, path: Path) -> None:
         answer = {"ValueError": [str(error)]}
     hidden = path.with_suffix(".half")
     with suppress(OSError):  # whoever asked has gone, or the disk is full: nothing of the run hangs on it
+        hidden.touch(mode=0o600)
         hidden.write_text(json.dumps(answer))
         os.rename(hidden, path.with_suffix(".answer"))
         path.unlink(missing_ok=True)
@@ -201,7 +203,7 @@ def _taken(path: Path) -> dict[str, Any] | None:
 
 def _done(run: Run, request: Mapping[str, Any]) -> dict[str, Any]:
     if request["request"] == "status":
-        return {"status": status_of(run.synth, t=run.t, plan=bool(request["plan"]))}
+        return {"status": status_of(run.synth, t=run.t, plan=bool(request["plan"])), "tally": run.tally.to_dict()}
     if request["request"] != "release":
         raise ValueError("the run that uses this state does not know this request; it may be of another version")
     if run.t == 0:

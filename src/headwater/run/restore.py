@@ -12,6 +12,7 @@ from headwater.run.store import Store, StoreError, is_store
 from headwater.run.store.entries import Entry, Rows
 from headwater.run.store.errors import damaged
 from headwater.synthesizer import Synthesizer
+from headwater.table.tally import Tally
 from headwater.version import __version__
 
 
@@ -59,6 +60,20 @@ def counted(store: Store | None, synth: Synthesizer, rows: Rows) -> None:
         if store is None:
             raise
         raise damaged(store.path, "its journal does not hold records") from error
+
+
+def read_tally(state: Path) -> Tally:
+    """What was clipped, unlisted, missing or bad in a run that has stopped. Secret.
+
+    Parameters
+    ----------
+    state
+        The file, of a run or of `Synthesizer.save`.
+    """
+    if not is_store(state):
+        return Synthesizer.load(state).tally
+    with Store.open(state, observe=True) as store:
+        return Tally.from_dict(store.position("tally"))
 
 
 def read_state(state: Path) -> Synthesizer:

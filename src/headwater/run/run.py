@@ -8,25 +8,43 @@ state cannot be continued, and starting it anew spends ε anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from headwater.mechanisms.protocol import Rows
 from headwater.release.release import Release
 from headwater.run.config import RunConfig
 from headwater.run.durable import DurableSynthesizer
+from headwater.run.quarantine import Quarantine
 from headwater.run.schedule import Schedule
 from headwater.run.sink import Published, Sink, newest
 from headwater.run.store import StateCopiedError, Store
-from headwater.run.store.entries import Rows
 from headwater.run.store.identity import REMEDY
 from headwater.synthesizer import Synthesizer
+from headwater.table.bad_rows import BadRow, check_policy, row_texts
+from headwater.table.readers import Batch
+from headwater.table.tally import Tally
+
+TALLY, QUARANTINE = "tally", "quarantine"
+"""Names under which a run keeps, beside the positions of its sources, what it says to its operator."""
 
 
 class Run:
     """One run: what it has taken, what it keeps, what it has published. Made by `open`; threads may share it.
 
-    It has no clock, reads no files of records and starts no thread: `headwater.run.feed` does, or a service, or Spark.
+    It has no clock, reads no files of records and starts no thread: `headwater.run.feed` does, or a service.
+
+    Parameters
+    ----------
+    durable
+        The synthesizer and its state; `open` and `resume` make it.
+    sink
+        Where releases go.
+    schedule
+        When `publish_if_due` publishes.
+    windows
+        For numbers of last records, where windows of them go, beside every release.
 
     Formal guarantees
     -----------------
@@ -56,6 +74,7 @@ class Run:
         self._durable = durable
         self._done = set(durable.store.releases()) if durable.store else set[int]()
         self._clock: float | None = None
+        self._tally = Tally()  # without a state
         self._publishing = threading.RLock()  # one release at a time; records may be taken meanwhile
 
     # ---- beginning and end
@@ -190,7 +209,18 @@ class Run:
         """
         return self._durable.store.position(name) if self._durable.store else None
 
-    def take(self, table: object, *, position: Mapping[str, Any] | None = None) -> int:
+    @property
+    def tally(self) -> Tally:
+        """How many rows were bad, and how many values were clipped, unlisted or missing. Secret: there is no noise."""
+        return Tally.from_dict(self.position(TALLY)) if self._durable.store else self._tally
+
+    @property
+    def quarantine(self) -> Path | None:
+        """Where bad rows go under ``bad_rows="quarantine"``; None without a state."""
+        store = self._durable.store
+        return store.path.with_name(store.path.name + ".bad-rows.jsonl") if store else None
+
+    def take(self, table: object, *, position: Mapping[str, Any] | None = None, bad_rows: str | None = None) -> int:
         """Take a batch in order of arrival, all of it or nothing, and return how many records there are with it.
 
         When it returns, the batch is on the disk. Call `publish_if_due` afterwards.
@@ -202,8 +232,88 @@ class Run:
         position
             Named JSON values that are kept in the same transaction, such as an offset in a file, the offsets of a
             topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one.
+        bad_rows
+            What happens to rows that are no records (`headwater.table.bad_rows`): ``"stop"``, ``"null"`` or
+            ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
         """
-        return self.take_rows(self.encode(table), position=position)
+        policy = self._policy(bad_rows)
+        found = self.synth.encode_batch(table, bad_rows=policy)  # all of it is checked before any of it is kept
+        bad = row_texts(table, found.bad) if policy == "quarantine" and found.bad else ()
+        return self.take_rows(found.rows, found.tally, position=position, quarantined=bad)
+
+    def _policy(self, bad_rows: str | None) -> str:
+        policy = check_policy(bad_rows or getattr(self.synth.schema, "bad_rows", None) or "stop")
+        if policy == "quarantine" and not self._durable.store:
+            raise ValueError("bad rows can be put in quarantine only beside a state; use bad_rows='null' without one")
+        return policy
+
+    def take_batch(self, batch: Batch, *, position: Mapping[str, Any], bad_rows: str | None = None) -> int:
+        """Take a batch that was read from files, as `take` does, with its bad lines.
+
+        Parameters
+        ----------
+        batch
+            Of `headwater.table.readers`.
+        position
+            As for `take`.
+        bad_rows
+            As for `take`; the batch must have been read under the same policy.
+        """
+        rows, tally, bad = self.encode_batch(batch, bad_rows=bad_rows)
+        return self.take_rows(rows, tally, position=position, quarantined=bad)
+
+    def encode_batch(self, batch: Batch, *, bad_rows: str | None = None) -> tuple[Rows, Tally, Sequence[BadRow]]:
+        """What `take_batch` keeps of a batch: its rows, what was bad or clipped in it, and bad rows for quarantine.
+
+        Parameters
+        ----------
+        batch
+            As for `take_batch`.
+        bad_rows
+            As for `take_batch`.
+        """
+        policy = self._policy(bad_rows)
+        found = self.synth.encode_batch(batch.table, bad_rows=policy)
+        bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
+        found = found.among(batch) if batch.bad else found
+        return found.rows, found.tally, bad
+
+    def take_rows(
+        self,
+        rows: Rows,
+        tally: Tally = Tally(),  # noqa: B008 - frozen
+        *,
+        position: Mapping[str, Any] | None = None,
+        quarantined: Sequence[BadRow] = (),
+        receipts: bytes = b"",
+    ) -> int:
+        """Take a batch that was encoded before (`Synthesizer.encode_batch`), as `take` does.
+
+        Parameters
+        ----------
+        rows
+            What is kept of each record.
+        tally
+            What was clipped, unlisted, missing or bad in it.
+        position
+            As for `take`.
+        quarantined
+            Bad rows whose text is to be put beside the state.
+        receipts
+            Kept in the same transaction, and given back by `receipts`.
+        """
+        with self._durable.step():
+            kept = dict(position or {})
+            if self._durable.store and (tally.bad or tally.columns or self.position(TALLY)):
+                kept[TALLY] = (self.tally + tally).to_dict()
+            elif not self._durable.store:
+                self._tally += tally
+            if quarantined:
+                kept[QUARANTINE] = self._put_away(quarantined)
+            t = self._durable.keep(rows, kept, receipts)
+            self._count()
+            self._durable.snapshot_if_large()
+            return t
 
     def encode(self, table: object) -> Rows:
         """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted.
@@ -215,27 +325,29 @@ class Run:
         """
         return self.synth.encode(table)
 
-    def take_rows(self, rows: Rows, *, position: Mapping[str, Any] | None = None, receipts: bytes = b"") -> int:
-        """Take records as `encode` gave them, like `take`.
-
-        Parameters
-        ----------
-        rows
-            Rows of `encode`, of one batch or of several.
-        position
-            As for `take`.
-        receipts
-            Kept in the same transaction, and given back by `receipts`.
-        """
-        with self._durable.step():
-            t = self._durable.keep(rows, position or {}, receipts)
-            self._count()
-            self._durable.snapshot_if_large()
-            return t
-
     def receipts(self) -> list[bytes]:
         """What `take_rows` has kept as receipts, oldest first; very old ones are forgotten."""
         return self._durable.store.receipts() if self._durable.store else []
+
+    def keep_position(self, position: Mapping[str, Any]) -> None:
+        """Keep positions without records, such as that a file was read to its end.
+
+        Parameters
+        ----------
+        position
+            As for `take`.
+        """
+        with self._durable.step():
+            self._durable.keep_position(position)
+
+    def _put_away(self, bad: Sequence[BadRow]) -> int:
+        """Write bad rows beside the state; how long that file is then."""
+        assert self.quarantine is not None  # noqa: S101 - only with a state
+        file, known = Quarantine(self.quarantine), self.position(QUARANTINE) or 0
+        if file.size() < known:  # somebody has taken it away: begin anew, and note that before anything is written
+            known = file.size()
+            self._durable.keep_position({QUARANTINE: known})
+        return file.append(bad, self.t, known)
 
     def _count(self) -> None:
         """Count what is pending, up to the next release that is due by number of records and not yet published."""
@@ -329,9 +441,7 @@ class Run:
     def _publish(self, release: Release) -> Published:
         """Hand a release to the sink, its windows before it, and write down that all of them are there."""
         for last, sink in self.windows.items():
-            with self._durable.step():
-                window = self._release(sink.location, last)
-            sink.publish(window, self.run_id)
+            sink.publish(self._release(sink.location, last), self.run_id)
         published = self.sink.publish(release, self.run_id)
         if self._durable.store:
             self._durable.store.published(published.t, published.sha256)

@@ -50,10 +50,24 @@ class Sink(Protocol):
         """Where releases go, as the state remembers it: an absolute path or an address."""
 
     def begin(self, run_id: str) -> None:
-        """Refuse a location that holds releases of another run, and remove what a killed run left half-written."""
+        """Refuse a location that holds releases of another run, and remove what a killed run left half-written.
+
+        Parameters
+        ----------
+        run_id
+            The public name of the run.
+        """
 
     def publish(self, release: Release, run_id: str) -> Published:
-        """Make a release visible. One that is there already stays as it is, and other content for it is refused."""
+        """Make a release visible. One that is there already stays as it is, and other content for it is refused.
+
+        Parameters
+        ----------
+        release
+            What to publish.
+        run_id
+            The public name of the run.
+        """
 
 
 class FolderSink:
@@ -91,12 +105,26 @@ class FolderSink:
         return str(self.out.resolve())
 
     def begin(self, run_id: str) -> None:
-        """Refuse a folder with releases of another run, and remove half-written ones."""
+        """Refuse a folder with releases of another run, and remove half-written ones.
+
+        Parameters
+        ----------
+        run_id
+            The public name of the run.
+        """
         refuse_others(self.out, run_id)
         sweep(self.out)
 
     def publish(self, release: Release, run_id: str) -> Published:
-        """Write the folder of a release, if it is not there; then remove tables that are too old to be kept."""
+        """Write the folder of a release, if it is not there; then remove tables that are too old to be kept.
+
+        Parameters
+        ----------
+        release
+            What to publish.
+        run_id
+            The public name of the run.
+        """
         place = publish(release, self.out, run=run_id, format=self.format, rows=self.rows)
         if self.keep is not None:
             prune(self.out, self.keep)

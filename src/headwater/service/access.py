@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headwater.service.hosted import HostedRun
     from headwater.service.service import Service
 
+_ONCE = (b"host", b"content-length", b"content-type", b"content-encoding", b"authorization", b"idempotency-key")
 _ASK = {"WWW-Authenticate": 'Basic realm="headwater", charset="UTF-8"'}
 
 
@@ -33,11 +34,11 @@ def check_headers(config: ServiceConfig, method: str, headers: Headers) -> None:
     headers
         Of the request.
     """
-    if "transfer-encoding" in headers and "content-length" in headers:
+    names = [name for name, _ in headers.raw]
+    if b"transfer-encoding" in names and b"content-length" in names:
         raise ProblemError(400, "a request has either a Content-Length or a Transfer-Encoding", {"Connection": "close"})
-    for name in ("host", "content-length", "content-type", "content-encoding", "authorization", "idempotency-key"):
-        if len(headers.getlist(name)) > 1:
-            raise ProblemError(400, f"the header {name} is there twice", {"Connection": "close"})
+    if len(set(names)) < len(names) and any(names.count(name) > 1 for name in _ONCE):
+        raise ProblemError(400, "a header is there twice that can be there once", {"Connection": "close"})
     host = headers.get("host", "")
     if not _is_ours(config, host):
         raise ProblemError(421, "this service is not known under this name; list it in hosts", {"Connection": "close"})

@@ -9,6 +9,7 @@ from typing import Any
 
 from headwater.service.problems import ProblemError
 from headwater.table.errors import TableError
+from headwater.table.readers import Batch
 from headwater.table.readers.memory import read_bytes
 
 FORMATS = {
@@ -124,8 +125,8 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def tables(body: bytes, form: str, schema: Any, most: int) -> Iterator[Any]:  # noqa: ANN401 - a Schema or a UnitCube
-    """The records of a body as Arrow tables, or an error that names row and column and never a value.
+def batches(body: bytes, form: str, schema: Any, most: int, bad_rows: str = "stop") -> Iterator[Batch]:  # noqa: ANN401
+    """The records of a body, or an error that names row and column and never a value.
 
     Parameters
     ----------
@@ -137,15 +138,17 @@ def tables(body: bytes, form: str, schema: Any, most: int) -> Iterator[Any]:  # 
         Says which columns there must be, and their types.
     most
         How many records there may be.
+    bad_rows
+        What happens to a row that is no record.
     """
     if form == "json":
         body, form = lines_of(body), "jsonl"
     rows = 0
     try:
-        for table in read_bytes(body, schema, form):
-            rows += table.num_rows
+        for batch in read_bytes(body, schema, form, bad_rows):
+            rows += batch.records
             if rows > most:
                 raise ProblemError(413, f"one request may hold at most {most:,} records; send several")
-            yield table
+            yield batch
     except MemoryError:
         raise ProblemError(413, "the body needs more memory than this service has; send smaller ones") from None

@@ -8,11 +8,13 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from headwater.mechanisms.protocol import AnySchema
 from headwater.run import RunConfig, Schedule
+from headwater.table.bad_rows import check_policy
 from headwater.table.schema import Schema
 
 PORT = 8640
@@ -106,6 +108,13 @@ class RunSettings:
         The file that keeps the run; the name of ``out`` plus ``.state`` unless given.
     format
         Of published tables: ``"parquet"`` or ``"csv"``.
+    rows
+        A release of more rows is published as a sample of so many. All rows unless given.
+    keep
+        How many releases keep their table; of older ones only the cards stay. All unless given.
+    bad_rows
+        What happens to rows that are no records: ``"stop"`` (the request is refused), ``"null"`` or ``"quarantine"``.
+        Unless given, what the schema says; ``"stop"`` if it says nothing.
     public
         Whether anyone who reaches the service may read the releases.
     allow_copy
@@ -119,10 +128,13 @@ class RunSettings:
     schema: AnySchema
     epsilon: float
     out: Path
-    mechanism: str = "cascade"
+    mechanism: str = "auto"
     schedule: Schedule = _EVERY
     state: Path | None = None
     format: str = "parquet"
+    rows: int | None = None
+    keep: int | None = None
+    bad_rows: str | None = None
     public: bool = False
     allow_copy: bool = False
     topic: TopicSettings | None = None
@@ -132,6 +144,11 @@ class RunSettings:
     def config(self) -> RunConfig:
         """What never changes during the run."""
         return RunConfig(self.schema, self.epsilon, self.mechanism, self.seed)
+
+    @property
+    def policy(self) -> str:
+        """What happens to rows that are no records."""
+        return check_policy(self.bad_rows or getattr(self.schema, "bad_rows", None) or "stop")
 
     @property
     def state_path(self) -> Path:
@@ -205,6 +222,7 @@ class ServiceConfig:
             raise ValueError(f"{path}: {error}") from None
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address.
 
@@ -244,7 +262,7 @@ def _service(found: dict[str, Any], base: Path) -> ServiceConfig:
 
 def _run(name: str, found: dict[str, Any], base: Path) -> RunSettings:
     where = f"runs.{name}."
-    plain = {"epsilon", "mechanism", "format", "public", "allow_copy", "seed"}
+    plain = {"epsilon", "mechanism", "format", "rows", "keep", "bad_rows", "public", "allow_copy", "seed"}
     _known(found, plain | {"schema", "out", "state", "every", "topic"}, where)
     for needed in ("schema", "epsilon"):
         if needed not in found:

@@ -7,10 +7,11 @@ import time
 
 from headwater import kafka
 from headwater.run import Run
-from headwater.service.config import TopicSettings
+from headwater.service.config import RunSettings
 from headwater.service.logs import log
+from headwater.service.posts import Post
 from headwater.service.problems import ProblemError
-from headwater.service.writer import Post, Writer
+from headwater.service.writer import Writer
 
 _AGAIN = 1.0  # seconds before a batch is handed over again that could not be kept
 
@@ -27,15 +28,18 @@ class Feeder:
     writer
         The only thread that writes to the run.
     settings
-        Which topic.
+        Which topic, and what happens to bad messages.
     """
 
-    def __init__(self, name: str, run: Run, writer: Writer, settings: TopicSettings) -> None:
-        self._name, self._run, self._writer, self._settings = name, run, writer, settings
+    def __init__(self, name: str, run: Run, writer: Writer, settings: RunSettings) -> None:
+        self._name, self._run, self._writer, self._policy = name, run, writer, settings.policy
+        topic = settings.topic
+        assert topic is not None  # noqa: S101 - for the type checker: only runs with a topic have a feeder
+        self._format = topic.format
         self._closing = False
         self.failing = ""  # why nothing is read any more, without any value
         self._topic = kafka.Topic(
-            settings.servers, settings.topic, run.position(kafka.POSITION), poll_seconds=0.5, options=settings.options
+            topic.servers, topic.topic, run.position(kafka.POSITION), poll_seconds=0.5, options=topic.options
         )
         self._thread = threading.Thread(target=self._loop, name="feeder", daemon=True)
         self._thread.start()
@@ -59,12 +63,13 @@ class Feeder:
 
     def _take(self, batch: kafka.TopicBatch) -> None:
         """Until it is kept: the topic is not read on before."""
-        rows = kafka.encode(self._run, batch, self._settings.format)
+        rows, tally, bad = kafka.encode(self._run, batch, self._format, self._policy)
         while not self._closing:
-            post = Post(b"", "rows", None, b"", rows, {kafka.POSITION: batch.position})
+            position = {kafka.POSITION: batch.position}
+            post = Post(b"", "rows", None, b"", rows, tally, bad, position)
             try:
                 self._writer.submit(post)
-                post.answer.result()
+                post.result()
                 return
             except ProblemError:
                 time.sleep(_AGAIN)

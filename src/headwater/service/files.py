@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
 import time
 from collections import OrderedDict
@@ -19,16 +18,24 @@ class FileCache:
 
     Parameters
     ----------
+    folder
+        Where they are, and nothing else: see `clear`.
     most
         How many bytes they may take.
     """
 
-    def __init__(self, most: int) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="headwater-"))
+    def __init__(self, folder: Path, most: int) -> None:
+        self._folder, self._ours = folder, False
         self._most, self._bytes = most, 0
         self._files: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self._making: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
+
+    def clear(self) -> None:
+        """Begin with an empty folder: a service that was killed has left its files there."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(mode=0o700)
+        self._ours = True
 
     def get(self, name: str, make: Callable[[Path], None]) -> Path:
         """The file of this name; made if it is not there, once however many ask.
@@ -76,8 +83,9 @@ class FileCache:
             return self._folder / name
 
     def close(self) -> None:
-        """Remove everything."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove everything, unless `clear` was never called: then it is somebody else's."""
+        if self._ours:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _trim(self) -> None:
         now = time.monotonic()

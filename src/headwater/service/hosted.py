@@ -36,7 +36,7 @@ class HostedRun:
     def __init__(self, name: str, settings: RunSettings, limits: Limits, cache: FileCache) -> None:
         self.name, self.settings = name, settings
         self.schema = settings.schema
-        self._sink = FolderSink(settings.out, settings.format)
+        self._sink = FolderSink(settings.out, settings.format, rows=settings.rows, keep=settings.keep)
         self.run = Run.open(
             settings.config,
             self._sink,
@@ -53,8 +53,8 @@ class HostedRun:
             self.refused: Counter[str] = Counter()  # secret: made from raw data
             self._refused_lock = threading.Lock()
             self.publisher = Publisher(self.run, self._published)
-            self.writer = Writer(self.run, limits, self._taken)
-            self.feeder = Feeder(name, self.run, self.writer, settings.topic) if settings.topic else None
+            self.writer = Writer(self.run, limits, self._taken, settings.policy)
+            self.feeder = Feeder(name, self.run, self.writer, settings) if settings.topic else None
         except BaseException:
             self.run.close()
             raise
@@ -90,7 +90,13 @@ class HostedRun:
         with self._refused_lock:
             refused = dict(self.refused)
         found = {"failing": self.failing, "queued": self.writer.queued, "behind": self.t - self.run.synth.t}
-        return {"warning": "NOT PRIVATE", **self.state(), **found, "refused_posts_by_column": refused}
+        return {
+            "warning": "NOT PRIVATE",
+            **self.state(),
+            **found,
+            "refused_posts_by_column": refused,
+            "tally": self.run.tally.to_dict(),
+        }
 
     def close(self) -> None:
         """Take what is queued, publish what is due, keep a snapshot, release the state."""

@@ -68,8 +68,10 @@ class LivePage:
         history = [Published(Path(str(t)), self._releases.card(t)) for t in _spread(self._releases.times())]
         now = Published(Path("now"), facts_of(release))
         published = [{"t": one.card["t"], "time": one.card["time"]} for one in history[-1:]]
-        past = [one for one in history if one.card["t"] < release.t]
-        page = Page(cuts, self._releases.count(), [*past, now], list[Counts](counts)).to_dict()
+        others = [one for one in history if one.card["t"] != release.t]
+        line = sorted([*others, now], key=lambda one: int(one.card["t"]))
+        page = Page(cuts, self._releases.count(), line, list[Counts](counts)).to_dict()
+        page["current"] = line.index(now)
         return {"name": self._name, "t": release.t, "window": window, "published": published, **page}
 
     def _recent(self, release: Release) -> Release | None:

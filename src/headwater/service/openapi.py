@@ -138,6 +138,7 @@ _SAID = {
     404: "There is no such run or release, or the token is not for it",
     408: "The body did not arrive in time",
     409: "The Idempotency-Key was used for another body",
+    410: "The table was removed; the card stays",
     413: "The body is too large, also when it is decompressed",
     415: "The Content-Type or Content-Encoding is not taken",
     421: "The service is not known under this name",
@@ -205,7 +206,7 @@ def _data(form: str) -> dict[str, Any]:
     binary = form in ("parquet", "arrow")
     schema = {"type": "string", "format": "binary"} if binary else {"type": "array" if form == "json" else "string"}
     content = {MEDIA[form].partition(";")[0]: {"schema": schema}}
-    found = _get(f"The table of a release as {form}", content, 404, _NAME, _T, _LAST, _ROWS, _WHERE)
+    found = _get(f"The table of a release as {form}", content, 404, 410, _NAME, _T, _LAST, _ROWS, _WHERE)
     found["responses"]["206"] = {"description": "A part of it, as asked for with Range"}
     found["responses"]["416"] = {"description": "There is no such part"}
     return found

@@ -1,4 +1,4 @@
-"""One thread that publishes what is due, while records are being taken."""
+"""One thread that publishes what is due, and answers other processes of the owner, while records are being taken."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from headwater.run import Published, Run
+from headwater.run.requests import answer_requests
 
 _IDLE, _AFTER_ERROR = 1.0, 5.0  # seconds
 
@@ -46,6 +47,7 @@ class Publisher:
             try:
                 for published in self._run.publish_if_due(time.monotonic()):
                     self._published(published)
+                answer_requests(self._run)
                 self.failing = ""
                 self._wake.wait(_IDLE)
             except Exception as error:  # a full disk, for instance; nothing is lost, and it is tried again

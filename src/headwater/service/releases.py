@@ -18,11 +18,12 @@ import numpy as np
 from headwater.files import FileRefusedError
 from headwater.release.conditions import conditions
 from headwater.release.folder import facts_of, folders, read_card
+from headwater.release.read_table import read_rows
 from headwater.release.release import Release
 from headwater.run import Run
 from headwater.service.files import FileCache
 from headwater.service.problems import ProblemError
-from headwater.service.render import MEDIA, compress, read_published, write
+from headwater.service.render import MEDIA, compress, read_parquet, write
 from headwater.version import __version__
 
 _REST = 9.0  # a release of this moment is not made again before so many times what making it took
@@ -243,7 +244,8 @@ class Releases:
         """
         if t is None:
             release = self.now(wanted.last)
-            if release.t in self._folders and wanted == Wanted():  # published meanwhile, or before: the same table
+            whole = release.t in self._folders and self.card(release.t)["rows"] == len(release)
+            if whole and wanted == Wanted():  # published meanwhile, or before: the same table
                 return self._published(release.t, wanted, form, gzip)
             return self._of_now(release, wanted, form, gzip)
         return self._published(t, wanted, form, gzip)
@@ -289,6 +291,8 @@ class Releases:
         if wanted.last is not None:
             raise ProblemError(400, "windows (last=) are of this moment only: ask for releases/now")
         data = folder / card["data"]
+        if not data.is_file():
+            raise ProblemError(410, f"the table of the release of t = {t} was removed; its card stays")
         if wanted == Wanted() and data.suffix == f".{form}":
             if not gzip:
                 return Table(data, _etag(card["sha256"]), t, MEDIA[form])
@@ -296,7 +300,7 @@ class Releases:
         name = _name(card["sha256"], wanted.key)
 
         def make(path: Path) -> None:
-            table = read_published(data)
+            table = self._read(folder, card)
             if wanted.where is not None:
                 table = self._matching(table, wanted.where)
             if wanted.rows is not None:
@@ -308,6 +312,13 @@ class Releases:
             write(iter([table]), path, form)
 
         return self._sent(self._cache.get(f"{name}.{form}", make), t, form, gzip)
+
+    def _read(self, folder: Path, card: dict[str, Any]) -> Any:  # noqa: ANN401 - a pyarrow.Table
+        """The table of a published release; text has no types, so the schema reads it."""
+        if card["data"].endswith(".parquet"):
+            return read_parquet(folder / card["data"])
+        schema = self._run.synth.schema
+        return schema.decode(read_rows(folder, card, schema), "arrow")
 
     def _matching(self, table: Any, where: dict[str, Any]) -> Any:  # noqa: ANN401 - a pyarrow.Table
         schema = self._run.synth.schema

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import parquet
 
 from headwater.release.write_table import write_table
 
@@ -82,12 +82,12 @@ def compress(source: Path, path: Path) -> None:
         shutil.copyfileobj(plain, packed, 1 << 20)
 
 
-def read_published(data: Path) -> Any:  # noqa: ANN401 - a pyarrow.Table
-    """The table of a published release.
+def read_parquet(data: Path) -> Any:  # noqa: ANN401 - a pyarrow.Table
+    """The table of a published release in Parquet.
 
     Parameters
     ----------
     data
         Its file.
     """
-    return parquet.read_table(data) if data.suffix == ".parquet" else csv.read_csv(data)
+    return parquet.read_table(data)

@@ -31,11 +31,13 @@ class Service:
         self.encoding = asyncio.Semaphore(2)  # bodies that are read at a time, by threads
         self.rendering = asyncio.Semaphore(4)  # tables that are made or found at a time, by threads
         self.stopping = False
-        self._cache = FileCache(config.limits.cache_bytes)
+        state = next(iter(config.runs.values())).state_path
+        self._cache = FileCache(state.with_name(f"{state.name}.cache"), config.limits.cache_bytes)
         self._runs: dict[str, HostedRun] = {}
         try:
             for name, settings in config.runs.items():
                 self._runs[name] = HostedRun(name, settings, config.limits, self._cache)
+            self._cache.clear()  # whoever has the states has the folder
         except BaseException:
             self.close()
             raise
@@ -59,9 +61,9 @@ class Service:
     def close(self) -> None:
         """Take what is queued, publish what is due, keep snapshots, release the states."""
         self.stopping = True
+        self._cache.close()  # first: the next owner of the states has the same folder
         for run in self._runs.values():
             run.close()
-        self._cache.close()
 
     def __enter__(self) -> Self:
         return self

@@ -12,10 +12,10 @@ from headwater.service import bodies
 from headwater.service.access import run_for
 from headwater.service.answers import to_json
 from headwater.service.config import Limits
+from headwater.service.posts import Post
 from headwater.service.problems import ProblemError
 from headwater.service.receipts import digest
 from headwater.service.service import Service
-from headwater.service.writer import Post
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _INLINE = 1 << 12  # bytes that are read in the loop itself: handing them to a thread takes longer
@@ -47,8 +47,9 @@ async def records(request: Request) -> Response:
             else:
                 async with service.encoding:
                     await asyncio.to_thread(run.writer.encode, post)
+            post.future = asyncio.get_running_loop().create_future()
             run.writer.submit(post)
-            answer = await asyncio.shield(asyncio.wrap_future(post.answer))
+            answer = await post.future
         except ProblemError as problem:
             if problem.status == 422:
                 run.count_refused(problem)

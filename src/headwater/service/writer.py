@@ -1,71 +1,30 @@
-"""One thread that takes posted records in one order, many posts in one transaction."""
+"""Takes posted records in one order, many posts in one transaction."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
 from headwater.run import Run
 from headwater.run.store import StoreError
-from headwater.run.store.entries import Rows
-from headwater.service import bodies
 from headwater.service.config import Limits
-from headwater.service.problems import ProblemError, of_table
+from headwater.service.posts import Answer, Encoder, Post
+from headwater.service.problems import ProblemError
 from headwater.service.receipts import Receipt, Receipts
-from headwater.table.errors import TableError
-from headwater.table.schema import Schema
+from headwater.table.tally import Tally
 
 _GROUP_POSTS, _GROUP_BYTES = 2048, 64 << 20
-_SMALL = 1 << 12  # bytes of JSON lines that are read together with others
-
-
-class Answer(NamedTuple):
-    """What a writer is told: how many records were accepted, the ``t`` they ended at, and whether it was a retry."""
-
-    accepted: int
-    t: int
-    repeated: bool = False
-
-
-@dataclass
-class Post:
-    """One request to write.
-
-    Parameters
-    ----------
-    body
-        The records, decompressed.
-    form
-        The format of the body.
-    key
-        The digest of the idempotency key, if there is one.
-    digest
-        The digest of the body.
-    rows
-        The records as the run keeps them; None if they are still to be read.
-    position
-        Where the source of the records stands, kept in the same transaction.
-    answer
-        Resolved when the records are on the disk, or refused.
-    """
-
-    body: bytes
-    form: str
-    key: bytes | None
-    digest: bytes
-    rows: Rows | None = None
-    position: Mapping[str, Any] = field(default_factory=dict)
-    answer: Future[Answer] = field(default_factory=Future)
+_OVERHEAD = 512  # bytes of a post besides its records
+_UNKNOWN = "the service failed while it took this request: send it again with its Idempotency-Key"
 
 
 class Writer:
-    """The only thread that writes to a run. A commit takes whatever has arrived during the one before it.
+    """The only one who writes to a run. A commit takes whatever has arrived during the one before it.
 
     Parameters
     ----------
@@ -75,40 +34,29 @@ class Writer:
         How much may be queued.
     taken
         Called in the thread after each commit, with the number of records.
+    bad_rows
+        What happens to rows that are no records.
     """
 
-    def __init__(self, run: Run, limits: Limits, taken: Callable[[int], None]) -> None:
+    def __init__(self, run: Run, limits: Limits, taken: Callable[[int], None], bad_rows: str = "stop") -> None:
         self._run, self._limits, self._taken = run, limits, taken
         self._receipts = Receipts(run.receipts())
+        self._encoder = Encoder(run, limits, bad_rows)
+        self._unread: deque[Post] = deque()  # small posts, to be read together
         self._queue: deque[Post] = deque()
-        self._bytes, self._closing = 0, False
+        self._bytes, self._closing, self._all_read = 0, False, False
         self._changed = threading.Condition()
+        self._decided: list[Post] = []  # in the thread only: posts whose outcome is known and not yet told
         self.failing = ""  # why the last commit failed, without any value
-        self._thread = threading.Thread(target=self._loop, name="writer", daemon=True)
-        self._thread.start()
+        loops = {"reader": self._read_loop, "writer": self._loop}
+        self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops.items()]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def queued(self) -> int:
         """How many posts have not been answered yet."""
-        return len(self._queue)
-
-    def encode(self, post: Post) -> None:
-        """Read and check the records of a post; small JSON is left to be read together with others.
-
-        Parameters
-        ----------
-        post
-            The request.
-        """
-        if post.form == "json":
-            try:
-                post.body, post.form = bodies.lines_of(post.body), "jsonl"
-            except TableError as error:
-                raise of_table(error) from None
-        if post.form == "jsonl" and len(post.body) <= _SMALL:
-            return
-        post.rows = self._read(post.body, post.form)
-        post.body = b""
+        return len(self._unread) + len(self._queue)
 
     def submit(self, post: Post) -> None:
         """Put a post into the queue, or raise a 429 if it is full. Nothing is dropped silently.
@@ -118,25 +66,56 @@ class Writer:
         post
             The request, after `encode`.
         """
-        size = _size(post)
+        post.size = len(post.body) + (post.rows.nbytes if post.rows is not None else 0) + _OVERHEAD
         with self._changed:
             if self._closing:
                 raise ProblemError(503, "the service is stopping; send this again in a moment", {"Retry-After": "5"})
-            full = len(self._queue) >= self._limits.queued_posts or self._bytes + size > self._limits.queued_bytes
-            if full and self._queue:
+            full = self.queued >= self._limits.queued_posts or self._bytes + post.size > self._limits.queued_bytes
+            if full and self.queued:
                 raise ProblemError(429, "too much is queued; send this again in a moment", {"Retry-After": "1"})
-            self._queue.append(post)
-            self._bytes += size
-            self._changed.notify()
+            (self._unread if post.rows is None else self._queue).append(post)
+            self._bytes += post.size
+            self._changed.notify_all()
 
     def close(self) -> None:
-        """Take what is queued, then end the thread."""
+        """Take what is queued, then end the threads."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
-    # ---- in the thread
+    @property
+    def encode(self) -> Callable[[Post], None]:
+        """Reads the records of a post before it is submitted."""
+        return self._encoder.encode
+
+    # ---- in the thread that reads: the next group is read while one is being written
+
+    def _read_loop(self) -> None:
+        while True:
+            with self._changed:
+                while not self._unread and not self._closing:
+                    self._changed.wait()
+                posts = [self._unread.popleft() for _ in range(min(len(self._unread), _GROUP_POSTS))]
+                if not posts:
+                    self._all_read = True
+                    self._changed.notify_all()
+                    return
+            try:
+                self._encoder.encode_small(posts)
+            except BaseException as error:  # whatever it is, every writer gets an answer
+                self.failing = type(error).__name__
+                for post in posts:
+                    post.outcome = post.outcome or ProblemError(503, _UNKNOWN, {"Retry-After": "5"})
+            refused = [post for post in posts if post.outcome is not None]
+            with self._changed:
+                self._bytes -= sum(post.size for post in refused)
+                self._queue.extend(post for post in posts if post.outcome is None)
+                self._changed.notify_all()
+            _tell(refused)
+
+    # ---- in the thread that writes
 
     def _loop(self) -> None:
         while group := self._next_group():
@@ -146,21 +125,28 @@ class Writer:
                 self.failing = type(error).__name__
                 detail = "the records could not be kept; nothing of this request was counted: send it again"
                 if not isinstance(error, StoreError):
-                    detail = "the service failed while it took this request: send it again with its Idempotency-Key"
+                    detail = _UNKNOWN
                 self._refuse(group, ProblemError(503, detail, {"Retry-After": "5"}))
                 self._receipts = self._kept_receipts()
             else:
                 self.failing = ""
+            decided, self._decided = self._decided, []
+            _tell(decided)
+
+    def _decide(self, post: Post, outcome: Answer | ProblemError) -> None:
+        if post.outcome is None:
+            post.outcome = outcome
+            self._decided.append(post)
 
     def _next_group(self) -> list[Post]:
         """Everything that is queued, up to the size of a group; nothing if the writer is closed."""
         with self._changed:
-            while not self._queue and not self._closing:
+            while not self._queue and not self._all_read:
                 self._changed.wait()
             group, size = list[Post](), 0
             while self._queue and len(group) < _GROUP_POSTS and (not group or size < _GROUP_BYTES):
                 post = self._queue.popleft()
-                size += _size(post)
+                size += post.size
                 group.append(post)
             self._bytes -= size
             return group
@@ -168,30 +154,30 @@ class Writer:
     def _commit(self, group: list[Post]) -> None:
         """Keep and count the records of a group, then answer. Errors of one post do not touch the others."""
         fresh = self._unanswered(group)
-        self._read_small([post for post in fresh if post.rows is None])
-        good = [post for post in fresh if post.rows is not None]
         t = self._run.t
         answers, told = list[tuple[Post, Answer]](), list[Receipt]()
-        for post in good:
+        for post in fresh:
             accepted = len(post.rows) if post.rows is not None else 0
             t += accepted
             answers.append((post, Answer(accepted, t)))
             if post.key is not None:
                 told.append(Receipt(post.key, post.digest, accepted, t))
         if answers:
-            rows = np.concatenate([post.rows for post in good if post.rows is not None])
-            position = {name: value for post in good for name, value in post.position.items()}
+            rows = np.concatenate([post.rows for post in fresh if post.rows is not None])
+            position = {name: value for post in fresh for name, value in post.position.items()}
             kept = b"".join(receipt.to_bytes() for receipt in told)
-            end = self._run.take_rows(rows, position=position, receipts=kept)
+            tally = sum((post.tally for post in fresh), Tally())
+            bad = [row for post in fresh for row in post.bad]
+            end = self._run.take_rows(rows, tally=tally, position=position, quarantined=bad, receipts=kept)
             if end != t:
                 raise RuntimeError("somebody else writes to this run")
             for receipt in told:
                 self._receipts.add(receipt)
             self._taken(end)  # first: whoever was answered can read what was written
             for post, answer in answers:
-                _resolve(post, answer)
+                self._decide(post, answer)
         for post in group:
-            if not post.answer.done() and not self._repeat(post):  # its key came twice in this group, and was refused
+            if post.outcome is None and not self._repeat(post):  # its key came twice in this group, and was refused
                 self._refuse(
                     [post], ProblemError(409, "another request with this Idempotency-Key was refused just now")
                 )
@@ -213,56 +199,15 @@ class Writer:
         if known is None:
             return False
         if known.body == post.digest:
-            _resolve(post, Answer(known.accepted, known.t, repeated=True))
+            self._decide(post, Answer(known.accepted, known.t, repeated=True))
         else:
             detail = "this Idempotency-Key was used for another body; use a new key for new records"
             self._refuse([post], ProblemError(409, detail))
         return True
 
-    def _read_small(self, posts: list[Post]) -> None:
-        """Read small JSON lines of many posts at once; one by one if anything is wrong, to find out where."""
-        whole = [post.body.removesuffix(b"\n") for post in posts]  # blank lines are refused, also between others
-        counts = [text.count(b"\n") + 1 for text in whole]
-        if len(posts) > 1 and all(whole):
-            try:
-                rows = self._read(b"\n".join(whole), "jsonl")
-            except ProblemError:
-                rows = None
-            if rows is not None and len(rows) == sum(counts):
-                ends = np.cumsum(counts)
-                for post, part in zip(posts, np.split(rows, ends[:-1]), strict=True):
-                    post.rows = part
-                return
-        for post in posts:
-            try:
-                post.rows = self._read(post.body, post.form)
-            except ProblemError as problem:
-                self._refuse([post], problem)
-
-    def _read(self, body: bytes, form: str) -> Rows:
-        """The records of a body as the run keeps them, or a problem that names row and column."""
-        before, found = 0, list[Rows]()
-        try:
-            for table in bodies.tables(body, form, self._run.synth.schema, self._limits.records):
-                try:
-                    found.append(self._run.encode(table))
-                except TableError as error:
-                    raise error.at(row=None if error.row is None else before + error.row) from None
-                before += len(found[-1])
-        except TableError as error:
-            raise of_table(error) from None
-        return np.concatenate(found) if found else self._nothing()
-
-    def _nothing(self) -> Rows:
-        """No records, in the shape of some."""
-        schema = self._run.synth.schema
-        empty: object = {name: [] for name in schema.names} if isinstance(schema, Schema) else None
-        return self._run.encode(np.empty((0, schema.dimension)) if empty is None else empty)
-
     def _refuse(self, posts: list[Post], problem: ProblemError) -> None:
         for post in posts:
-            if not post.answer.done() and post.answer.set_running_or_notify_cancel():
-                post.answer.set_exception(problem)
+            self._decide(post, problem)
 
     def _kept_receipts(self) -> Receipts:
         """The state decides what was kept, also after an error in the middle."""
@@ -272,10 +217,24 @@ class Writer:
             return self._receipts
 
 
-def _size(post: Post) -> int:
-    return len(post.body) + (post.rows.nbytes if post.rows is not None else 0) + 512
+def _tell(posts: list[Post]) -> None:
+    """Tell all outcomes at once: waking a loop for each of them would take longer than taking their records."""
+    loops = dict[asyncio.AbstractEventLoop, list[Post]]()
+    for post in posts:
+        if post.future is None:
+            post.decided.set()
+        else:
+            loops.setdefault(post.future.get_loop(), []).append(post)
+    for loop, some in loops.items():
+        with suppress(RuntimeError):  # the loop has ended, and with it whoever asked
+            loop.call_soon_threadsafe(_set_outcomes, some)
 
 
-def _resolve(post: Post, answer: Answer) -> None:
-    if post.answer.set_running_or_notify_cancel():
-        post.answer.set_result(answer)
+def _set_outcomes(posts: list[Post]) -> None:
+    """In the loop of their futures; whoever went away does not care."""
+    for post in posts:
+        if post.future is not None and not post.future.done():
+            if isinstance(post.outcome, Answer):
+                post.future.set_result(post.outcome)
+            elif post.outcome is not None:
+                post.future.set_exception(post.outcome)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from headwater.table.errors import TableError
-from headwater.table.readers import open_source
+from headwater.table.readers import Batch, open_source
 
 
 class Part(NamedTuple):
@@ -15,9 +15,10 @@ class Part(NamedTuple):
 
     table: Any
     named: Callable[[TableError], TableError] = lambda error: error
+    batch: Batch | None = None
 
 
-def batches_of(table: Any, schema: Any) -> Iterator[Part]:  # noqa: ANN401 - of any library; a Schema or a UnitCube
+def batches_of(table: Any, schema: Any, bad_rows: str = "stop") -> Iterator[Part]:  # noqa: ANN401 - of any library
     """The batches of whatever a user calls records.
 
     Parameters
@@ -27,12 +28,14 @@ def batches_of(table: Any, schema: Any) -> Iterator[Part]:  # noqa: ANN401 - of 
         or the path of a file or a folder.
     schema
         What a record is.
+    bad_rows
+        What happens to lines of files that are no records.
     """
     if isinstance(table, str | os.PathLike):
-        with open_source(table, schema) as source:
+        with open_source(table, schema, bad_rows=bad_rows) as source:
             for batch in source:
                 if batch is not None:
-                    yield Part(batch.table, batch.with_line)
+                    yield Part(batch.table, batch.with_line, batch)
     elif hasattr(table, "__next__"):
         for chunk in table:
             yield Part(chunk)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.partition import Flags
 from headwater.table.column import Column, describe
 from headwater.table.errors import SchemaError, TableError, is_unicode
 from headwater.table.series import Values
@@ -30,6 +31,8 @@ class Boolean(Column):
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -45,7 +48,7 @@ class Boolean(Column):
         """Two."""
         return 2
 
-    def read_text(self, text: str) -> int | None:
+    def _read_text(self, text: str) -> int | None:
         """One of `TEXTS` in any case of letters; blank text is missing."""
         return self._parse(text) if text.strip() else None
 
@@ -91,6 +94,8 @@ class Category(Column):
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -114,8 +119,9 @@ class Category(Column):
         other: str | int | bool | None = None,
         missing: bool = False,
         weight: float = 1.0,
+        null_values: Sequence[str] = (),
     ) -> None:
-        self.set(missing=missing, weight=weight)
+        self.set(missing=missing, weight=weight, null_values=null_values)
         super().__post_init__()
         self.set(values=tuple(map(_label, _listed(values))), other=None if other is None else _label(other))
         if len({type(value) for value in self.values}) > 1:
@@ -124,6 +130,8 @@ class Category(Column):
             )
         if len(set(self.values)) < len(self.values):
             raise SchemaError("a value of a Category is listed twice", "list every value once")
+        if any(str(value).strip() in self.null_values for value in self.values):
+            raise SchemaError("a listed value is also one of null_values", "take it out of one of the two lists")
         if other is not None and (type(self.other) is not self.type or self.other not in self.values):
             raise SchemaError("other must be one of the listed values", "add it to the values")
 
@@ -148,7 +156,7 @@ class Category(Column):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def read_text(self, text: str) -> int | None:
+    def _read_text(self, text: str) -> int | None:
         """Exactly one of the values; blank text is missing unless it is one of them."""
         return None if not text.strip() and text not in self._index else self._parse(text)
 
@@ -186,6 +194,25 @@ class Category(Column):
     def _unknown(self, what: str, index: int) -> TableError:
         remedy = "add it to the values, or declare as other= the value that takes all that are not listed"
         return TableError(f"{what} that is none of the listed values", remedy, row=index)
+
+    def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
+        """Values that are taken for `other` and are not it."""
+        if self.other is None:
+            return None
+        taken: Flags = numbers == self._index[self.other]
+        if not taken.any():
+            return None
+        items = values.data if isinstance(values.data, list) else values.data.tolist()
+        listed: dict[Any, bool] = {}
+        for place in np.flatnonzero(taken).tolist():
+            item = items[place]
+            key = (type(item), item) if isinstance(item, str | int | float) else None
+            if key not in listed or key is None:
+                listed[key] = any(reading in self._index for reading in self._readings(item))
+            taken[place] = not listed[key]
+        return taken
+
+    outside_kind: ClassVar[str] = "unlisted"
 
     def _cast(self, values: Values) -> NDArray[Any]:
         data = np.asarray(values.data)

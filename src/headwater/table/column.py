@@ -30,10 +30,13 @@ class Column(ABC):
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
     """
 
     missing: bool = field(default=False, kw_only=True)
     weight: float = field(default=1.0, kw_only=True)
+    null_values: Sequence[str] = field(default=(), kw_only=True)
 
     kind: ClassVar[str]
     """The name of this kind of column in schema files."""
@@ -48,19 +51,40 @@ class Column(ABC):
         weight = finite(self.weight)
         if weight is None or weight <= 0:
             raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
-        self.set(weight=weight)
+        texts: Any = self.null_values
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            raise SchemaError("null_values must be a list of texts", 'write for example null_values = ["NA", "-999"]')
+        self.set(weight=weight, null_values=tuple(dict.fromkeys(text.strip() for text in texts)))
 
     @property
     @abstractmethod
     def size(self) -> int | None:
         """How many values there are; None for a continuum."""
 
-    @abstractmethod
     def read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
         """Text as a number for `_fit`, or None if it says that the value is missing.
 
         This is the grammar of the column: whatever else reads text must read it in the same way or not at all.
         """
+        return None if self.null_values and text.strip() in self.null_values else self._read_text(text)
+
+    @abstractmethod
+    def _read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
+        """Text that is none of `null_values`."""
+
+    @property
+    def usual_text(self) -> bool:
+        """Whether values are written in the usual way, and no value is also one of `null_values`.
+
+        Then other parsers may read such text, as far as they read it in the same way.
+        """
+        for text in self.null_values:
+            try:
+                if self._read_text(text) is not None:
+                    return False
+            except TableError:
+                continue
+        return True
 
     @abstractmethod
     def _parse(self, value: Any) -> Any:  # noqa: ANN401 - a value of any type
@@ -106,22 +130,74 @@ class Column(ABC):
 
     def encode(self, series: object) -> Points:
         """The coordinates of values, or an error that names the first row that is wrong."""
-        values = read_values(series)
-        axis = self.axis
+        return self.encode_values(read_values(series))[0]
+
+    def encode_values(self, values: Values) -> tuple[Points, dict[str, int]]:
+        """The coordinates of values, and how many of them were clipped, unlisted or missing (`Tally`)."""
         try:
-            if isinstance(values.data, list):
-                numbers, gone = self.read_values(values.data)
-            elif values.missing is not None and values.missing.all():  # the type of nothing says nothing
-                numbers, gone = np.zeros(len(values.data)), values.missing
-            else:
-                numbers, gone = self._cast(values) if len(values.data) else np.empty(0), values.missing
-            if gone is not None and not self.missing:
-                remedy = "fill it in before, or declare missing=True for this column"
-                raise TableError("the value is missing", remedy, row=int(np.argmax(gone)))
-            places = axis.place(self._fit(numbers, gone), gone)
+            places, flags = self._places(values)
         except TableError as error:
             raise error.at(row=values.row(error.row or 0)) from None  # a cause may hold the value
-        return places if values.codes is None else places[values.codes]
+        if values.codes is None:
+            return places, {kind: int(np.count_nonzero(found)) for kind, found in flags.items()}
+        many = np.bincount(values.codes, minlength=len(places)) if flags else 0
+        return places[values.codes], {kind: int(np.sum(many * found)) for kind, found in flags.items()}
+
+    def encode_each(self, values: Values) -> tuple[Points, dict[str, int], dict[int, TableError]]:
+        """The same, and the errors of the rows that are wrong, whose coordinates say nothing.
+
+        A value is wrong by itself or not at all, so a lot of values is halved until the wrong ones are found.
+        """
+        try:
+            return *self.encode_values(values), {}
+        except TableError:
+            pass
+        size = len(values.data)
+        places, flags = np.zeros(size), dict[str, Flags]()
+        wrong, lots = dict[int, TableError](), [(0, size)]
+        while lots:
+            start, end = lots.pop()
+            try:
+                places[start:end], found = self._places(values.part(start, end))
+                for kind, of_lot in found.items():
+                    flags.setdefault(kind, np.zeros(size, dtype=np.bool_))[start:end] = of_lot
+            except (ValueError, TypeError, ArithmeticError) as error:  # of a library: what it says may hold the value
+                if end - start > 1:
+                    middle = (start + end) // 2
+                    lots += [(middle, end), (start, middle)]
+                    continue
+                unreadable = TableError("a value of a kind that cannot be read", "see which kinds the column takes")
+                wrong[start] = error if isinstance(error, TableError) else unreadable
+        if values.codes is None:
+            return places, {kind: int(np.count_nonzero(found)) for kind, found in flags.items()}, wrong
+        many = np.bincount(values.codes, minlength=size)
+        rows = np.flatnonzero(np.isin(values.codes, list(wrong)))
+        tally = {kind: int(np.sum(many * found)) for kind, found in flags.items()}
+        return places[values.codes], tally, {int(row): wrong[int(values.codes[row])] for row in rows}
+
+    def _places(self, values: Values) -> tuple[Points, dict[str, Flags]]:
+        """Coordinates of the values of ``data``, and which of them were clipped, unlisted or missing."""
+        if isinstance(values.data, list):
+            numbers, gone = self.read_values(values.data)
+        elif values.missing is not None and values.missing.all():  # the type of nothing says nothing
+            numbers, gone = np.zeros(len(values.data)), values.missing
+        else:
+            numbers, gone = self._cast(values) if len(values.data) else np.empty(0), values.missing
+        if gone is not None and not self.missing:
+            remedy = "fill it in before, or declare missing=True for this column"
+            raise TableError("the value is missing", remedy, row=int(np.argmax(gone)))
+        flags = {} if gone is None else {"missing": gone}
+        outside = self._outside(values, numbers)
+        if outside is not None:
+            flags[self.outside_kind] = outside if gone is None else outside & ~gone
+        return self.axis.place(self._fit(numbers, gone), gone), flags
+
+    outside_kind: ClassVar[str] = "clipped"
+    """What happens to values that are not declared, in a word of `headwater.table.tally.KINDS`."""
+
+    def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
+        """Which values are not declared and are taken for others, None if none is; missing ones do not matter."""
+        return None
 
     def decode(self, coordinates: Points) -> tuple[NDArray[Any], Flags | None]:
         """The values at coordinates, and which of them are missing (None if none can be): `encode` backwards."""
@@ -211,6 +287,13 @@ class Bounded(Column):
     @abstractmethod
     def limits(self) -> tuple[Any, Any]:
         """The bounds as numbers."""
+
+    def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
+        low, high = self.limits
+        if not len(numbers) or (numbers.min() >= low and numbers.max() <= high):
+            return None
+        outside: Flags = (numbers < low) | (numbers > high)
+        return outside
 
     def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
         low, high = self.limits

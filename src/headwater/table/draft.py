@@ -1,23 +1,29 @@
-"""A first draft of a schema file, from the names and the types of columns and nothing else."""
+"""A first draft of a schema file, for a person to fill in."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import tomli_w
 
-from headwater.table.errors import SchemaError
+from headwater.table.errors import SchemaError, TableError
+from headwater.table.frames import columns_of, kind_of
+from headwater.table.observe import Observed, observe
+from headwater.table.readers.sample import MOST_ROWS, Sample, sample_of
 from headwater.table.schema_files import FORMAT
 
 HEAD = f"""\
-# A draft of a schema, made from the names and types of the columns. Text files have no types: there they were
-# guessed from the first lines, so check every kind. No value is in here.
+# A draft of a schema, made from the names and types of the columns and from a look at the first records.
+# Everything in it is a guess: check every kind and every note. No value is in here.
 #
 # Fill in what is left open. Take bounds from what you know: what can be measured, what a form allows, what a
 # year holds. Never take them from the data: the lowest value of a column is somebody's value, and a bound is
 # published. A bound that is too wide costs a little accuracy. A value beyond a bound counts as the bound
-# (outside = "clip"), or its batch is refused (outside = "error"). Columns that you do not need are best left out.
+# (outside = "clip"), or its batch is refused (outside = "error"). Columns that you do not need are best left out:
+# take them out here and give --ignore-extra.
 # Where values may be missing, add the line: missing = true
 
 headwater = {FORMAT}
@@ -40,8 +46,19 @@ OPEN = {
 }
 """What stands below the kind of a column; a line that is a comment is to be filled in."""
 
+SAID = {
+    "missing": "   # values were missing",
+    "null_values": '   # these texts were seen; take out those that are values and do not mean "missing"',
+    "decimals": "   # as many as were seen; what comes out is rounded to them",
+    "format": "   # as dates are written in the data",
+    "decimal": "   # as numbers are written in the data",
+    "thousands": "   # as numbers are written in the data",
+}
+"""Why a line is in the draft."""
+
+TEXT = r"str|utf8|text|object|dict|categor|enum"
 PATTERNS = [
-    ("category", r"str|utf8|text|object|dict|categor|enum"),
+    ("category", TEXT),
     ("boolean", r"bool"),
     ("number", r"duration|timedelta|interval"),
     ("datetime", r"timestamp|date"),
@@ -52,6 +69,34 @@ PATTERNS = [
 """How the kind of a column shows in the name of its type, in any library; the first that fits."""
 
 
+def draft(data: Any, **options: Any) -> str:  # noqa: ANN401 - a path or a table of any library
+    r"""The text of a schema file (TOML) with bounds left open, from a table or the first records of a file.
+
+    It proposes what is written in the data (formats, decimals, texts that mean "missing") and warns of columns that
+    should be left out. It never proposes bounds or values: those must come from what is known without the data.
+
+    Parameters
+    ----------
+    data
+        A path, a data frame, an Arrow table, a dictionary of columns or a list of records.
+    options
+        How to read a file: ``format``, ``delimiter``, ``encoding``.
+
+    Examples
+    --------
+    >>> print("\n".join(draft({"weight": ["70.5", "NA"]}).rstrip().split("\n")[-6:]))
+    kind = "number"
+    # low = 0.0    # the lowest value that is possible
+    # high = 1.0   # the highest
+    null_values = ["NA"]   # these texts were seen; take out those that are values and do not mean "missing"
+    missing = true   # values were missing
+    decimals = 1   # as many as were seen; what comes out is rounded to them
+    """
+    if isinstance(data, str | os.PathLike):
+        return draft_schema(sample_of(data, **options))
+    return draft_schema(_of_table(data))
+
+
 def draft_schema(types: Mapping[str, object]) -> str:
     r"""The text of a schema file (TOML) with bounds left open, for a person to fill in.
 
@@ -59,7 +104,7 @@ def draft_schema(types: Mapping[str, object]) -> str:
     ----------
     types
         The type of each column by its name, as text, as a Python type or as a type of a data frame library:
-        ``"int64"``, ``float``, ``frame.dtypes["age"]``, the types of an Arrow schema.
+        ``"int64"``, ``float``, ``frame.dtypes["age"]``, the types of an Arrow schema; or a `Sample` of its values.
         Anything unknown is drafted as a category.
 
     Examples
@@ -75,12 +120,48 @@ def draft_schema(types: Mapping[str, object]) -> str:
     return HEAD + "".join(f"\n{_column(name, type_)}\n" for name, type_ in types.items())
 
 
+def _of_table(table: Any) -> dict[str, Sample]:  # noqa: ANN401 - of any library
+    kind = kind_of(table)
+    if kind == "numpy":
+        raise TableError("an array, which has no column names", "give a dictionary of columns or a data frame")
+    records = [table] if kind == "records" and isinstance(table, Mapping) else table
+    if kind == "records":
+        names = list(dict.fromkeys(name for record in records[:MOST_ROWS] for name in record))
+        return {name: _sample([record.get(name) for record in records[:MOST_ROWS]]) for name in names}
+    names = list(table if kind == "columns" else table.schema.names if kind.startswith("arrow") else table.columns)
+    columns, _ = columns_of(table, names) if names else ({}, 0)
+    return {str(name): _sample(column) for name, column in columns.items()}
+
+
+def _sample(column: Any) -> Sample:  # noqa: ANN401 - of any library
+    first = column[:MOST_ROWS]
+    values = list(getattr(first, "to_pylist", getattr(first, "tolist", lambda: list(first)))())
+    type_ = getattr(column, "dtype", getattr(column, "type", None))
+    there = {type(value) for value in values if value is not None}
+    if type_ is None:
+        type_ = next(iter(there)).__name__ if len(there) == 1 else "text"
+    return Sample("text" if there == {str} else str(type_), values)
+
+
 def _column(name: str, type_: object) -> str:
-    text = (type_.__name__ if isinstance(type_, type) else str(type_)).lower()
+    sample = type_ if isinstance(type_, Sample) else None
+    text = sample.type if sample else type_.__name__ if isinstance(type_, type) else str(type_)
+    text = text.lower()
     kind = next((kind for kind, pattern in PATTERNS if re.search(pattern, text)), "category")
-    lines = tomli_w.dumps({"columns": {name: {"kind": kind}}}).rstrip().split("\n")
+    found = observe(name, sample.values, None if re.search(TEXT, text) else kind) if sample else Observed(kind)
+    lines = tomli_w.dumps({"columns": {name: {"kind": found.kind}}}).rstrip().split("\n")
     if kind == "number" and re.search(PATTERNS[2][1], text):
-        lines.append("# A time span: turn it into a number first, such as seconds.")
-    zone = "+00:00" if re.search(r"tz|time_zone='|utc|, [a-z]+/", text) else ""
-    step = "1d" if re.fullmatch(r"date(32|64)?(\[day\])?(\[pyarrow\])?", text) else "1s"
-    return "\n".join(lines + [line.replace("ZONE", zone).replace("STEP", step) for line in OPEN[kind]])
+        found.notes.append("A time span: turn it into a number first, such as seconds.")
+    zoned = found.declared.pop("zoned", False) or re.search(r"tz|time_zone='|utc|, [a-z]+/", text)
+    day = re.fullmatch(r"date(32|64)?(\[day\])?(\[pyarrow\])?", text) or found.declared.get("format", "%H")[-1] in "dYy"
+    filled = {
+        "ZONE": "+00:00" if zoned else "",
+        "STEP": "1d" if day and "%H" not in found.declared.get("format", "") else "1s",
+    }
+    lines += [f"# {note}" for note in found.notes]
+    for line in OPEN[found.kind]:
+        lines.append(line.replace("ZONE", filled["ZONE"]).replace("STEP", filled["STEP"]))
+    for key, value in found.declared.items():
+        written = ", ".join(tomli_w.dumps({"v": one})[4:].strip() for one in value) if isinstance(value, list) else None
+        lines.append((f"{key} = [{written}]" if written else tomli_w.dumps({key: value}).strip()) + SAID[key])
+    return "\n".join(lines + found.proposed)

@@ -78,7 +78,7 @@ class SchemaError(_PlacedError):
         What is wrong.
     remedy
         What to do.
-    file, column
+    file, line, row, column
         Where it is, as far as that is known.
 
     Examples

@@ -13,6 +13,7 @@ import numpy as np
 from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_pyarrow_table
 
 from headwater.table.errors import TableError, listed
+from headwater.table.near_names import closest
 
 TABLE_KINDS = ("pandas", "polars", "arrow", "arrow-batch", "columns", "records", "numpy")
 """Kinds of tables: two kinds of data frames, two of Arrow, dictionaries of columns, lists of records, 2-D arrays."""
@@ -75,11 +76,11 @@ def check_names(found: Sequence[Any], names: Sequence[str]) -> None:
     times = Counter(found)
     absent = [name for name in names if name not in times]
     if absent:
-        raise TableError(
-            f"the column is missing, as are {len(absent) - 1} others" if len(absent) > 1 else "the column is missing",
-            "give every column of the schema, under its name",
-            column=absent[0],
-        )
+        close = closest(absent, names, [str(name) for name in times])
+        also = f" (the table has {listed(close)})" if close else ""
+        others = f", as are {len(absent) - 1} others" if len(absent) > 1 else ""
+        remedy = "give every column of the schema, under its name"
+        raise TableError(f"the column is missing{others}{also}", remedy, column=absent[0])
     twice = [name for name in names if times[name] > 1]
     if twice:
         raise TableError("there are two columns of this name", "rename or leave out one of them", column=twice[0])

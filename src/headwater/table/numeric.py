@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
 from numbers import Rational, Real
 from typing import Any, ClassVar
 
@@ -12,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import MOST_VALUES, Flags
-from headwater.table.column import Bounded, finite
+from headwater.table.column import finite
 from headwater.table.errors import SchemaError, TableError
+from headwater.table.grid import Grid, step_of
+from headwater.table.number_text import WrittenNumber
 from headwater.table.series import Values
 
 LARGEST_BOUND = 1 << 62
@@ -21,19 +24,30 @@ LARGEST_BOUND = 1 << 62
 
 
 @dataclass(frozen=True, repr=False)
-class Number(Bounded):
+class Number(WrittenNumber):
     """A column of real numbers between two bounds.
 
     Parameters
     ----------
     low, high
         The bounds: finite numbers, declared and never taken from the data.
+    step
+        Values are multiples of this, counted from ``low``; others are rounded to the nearest.
+    decimals
+        The same with a number of decimals: 2 is a step of 0.01.
+    scale
+        ``"log"`` tells apart ratios instead of differences, for columns that span orders of magnitude; ``low`` must be
+        above 0. Otherwise ``"linear"``.
+    decimal, thousands
+        How text has numbers: ``decimal=","`` and ``thousands="."`` read 1.234,5.
     outside
         What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
     missing
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -42,10 +56,15 @@ class Number(Bounded):
     [0.0, 0.25, 1.0, 0.75]
     >>> height.decode(np.array([0.25, 1.0]))
     (array([1. , 2.5]), None)
+    >>> Number(0.01, 100, scale="log", decimals=2).encode([0.01, 1, 100]).tolist()
+    [0.0, 0.5, 1.0]
     """
 
     low: float | None = None
     high: float | None = None
+    step: float | None = field(default=None, kw_only=True)
+    decimals: int | None = field(default=None, kw_only=True)
+    scale: str = field(default="linear", kw_only=True)
 
     kind: ClassVar[str] = "number"
     wants: ClassVar[str] = "a number"
@@ -65,10 +84,29 @@ class Number(Bounded):
                 raise SchemaError("low must be below high", "write the lower bound as low, the upper as high")
             if not np.isfinite(self.high - self.low):
                 raise SchemaError("low and high are too far apart", "declare bounds whose difference is a number")
+        if self.scale not in ("linear", "log"):
+            raise SchemaError('scale must be "linear" or "log"', 'write scale = "log" or leave it out')
+        step_of(self.step, self.decimals, (self.low, self.high))
+        if self.low is not None and self.scale == "log":
+            if self.low <= 0:
+                remedy = "declare as low the smallest value that matters, such as 0.01: all below, 0 too, counts as it"
+                raise SchemaError('low must be above 0 where scale = "log"', remedy)
+            if self.high is not None and not np.isfinite(self.high / self.low):
+                raise SchemaError("low and high are too far apart", "declare bounds whose ratio is a number")
+        if self.low is not None and self.high is not None:
+            _ = self.grid  # which is refused here if it cannot be
+
+    @cached_property
+    def grid(self) -> Grid | None:
+        """The multiples of the step, if there is one."""
+        low, high = self.limits
+        step = step_of(self.step, self.decimals, (low, high))
+        return None if step is None else Grid.of(low, high, step)
 
     @property
-    def size(self) -> None:
-        """A continuum."""
+    def size(self) -> int | None:
+        """How many steps there are; without them, or on a logarithmic scale, it is a continuum."""
+        return None if self.grid is None or self.scale == "log" else self.grid.size
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -77,12 +115,12 @@ class Number(Bounded):
         assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
         return self.low, self.high
 
-    def read_text(self, text: str) -> float | None:
+    def _read_text(self, text: str) -> float | None:
         """A decimal number, also ``inf``; blank text and ``nan`` are missing."""
         text = text.strip()
         if not text:
             return None
-        number = float(_number(text, float))
+        number = float(self.number(text, float))
         return None if number != number else number  # only NaN is not itself
 
     def _parse(self, value: Any) -> float:  # noqa: ANN401 - a value of any type
@@ -106,32 +144,46 @@ class Number(Bounded):
     def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
         low, high = self.limits
         shares = super()._fit(numbers, missing).astype(np.float64, copy=False)
+        if self.scale == "log":  # of each number by itself, so batches stay concatenations of records
+            ratios: NDArray[Any] = np.clip(np.log(shares / low) / np.log(high / low), 0, 1)
+            return ratios
+        if self.grid is not None:
+            return self.grid.index(shares)
         shares -= low  # clipping has made a copy
         shares /= high - low
         return shares
 
     def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Shares of the way from ``low`` to ``high`` as numbers: both ends are met exactly."""
+        """Shares of the way from ``low`` to ``high`` as numbers, both ends met exactly; or numbers of steps."""
         low, high = self.limits
+        if self.scale == "log":
+            found = np.where(numbers >= 1, high, np.clip(low * np.exp(numbers * np.log(high / low)), low, high))
+            return found if self.grid is None else self.grid.value(self.grid.index(found))
+        if self.grid is not None:
+            return self.grid.value(numbers)
         found = numbers * high
         found += (1 - numbers) * low
         return np.clip(found, low, high, out=found)
 
 
 @dataclass(frozen=True, repr=False)
-class Integer(Bounded):
+class Integer(WrittenNumber):
     """A column of whole numbers between two bounds, both of them included.
 
     Parameters
     ----------
     low, high
         The bounds: whole numbers between −2^62 and 2^62, at most 2^53 values apart.
+    decimal, thousands
+        How text has numbers: ``decimal=","`` and ``thousands="."`` read 1.234,0.
     outside
         What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
     missing
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -175,10 +227,10 @@ class Integer(Bounded):
         assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
         return self.low, self.high
 
-    def read_text(self, text: str) -> int | None:
+    def _read_text(self, text: str) -> int | None:
         """A decimal number without a fraction: ``7``, ``7.0``, ``7e0``; blank text and ``nan`` are missing."""
         text = text.strip()
-        value = _number(text, Decimal) if text else Decimal("nan")
+        value = self.number(text, Decimal) if text else Decimal("nan")
         return None if value.is_nan() else _whole(value)
 
     def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
@@ -210,16 +262,6 @@ class Integer(Bounded):
     def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Counted from ``low``."""
         return numbers + self.limits[0]
-
-
-def _number(text: str, kind: Any) -> Any:  # noqa: ANN401 - float or Decimal
-    """Text as a number; underscores are Python's, not a table's."""
-    try:
-        if "_" not in text:
-            return kind(text)
-    except (ValueError, InvalidOperation):
-        pass
-    raise TableError("text that is not a number", "write digits, with a point for decimals, or leave the column out")
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - float, Decimal or Rational

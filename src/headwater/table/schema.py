@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 
 from headwater.partition import Partition, Points
+from headwater.table.bad_rows import POLICIES, BadRow, Encoded, check_policy
 from headwater.table.build import build
 from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
-from headwater.table.frames import columns_of
+from headwater.table.frames import check_names, columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
+from headwater.table.series import read_values
+from headwater.table.tally import Tally
+from headwater.table.text_options import TEXT_KEYS, usual, written
 from headwater.table.unit_cube import MOST_AXES, UnitCube
 
 
@@ -41,6 +45,8 @@ class Schema:
     """
 
     _items: tuple[tuple[str, Column], ...]
+    bad_rows: str | None = None
+    """What is declared about rows that are no records (`headwater.table.bad_rows`): not part of what a record is."""
 
     def __init__(self, columns: Mapping[str, Column] | None = None, /, **more: Column) -> None:
         if not (columns is None or isinstance(columns, Mapping)):
@@ -113,11 +119,33 @@ class Schema:
         TableError
             It names the column and the first row that is wrong, not the value.
         """
+        return self.encode_batch(table).points
+
+    def encode_batch(self, table: object, *, bad_rows: str = "stop") -> Encoded:
+        """A batch with all that is known of it: its points, its bad rows, and what was clipped. Not private.
+
+        Parameters
+        ----------
+        table
+            As for `encode`.
+        bad_rows
+            ``"stop"`` refuses the batch if any row is bad. ``"null"`` and ``"quarantine"`` say which rows are; what is
+            wrong with a table as a whole, such as a missing column, is refused in any case.
+        """
+        stop = check_policy(bad_rows) == "stop"
+        wrong = dict[int, TableError]()
+        if not stop and kind_of(table) == "records":
+            table, wrong = self._complete(table)
         series, rows = columns_of(table, self.names)
-        points = np.empty((rows, self.dimension))
+        points, tally = np.empty((rows, self.dimension)), Tally(rows)
         for axis, (name, column) in enumerate(self._items):
+            errors: Mapping[int, TableError] = {}
             try:
-                places = column.encode(series[name])
+                values = read_values(series[name])
+                if stop:
+                    places, counts = column.encode_values(values)
+                else:
+                    places, counts, errors = column.encode_each(values)
             except TableError as error:
                 raise error.at(column=name) from None
             except (ValueError, TypeError, ArithmeticError):  # of a library: what it says may hold the value
@@ -130,7 +158,24 @@ class Schema:
                     column=name,
                 )
             points[:, axis] = places
-        return points
+            for kind, count in counts.items():
+                tally.add(name, kind, count)
+            for row, found in errors.items():
+                wrong.setdefault(row, found.at(row=row, column=name))
+        tally.bad = len(wrong)
+        return Encoded(points, tuple(BadRow(row, wrong[row]) for row in sorted(wrong)), tally)
+
+    def _complete(self, records: Any) -> tuple[list[Any], dict[int, TableError]]:  # noqa: ANN401 - one record or many
+        """Records with the right keys; those with others are replaced by empty ones, and their errors are kept."""
+        found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(self.names)
+        for row, record in enumerate([records] if isinstance(records, Mapping) else records):
+            try:
+                check_names(list(record), self.names)
+                found.append(record)
+            except TableError as error:
+                found.append(nothing)
+                wrong[row] = error.at(row=row)
+        return found, wrong
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
         """Points as a table; its types are those of the schema.
@@ -150,7 +195,24 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain values: the content of a schema file."""
-        return {"headwater": FORMAT, "columns": {name: column.to_dict() for name, column in self._items}}
+        policy = {} if self.bad_rows is None else {"bad_rows": self.bad_rows}
+        return {"headwater": FORMAT, **policy, "columns": {name: column.to_dict() for name, column in self._items}}
+
+    def with_bad_rows(self, policy: str | None) -> Schema:
+        """The same schema with another policy for rows that are no records.
+
+        Parameters
+        ----------
+        policy
+            ``"stop"``, ``"null"`` or ``"quarantine"``; None if it is to say nothing.
+        """
+        other = Schema(dict(self._items))
+        object.__setattr__(other, "bad_rows", None if policy is None else check_policy(policy))
+        return other
+
+    def for_releases(self) -> Schema:
+        """The same schema for reading releases back: they are written in the usual way, however the data were."""
+        return Schema(usual(dict(self._items)))
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any]) -> Schema:
@@ -161,13 +223,18 @@ class Schema:
         declared
             The content of a schema file: the version of the format and a mapping of columns.
         """
-        _check_format(declared, {"headwater", "columns"})
+        _check_format(declared, {"headwater", "columns", "bad_rows", *TEXT_KEYS})
+        policy = declared.get("bad_rows")
+        if policy is not None and policy not in POLICIES:
+            raise SchemaError("bad_rows is none of the policies", f"write one of {', '.join(POLICIES)}")
         columns = declared.get("columns")
         if not isinstance(columns, Mapping) or not columns:
             raise SchemaError(
                 "there are no columns", 'write a table for each, such as [columns.age] with kind = "integer"'
             )
-        return cls({name: _column(name, table) for name, table in columns.items()})
+        shared = {key: declared[key] for key in TEXT_KEYS if key in declared}
+        columns_ = written(shared, {name: _column(name, table) for name, table in columns.items()})
+        return cls(columns_).with_bad_rows(policy)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
@@ -205,13 +272,17 @@ class Schema:
     def __hash__(self) -> int:
         return hash(self._items)
 
-    def __reduce__(self) -> tuple[type[Schema], tuple[dict[str, Column]]]:
-        return Schema, (dict(self._items),)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (dict(self._items), self.bad_rows)
 
     def __repr__(self) -> str:
         if all(name.isidentifier() for name in self.names):
             return f"Schema({', '.join(f'{name}={column!r}' for name, column in self._items)})"
         return f"Schema({dict(self._items)!r})"
+
+
+def _unpickled(columns: dict[str, Column], policy: str | None) -> Schema:
+    return Schema(columns).with_bad_rows(policy)
 
 
 def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - whatever a file holds

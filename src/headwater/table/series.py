@@ -37,6 +37,11 @@ class Values:
         """The first row that holds value number ``index`` of `data`."""
         return index if self.codes is None else int(np.argmax(self.codes == index))
 
+    def part(self, start: int, end: int) -> Values:
+        """Some of the values of `data`, each of them once."""
+        missing = None if self.missing is None else _some(self.missing[start:end])
+        return Values(self.data[start:end], missing, zoned=self.zoned)
+
     def distinct(self) -> Values:
         """An array as the list of its distinct values."""
         data = np.asarray(self.data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
@@ -13,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import MOST_VALUES, Flags
-from headwater.table.column import Bounded, Column
+from headwater.table.column import Bounded, Column, describe
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.series import Values
+from headwater.table.time_text import EPOCH, check_format, count_of, read_moment
 from headwater.table.time_units import DAY, NAIVE, UNITS, epoch, microseconds, moment_of, zone_name, zone_of
 
 Moment = str | date | datetime
@@ -35,12 +35,17 @@ class Datetime(Bounded):
         How finely time is told apart: "1us", "1ms", "1s", "1min", "1h", "1d" or multiples such as "15min".
     zone
         The time zone of what comes out; that of ``start`` if not given.
+    format
+        How text has it, as ``strptime`` writes formats (``"%d.%m.%Y %H:%M"``), or ``"epoch-s"``, ``"epoch-ms"``,
+        ``"epoch-us"``, ``"epoch-ns"`` for numbers that count from 1970 on; ISO 8601 if not given.
     outside
         What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
     missing
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -55,6 +60,7 @@ class Datetime(Bounded):
     end: Moment | None = None
     step: str = "1s"
     zone: str | None = field(default=None, kw_only=True)
+    format: str | None = field(default=None, kw_only=True)
 
     kind: ClassVar[str] = "datetime"
     wants: ClassVar[str] = "a date and time"
@@ -65,6 +71,7 @@ class Datetime(Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_format(self.format, dates=True)
         microseconds(self.step)
         for name in ("start", "end"):
             bound = getattr(self, name)
@@ -123,11 +130,29 @@ class Datetime(Bounded):
         """Whether values have a time zone."""
         return isinstance(self.start, datetime) and self.start.tzinfo is not None
 
-    def read_text(self, text: str) -> int | None:
-        """A date, or a date and time, in ISO 8601; blank text is missing."""
-        return self._parse(_from_iso(datetime, text, self.wants, "2024-02-29T13:45:00")) if text.strip() else None
+    def _read_text(self, text: str) -> int | None:
+        """A date, or a date and time, in the declared format or else in ISO 8601; blank text is missing."""
+        if not text.strip():
+            return None
+        if self.format in EPOCH:
+            return count_of(text, self.format)
+        return self._parse(read_moment(datetime, text, self.format, self.wants, "2024-02-29T13:45:00"))
+
+    @property
+    def usual_text(self) -> bool:
+        """Whether text is in ISO 8601."""
+        return self.format is None and super().usual_text
+
+    def wrong(self, what: object) -> TableError:
+        """The error for a value of another kind; numbers have their own formats."""
+        if describe(what) == "a number":
+            remedy = f"give a date and time, or declare how numbers count (format = {', '.join(EPOCH)})"
+            return TableError("a number, not a date and time", remedy)
+        return super().wrong(what)
 
     def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+        if self.format in EPOCH and describe(value) == "a number":
+            return count_of(value, self.format)
         if isinstance(value, np.datetime64):
             self._same_zone(zoned=False)
             return int(self._microseconds(value.reshape(1))[0])
@@ -148,6 +173,9 @@ class Datetime(Bounded):
 
     def _cast(self, values: Values) -> NDArray[Any]:
         data = np.asarray(values.data)
+        if self.format in EPOCH and data.dtype.kind in "iuf":
+            few = values.distinct()
+            return self.read_values(list(few.data))[0][few.codes]
         if data.dtype.kind != "M":
             raise self.wrong(data)
         first = 0 if values.missing is None else int(np.argmin(values.missing))
@@ -208,10 +236,14 @@ class TimeOfDay(Column):
     ----------
     step
         How finely time is told apart: "1us", "1ms", "1s", "1min", "1h" or multiples such as "15min", at most a day.
+    format
+        How text has it, as ``strptime`` writes formats (``"%H%M"``); ISO 8601 if not given.
     missing
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
 
     Examples
     --------
@@ -220,12 +252,14 @@ class TimeOfDay(Column):
     """
 
     step: str = "1s"
+    format: str | None = field(default=None, kw_only=True)
 
     kind: ClassVar[str] = "time-of-day"
     wants: ClassVar[str] = "a time of day"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_format(self.format, dates=False)
         if microseconds(self.step) > DAY:
             raise SchemaError("the step is longer than a day", 'declare a shorter step, such as step = "1s"')
 
@@ -234,9 +268,14 @@ class TimeOfDay(Column):
         """How many steps a day has."""
         return (DAY - 1) // microseconds(self.step) + 1
 
-    def read_text(self, text: str) -> int | None:
-        """A time of day in ISO 8601; blank text is missing."""
-        return self._parse(_from_iso(time, text, self.wants, "13:45:00")) if text.strip() else None
+    def _read_text(self, text: str) -> int | None:
+        """A time of day, in the declared format or else in ISO 8601; blank text is missing."""
+        return self._parse(read_moment(time, text, self.format, self.wants, "13:45:00")) if text.strip() else None
+
+    @property
+    def usual_text(self) -> bool:
+        """Whether text is in ISO 8601."""
+        return self.format is None and super().usual_text
 
     def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         if isinstance(value, timedelta | np.timedelta64):
@@ -273,9 +312,3 @@ class TimeOfDay(Column):
         found = np.empty(len(few), dtype=object)
         found[:] = [(NAIVE + span).time() for span in few.tolist()]
         return found[codes]
-
-
-def _from_iso(kind: type[datetime] | type[time], text: str, wants: str, example: str) -> datetime | time:
-    with suppress(ValueError):
-        return kind.fromisoformat(text.strip())
-    raise TableError(f"text that is not {wants}", f"write it as {example} (ISO 8601)")

@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Partition
+from headwater.table.bad_rows import BadRow, Encoded, check_policy
+from headwater.table.errors import TableError
+from headwater.table.tally import Tally
 
 MOST_AXES = 1000
 """A cube of more dimensions is refused: cells are cut 60 times in all, and each axis takes memory."""
@@ -29,6 +32,17 @@ class UnitCube:
     def encode(self, points: object) -> NDArray[np.float64]:
         """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong."""
         return check_points(points, self.dimension)
+
+    def encode_batch(self, points: object, *, bad_rows: str = "stop") -> Encoded:
+        """A batch with its bad rows: those with a number outside of ``[0, 1]``, or with none."""
+        if check_policy(bad_rows) == "stop":
+            array = self.encode(points)
+            return Encoded(array, (), Tally(len(array)))
+        array = check_shape(points, self.dimension)
+        inside: NDArray[np.bool_] = ((array >= 0) & (array <= 1)).all(axis=1)
+        error = TableError("a coordinate that is not a number in [0, 1]", "give numbers from 0 to 1")
+        bad = tuple(BadRow(int(row), error.at(row=int(row))) for row in np.flatnonzero(~inside))
+        return Encoded(self.encode(np.where(inside[:, None], array, 0)), bad, Tally(len(array), len(bad)))
 
     def decode(self, points: NDArray[np.float64], kind: str | None = None) -> Any:  # noqa: ANN401 - of any library
         """Points as they are, or as a table with columns ``x0, x1, …`` if a kind of table is asked for."""
@@ -70,6 +84,20 @@ def check_points(points: object, dimension: int) -> NDArray[np.float64]:
 
     One point is taken as well: a number when ``d = 1``, a row of ``d`` numbers otherwise.
     """
+    array = check_shape(points, dimension)
+    if array.size and not (array.min() >= 0 and array.max() <= 1):  # nor is NaN
+        row, axis = (int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])
+        value = array[row, axis]
+        kind = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "below 0" if value < 0 else "above 1"
+        raise ValueError(
+            f"row {row}, axis {axis}: the value is {kind}, but points must lie in [0, 1]; "
+            "nothing of this batch was counted"
+        )
+    return array
+
+
+def check_shape(points: object, dimension: int) -> NDArray[np.float64]:
+    """An array of shape ``(n, d)`` of any real numbers, or an error."""
     if isinstance(points, np.ma.MaskedArray):
         raise TypeError("points must not be a masked array: fill in or leave out the masked values first")
     try:
@@ -85,16 +113,7 @@ def check_points(points: object, dimension: int) -> NDArray[np.float64]:
         array = array.reshape(0, dimension) if array.size == 0 else array.reshape(1, -1)
     if array.ndim != 2 or array.shape[1] != dimension:
         raise ValueError(f"points must have shape (n, {dimension}), not {shape}")
-    array = array.astype(np.float64, copy=False)
-    if array.size and not (array.min() >= 0 and array.max() <= 1):  # nor is NaN
-        row, axis = (int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])
-        value = array[row, axis]
-        kind = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "below 0" if value < 0 else "above 1"
-        raise ValueError(
-            f"row {row}, axis {axis}: the value is {kind}, but points must lie in [0, 1]; "
-            "nothing of this batch was counted"
-        )
-    return array
+    return array.astype(np.float64, copy=False)
 
 
 def kind_of_array(array: NDArray[np.generic]) -> str:

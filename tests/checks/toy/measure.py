@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need
-from headwater.mechanisms.cell_rows import CellRows
+from headwater.mechanisms.cell_rows import NULL, CellRows
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Partition, Points
@@ -49,7 +49,8 @@ class ToyMechanism(CellRows):
         while len(rows):
             end = FIRST << self.buckets
             part, rows = rows[: end - self.t, 0], rows[end - self.t :]
-            self.open = self.open + np.bincount(part.astype(np.int64), minlength=len(self.open))
+            counts = np.bincount(part[part != NULL].astype(np.int64), minlength=len(self.open))
+            self.open = self.open + counts
             self.t += len(part)
             if self.t == end:
                 noise = self.noise.laplace_at(self.scale, self.buckets, np.arange(len(self.open)))

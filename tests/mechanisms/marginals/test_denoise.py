@@ -25,8 +25,9 @@ def _pooled(truth: np.ndarray, scale: float, records: float, seed: int, tables: 
 
 
 def _sparse(seed: int, shape: tuple[int, int] = (12, 9)) -> np.ndarray:
-    table = RNG(seed).gamma(0.1, size=shape) + 1e-9
-    return table / table.sum()
+    table: np.ndarray = RNG(seed).gamma(0.1, size=shape) + 1e-9
+    shares: np.ndarray = table / table.sum()
+    return shares
 
 
 def test_the_posterior_is_bayes_rule_cell_by_cell() -> None:

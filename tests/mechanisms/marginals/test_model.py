@@ -36,7 +36,7 @@ def _points(records: int, seed: int) -> np.ndarray:
     return np.column_stack([np.where(gone, 0.5, size / 2), color / 4, (rng.random(records) < 0.3) / 2, grade / 8])
 
 
-def _count(codes: np.ndarray, columns: tuple[int, ...], edges: tuple = EDGES) -> np.ndarray:
+def _count(codes: np.ndarray, columns: tuple[int, ...], edges: tuple[np.ndarray, ...] = EDGES) -> np.ndarray:
     bins = [np.searchsorted(edges[c], codes[:, c], side="right") - 1 for c in columns]
     shape = [len(edges[c]) for c in columns]
     return np.bincount(np.ravel_multi_index(bins, shape), minlength=int(np.prod(shape))).reshape(shape)
@@ -264,9 +264,9 @@ def test_a_tampered_state_is_refused(model: MarginalsModel) -> None:
     for name, array in arrays.items():
         worse = [array[:-1], -array - 1, array.astype(np.int32)]
         worse += [np.full_like(array, np.nan)] if array.dtype.kind == "f" else []
-        for bad in worse:
+        for wrong in worse:
             with pytest.raises(FileRefusedError):
-                MODEL.restore(header, {**arrays, name: bad}, SCHEMA, model.records)
+                MODEL.restore(header, {**arrays, name: wrong}, SCHEMA, model.records)
 
 
 def test_what_is_near_a_record_are_expected_counts(model: MarginalsModel, real: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import numpy as np
+import pytest
 
 from headwater.mechanisms.marginals import rake as module
 from headwater.mechanisms.marginals.rake import Constraint, rake
@@ -12,7 +13,7 @@ from headwater.mechanisms.marginals.rake import Constraint, rake
 SIZES = (2, 3, 2)
 
 
-def test_raking_every_cell_once_is_proportional_fitting(monkeypatch) -> None:  # noqa: ANN001
+def test_raking_every_cell_once_is_proportional_fitting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record for every cell, targets that agree with each other: weights become the fitted joint, and meet them."""
     monkeypatch.setattr(module, "LEAST", 0.0)
     rng = np.random.default_rng(1)

@@ -20,7 +20,7 @@ def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:
 
 def _stream(drift: float, seed: int, noise: float = 0.01) -> tuple[list[Share], Slots, np.ndarray]:
     rng = np.random.default_rng(seed)
-    slots = Slots(np.arange(0, 17) * 1000.0)
+    slots = Slots(np.linspace(0.0, 16_000.0, 17))
     steps = rng.normal(0, np.sqrt(drift * 1000), (16, 4)).cumsum(0)
     shares = simplex(np.array([0.4, 0.3, 0.2, 0.1]) + steps - steps.mean(1, keepdims=True))
     observed = [
@@ -89,3 +89,18 @@ def test_shares_are_a_distribution_in_every_slot_even_under_heavy_noise() -> Non
 def test_without_observations_everything_is_uniform() -> None:
     found = smooth([], Slots(np.array([0.0, 5.0])), 4, np.ones(1))
     assert np.allclose(found.shares, 0.25)
+
+
+def test_a_stream_of_a_billion_records_is_smoothed() -> None:
+    """Seventeen stages of eight buckets; at the end noise is a millionth of a millionth of what a share may move."""
+    rng, observed, start = np.random.default_rng(6), [], 8192
+    truth = np.array([0.6, 0.3, 0.1])
+    while start < 1 << 30:
+        for part in range(8):
+            low, high = start + part * start // 8, start + (part + 1) * start // 8
+            noisy = truth + rng.normal(0, 300 / (high - low), 3)
+            observed.append(Share(low, high, noisy, np.full(3, (300 / (high - low)) ** 2)))
+        start *= 2
+    slots = Slots(np.array([0, *sorted({o.start for o in observed}), start], dtype=np.float64))
+    found = smooth(observed, slots, 3, slots.weights(0, start))
+    assert np.abs(slots.weights(0, start) @ found.shares - truth).max() < 1e-4

@@ -14,7 +14,7 @@ TREE = ((0, 1), (1, 2), (1, 3))
 PAIRS = list(combinations(range(4), 2))
 
 
-def _chain(seed: int, spans: int = 1) -> tuple[dict, list, np.ndarray]:
+def _chain(seed: int, spans: int = 1) -> tuple[dict[tuple[int, int], np.ndarray], list[np.ndarray], np.ndarray]:
     """Tables of the tree's pairs in each span, margins that agree with them, and the whole joint by enumeration."""
     rng = np.random.default_rng(seed)
     whole = np.empty((spans, *SIZES))
@@ -28,7 +28,7 @@ def _chain(seed: int, spans: int = 1) -> tuple[dict, list, np.ndarray]:
     return joints, margins, whole
 
 
-def _forests(columns: int) -> list[tuple]:
+def _forests(columns: int) -> list[tuple[tuple[int, int], ...]]:
     sets = [edges for size in range(columns) for edges in combinations(combinations(range(columns), 2), size)]
     return [edges for edges in sets if len(spanning_forest(dict.fromkeys(edges, 1.0), columns)) == len(edges)]
 

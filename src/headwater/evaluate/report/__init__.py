@@ -106,21 +106,21 @@ def write_report(
         points = last if release is shown[-1] else release.points(schema)
         page.add(release, cuts.count(points))
         if real is not None:
-            about = real[slice(*spans[done])]
+            about = real[slice(*spans[done])].known()
             real_counts.append(cuts.count(about))
             measured.append(errors(about, Encoded(points), columns, measure, whole=done in whole))
         tell("releases", done + 1, len(shown))
     page.sample = {"columns": [column.name for column in columns], "synthetic": texts(schema, last[:ROWS])}
-    about = real[slice(*spans[-1])] if real is not None else None
+    if len(last):
+        page.quality = expected_quality(shown[-1].card, columns, last)
     if real is not None:
         page.compare(real_counts, measured, len(real), public=public)
-    if about is not None and len(about) and len(last):
-        judged = compare(about, Encoded(last), schema, target=target)
-        page.quality = measured_quality(judged, shown[-1].card, columns)
-        some = np.random.default_rng(0).choice(len(about), min(ROWS, len(about)), replace=False)
-        page.sample["real"] = texts(schema, about.points[some])
-    elif len(last):
-        page.quality = expected_quality(shown[-1].card, columns, last)
+        about = real[slice(*spans[-1])].known()
+        if len(about) and len(last):
+            judged = compare(about, Encoded(last), schema, target=target)
+            page.quality = measured_quality(judged, shown[-1].card, columns)
+            some = np.random.default_rng(0).choice(len(about), min(ROWS, len(about)), replace=False)
+            page.sample["real"] = texts(schema, about.points[some])
     _write(out, render(page.to_dict()), mode=0o644 if against is None or public else 0o600)
     return out
 

@@ -12,7 +12,7 @@ from headwater.evaluate.axes import ColumnAxis, Floats
 from headwater.evaluate.encoded import Encoded
 from headwater.evaluate.evaluation import WORST, Evaluation
 from headwater.evaluate.marginals import binned, normalised_information
-from headwater.evaluate.meaning import TOTAL_VARIATION, W1_MEANS, Answer, about_columns, grade
+from headwater.evaluate.meaning import TOTAL_VARIATION, W1_CUBE, W1_MEANS, Answer, about_columns, grade
 
 TWO_WAY = "two-way total variation"
 
@@ -20,12 +20,12 @@ TWO_WAY = "two-way total variation"
 def expected_columns(card: dict[str, Any], columns: Sequence[ColumnAxis]) -> list[tuple[float, float] | None]:
     """What the card expects of each column's total variation: typical, and rarely exceeded; None if it does not say."""
     parts = (card["expected_error"] or {}).get("parts")
-    found = []
+    found = list[tuple[float, float] | None]()
     for column in columns:
         part = parts.get(f"column {column.name}") if isinstance(parts, dict) else None
-        numbers = [part.get(key) for key in ("typical", "upper")] if isinstance(part, dict) else [None]
-        known = all(isinstance(number, float | int) and math.isfinite(number) for number in numbers)
-        found.append((float(numbers[0]), float(numbers[1])) if known and len(numbers) == 2 else None)
+        numbers = [part.get(key) for key in ("typical", "upper")] if isinstance(part, dict) else []
+        known = [float(number) for number in numbers if isinstance(number, float | int) and math.isfinite(number)]
+        found.append((known[0], known[1]) if len(known) == 2 else None)
     return found
 
 
@@ -41,14 +41,24 @@ def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: 
         rare = f"expected from public numbers; below {upper:.3g} in nine cases of ten"
         if error.get("measure", "W1") == TWO_WAY:
             answers.append(Answer("Two columns: cross tables, means by group", typical, f"mean of all pairs, {rare}"))
+            small = f"a group of fewer than about {max(round(typical * card['rows']), 1):,} rows can be all error; "
         else:
-            answers.append(Answer("Means of columns, in parts of their range", typical, f"W1, {rare}"))
-        small = f"a group of fewer than about {max(round(typical * card['rows']), 1):,} rows can be all error"
-        answers.append(Answer("Small groups and single rows", 1.0, f"{small}; no synthetic row is a real one"))
+            small = ""
+            if ranges := [_range(column) for column in columns if column.ordered]:
+                rare = f"at most, if W1 is {typical:.2g} as expected; it is below {upper:.2g} in nine cases of ten"
+                answers.append(Answer("Means of columns, in parts of their range", typical / min(ranges), rare))
+        answers.append(Answer("Small groups and single rows", 1.0, f"{small}no synthetic row is a real one"))
     ranked = sorted(known.items(), key=lambda item: -item[1][0])
     return {
         "measured": False,
-        "meaning": _meaning(bool(known) or error.get("measure") == TWO_WAY, error.get("measure", "W1") == "W1"),
+        "meaning": [
+            text
+            for text, wanted in (
+                (TOTAL_VARIATION, bool(known) or error.get("measure") == TWO_WAY),
+                (W1_CUBE, error.get("measure", "W1") == "W1"),
+            )
+            if wanted
+        ],
         "answers": [answer.to_dict() for answer in answers],
         "columns": [
             {"name": name, "error": None, "expected": pair[0], "upper": pair[1], "grade": grade(pair[0])}
@@ -66,7 +76,7 @@ def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[
     real, synthetic = found.dependence
     return {
         "measured": True,
-        "meaning": _meaning(True, True),
+        "meaning": [TOTAL_VARIATION, W1_MEANS],
         "answers": [answer.to_dict() for answer in found.answers()],
         "columns": [
             {
@@ -91,8 +101,9 @@ def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[
     }
 
 
-def _meaning(total_variation: bool, w1: bool) -> list[str]:
-    return [text for text, wanted in ((TOTAL_VARIATION, total_variation), (W1_MEANS, w1)) if wanted]
+def _range(column: ColumnAxis) -> float:
+    """How much of its axis the range of a column takes up: no mean moves farther than W1 on the axis."""
+    return column.axis.unit * max((column.axis.values or 2) - 1, 1)
 
 
 def _dependence(points: Floats, columns: Sequence[ColumnAxis]) -> Floats:

@@ -58,18 +58,22 @@ def of(column: ColumnAxis, tail: Tail | None = None) -> Ticks:
     low, high = Fraction(declared["low"]), Fraction(declared["high"])
     if values is None:
         return numbers(low, high)
+    if column.kind == "number":  # a step stands in the middle of its stretch
+        half = (high - low) / max(values - 1, 1) / 2
+        return numbers(low - half, high + half)
     return [(float((v - low + Fraction(1, 2)) / values), label) for v, label in _round(low, high, whole=True)]
 
 
 def _powers(column: ColumnAxis, tail: Tail | None) -> Ticks:
     """The lower bound, and powers of ten where they are not too close to it or to each other."""
     low, high = float(column.declared["low"]), float(column.declared["high"])
-    half = 0.5 / column.axis.values if column.axis.values else 0.0  # a whole number stands in the middle of its stretch
+    whole = column.kind == "integer"  # stands in the middle of its stretch
 
     def place(value: float) -> float:
         if tail is None:
             return math.log(value / low) / math.log(high / low)
-        return tail.position(min((value - low) / (high - low + 2 * half) + half, 1.0))
+        part = (value - low + 0.5) / (high - low + 1) if whole else (value - low) / (high - low)
+        return tail.position(min(part, 1.0))
 
     least = low if low > 0 else (high - low) / (10 * tail.steep if tail else 1e6)
     decades = range(math.floor(math.log10(least)), math.ceil(math.log10(high)) + 1)
@@ -89,7 +93,7 @@ def stretches(column: ColumnAxis, edges: Sequence[float]) -> list[str]:
         start, end = drawn(column)
         form = "%H:%M:%S" if column.kind == "time-of-day" else "%Y-%m-%d %H:%M"
         texts = [(start + edge * (end - start)).strftime(form) for edge in edges]
-    elif values is not None:
+    elif values is not None and column.kind != "number":
         numbered = [round(edge * values) for edge in edges]
         pairs = [(declared["low"] + a, declared["low"] + b - 1) for a, b in pairwise(numbered)]
         return [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in pairs]

@@ -24,7 +24,7 @@ from headwater.mechanisms.cascade.noisy_counts import EXACT, NoisyCounts
 from headwater.mechanisms.cascade.plan import Plan, Stage, plan, stage_at
 from headwater.mechanisms.cascade.pool import pool
 from headwater.mechanisms.cascade.tree import Tree, possible, unpacked
-from headwater.mechanisms.cell_rows import CellRows
+from headwater.mechanisms.cell_rows import NULL, CellRows
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import DEEPEST, Cells, Partition, Points
@@ -89,6 +89,8 @@ class CascadeMechanism(CellRows):
         self._cells, self._spare = self._spare, self._cells
         if self._cells.dtype != _word(self._kept):
             self._cells = np.empty(0, dtype=_word(self._kept))
+        # Cells fill their words, so null records cannot be marked among them: where they are is kept beside them.
+        self._null = np.empty(0, dtype=np.int64)
         self._fast: dict[tuple[int, int], NoisyCounts] = {}  # (timescale, start) of what was measured so far
 
     @property
@@ -108,7 +110,11 @@ class CascadeMechanism(CellRows):
                 grown = np.empty(min(max(2 * held, held + take, 1 << 20), size), dtype=_word(self._kept))
                 grown[:held] = self._cells[:held]
                 self._cells = grown
+            (null,) = (cells[:take] == NULL).nonzero()
             self._cells[held : held + take] = cells[:take] >> shift if shift else cells[:take]
+            if len(null):
+                self._cells[held + null] = 0
+                self._null = np.concatenate((self._null, held + null))
             self.t += take
             cells = cells[take:]
             if held + take == size:
@@ -170,7 +176,10 @@ class CascadeMechanism(CellRows):
     def _measure(self, number: int, start: int, trees: tuple[Tree, ...]) -> NoisyCounts:
         """The only place that turns data into numbers that may be seen: one noisy count for each leaf."""
         scale = self.stage.timescales[number]
-        cells = self._cells[start - self.start : start - self.start + scale.size]
+        first, last = start - self.start, start - self.start + scale.size
+        cells = self._cells[first:last]
+        null = self._null[slice(*np.searchsorted(self._null, (first, last)))]
+        cells = np.delete(cells, null - first) if len(null) else cells
         variance = max(scale.noise.variance, EXACT)
         parts = []
         for coarseness, tree in enumerate(trees):
@@ -223,6 +232,8 @@ class CascadeMechanism(CellRows):
             "splits": np.packbits(np.concatenate([np.empty(0, dtype=bool), *flags])),
             "counts": np.concatenate([np.empty(0, dtype=np.int64), *(part.counts for b in kept for part in b.parts)]),
         }
+        if len(self._null):
+            arrays["null"] = self._null
         if np.abs(arrays["counts"]).max(initial=0) < 1 << 31:
             arrays["counts"] = arrays["counts"].astype(np.int32)
         spans = [[bucket.start, bucket.end, bucket.variance, len(bucket.parts)] for bucket in kept]
@@ -253,7 +264,7 @@ class CascadeMechanism(CellRows):
             [tuple(islice(trees, scale.resolutions)) for scale in self.stage.timescales[1:]]
             for _ in range(header["halves"])
         ]
-        self._cells, self.t = arrays["cells"], header["t"]
+        self._cells, self.t, self._null = arrays["cells"], header["t"], arrays.get("null", self._null)
         if self.t >= self._middle and len(self._trees) == 1:  # versions before 0.2 chose them when somebody asked
             self._trees = [*self._trees, self._second_trees()]
 
@@ -276,6 +287,9 @@ class CascadeMechanism(CellRows):
         need(cells.ndim == splits.ndim == counts.ndim == 1, "arrays")
         need(cells.dtype.kind == "u" and 8 * cells.itemsize >= kept and len(cells) == t - start, "cells")
         need(not cells.size or int(cells.max()) < 1 << kept, "cells")
+        null = arrays.get("null", np.empty(0, dtype=np.int64))
+        need(null.ndim == 1 and null.dtype == np.int64 and bool((np.diff(null) > 0).all()), "null")
+        need(not null.size or (null[0] >= 0 and null[-1] < t - start), "null")
         need(splits.dtype == np.uint8 and counts.dtype.kind == "i", "splits and counts")
         # A slow bucket keeps the trees for its fast ones, unless it is the very first.
         need(halves > 0 or start == 0 or len(stage.timescales) == 1, "halves")

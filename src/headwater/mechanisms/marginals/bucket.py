@@ -87,9 +87,13 @@ class Bucket:
         -----------------
         Replacing a record moves two counts by one each, so noise of scale ``2/budget`` costs at most ``budget``. The
         counts of a one-way table of two cells add up to the public number of records: there one draw of scale
-        ``1/budget`` is enough. A table of one cell is the public number itself and costs nothing.
+        ``1/budget`` is enough. A table of one cell is the public number itself and costs nothing. Null records are in
+        no cell; so that these two statements stay true, such tables have them in their first cell.
         """
         single = question.shape == (2,)
+        if question.cells == 1 or single:
+            counts = counts.copy()
+            counts.flat[0] += self.size - counts.sum()
         scale = scale_for(budget if single else budget / 2)
         lo = self.timescale << 46 | again << 45 | question.columns[0] << 34 | question.columns[-1] << 24
         noise = self.noise.laplace_at(scale, self.start, np.uint64(lo) + np.arange(question.cells, dtype=np.uint64))

@@ -18,6 +18,9 @@ from headwater.table.unit_cube import UnitCube
 
 Codes = NDArray[np.uint16]
 
+NULL = np.uint16(0xFFFF)
+"""The code of a null record, in every column. No column has so many codes."""
+
 FINEST = 1 << 15
 """At most so many codes for the values of a column; the missing value has one more."""
 

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from headwater.mechanisms.marginals.bins import bin_of
-from headwater.mechanisms.marginals.codes import Codes
+from headwater.mechanisms.marginals.codes import NULL, Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers
 
 _CHUNK = 1 << 14  # records at a time: their bins stay in the processor's cache
@@ -37,7 +37,7 @@ class Question:
 
 
 def count(codes: Codes, questions: Sequence[Question], codings: Sequence[Coding]) -> list[Integers]:
-    """For each question its table of counts: every record is in exactly one cell of each.
+    """For each question its table of counts: every record is in exactly one cell of each, a null record in none.
 
     Parameters
     ----------
@@ -48,6 +48,9 @@ def count(codes: Codes, questions: Sequence[Question], codings: Sequence[Coding]
     codings
         Of all columns.
     """
+    null = codes[0] == NULL  # then in all other columns too
+    if null.any():
+        codes = codes[:, ~null]
     totals = [np.zeros(question.cells, dtype=np.int64) for question in questions]
     keys = [[(c, id(e)) for c, e in zip(q.columns, q.edges, strict=True)] for q in questions]
     edges = {key: e for q, of_q in zip(questions, keys, strict=True) for key, e in zip(of_q, q.edges, strict=True)}

@@ -23,6 +23,8 @@ from headwater.mechanisms.marginals.tree import Forest, Pair, along, spanning_fo
 ROUNDS = 3
 GROUPS = 12
 """The model has about this many spans of time, each with one-way marginals of its own."""
+SHORTEST = 512
+"""Spans shorter than the release divided by this are left out of smoothing: so its cost does not grow with time."""
 LEAST_DEPENDENCE = 1e-5
 """Pairs with less mutual information (in nats) than this are not in the tree."""
 
@@ -75,7 +77,9 @@ class Estimator:
         self.codings = measured.codings
         tables = [t for t in measured.tables if t.end > t.start]
         self.grids = model_grids(self.codings, tables)
-        edges = {0, measured.start, measured.t, *(x for t in tables for x in (t.start, t.end))}
+        self.least = (measured.t - measured.start) / SHORTEST
+        edges = {0, measured.start, measured.t}
+        edges |= {x for t in tables for x in (t.start, t.end) if t.end - t.start >= self.least}
         self.slots = Slots(np.array(sorted(e for e in edges if e <= measured.t), dtype=np.float64))
         if measured.t == 0:
             self.slots = Slots(np.array([0.0, 1.0]))
@@ -143,7 +147,9 @@ class Estimator:
         shape, grid, size = self.shapes[column], self.grids[column], self.codings[column].size
         unknown = np.bincount(shape.inside(grid), shape.variance)
         matrices: dict[bytes, Floats] = {}
-        for side in self.sides(column):
+        sides = self.sides(column)
+        long = [side for side in sides if side.end - side.start >= self.least]
+        for side in long or sides:
             key = side.edges.tobytes()
             matrix = matrices[key] = matrices[key] if key in matrices else shape.split(grid, side.edges, size)
             variance = np.maximum(matrix, 1e-6) @ side.variance  # parts of a count share its precision

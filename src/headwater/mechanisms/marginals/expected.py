@@ -11,9 +11,9 @@ from headwater.mechanisms.marginals.denoise import NORMAL
 from headwater.mechanisms.marginals.estimate import Estimate
 from headwater.mechanisms.marginals.grid import Floats
 
-ONE_WAY = (1.0, 1.5)
+ONE_WAY = (0.95, 1.3)
 """Typical and 90% error, times what the posterior says of a column. Calibrated (docs/benchmarks/tables.md)."""
-TWO_WAY = (1.0, 1.35)
+TWO_WAY = (1.0, 1.3)
 """The same of the mean over all pairs."""
 UNKNOWN = 0.12
 """Total variation from independence that is typical of a pair, where nothing is known of any."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headwater.files import need
 from headwater.mechanisms.marginals.bucket import FAST, SLOW, Bucket
-from headwater.mechanisms.marginals.codes import Codes, codings, encode
+from headwater.mechanisms.marginals.codes import NULL, Codes, codings, encode
 from headwater.mechanisms.marginals.measured import Measured, NoisyTable
 from headwater.mechanisms.marginals.plan import Plan, plan, stage_at
 from headwater.mechanisms.marginals.prediction import Outlook
@@ -79,8 +79,9 @@ class MarginalsMechanism:
             raise ValueError(f"rows must have shape (n, {self.width}), as encode() gives them, not {rows.shape}")
         if rows.dtype.kind not in "iu" and rows.size:
             raise TypeError(f"rows must be whole numbers, not {rows.dtype}")
+        good = rows[(rows != NULL).any(axis=1)]
         for number, coding in enumerate(self.codings):
-            if rows.size and (rows[:, number].min() < 0 or int(rows[:, number].max()) >= coding.size):
+            if good.size and (good[:, number].min() < 0 or int(good[:, number].max()) >= coding.size):
                 raise ValueError(f"rows[:, {number}] must lie between 0 and {coding.size - 1}, as encode() gives them")
         return rows.astype(np.uint16, copy=False)
 

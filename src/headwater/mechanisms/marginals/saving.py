@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
-from headwater.mechanisms.marginals.codes import Codes
+from headwater.mechanisms.marginals.codes import NULL, Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.pairs import Pair, joined
 from headwater.mechanisms.marginals.plan import Stage, stage_at, variance
@@ -97,8 +97,9 @@ def _edges(edges: Integers, coding: Coding) -> Integers:
 def _codes(packed: NDArray[Any], records: int, codings: Sequence[Coding]) -> Codes:
     need(_flat(packed).dtype == np.uint8 and len(packed) == 2 * records * len(codings), "codes")
     codes: Codes = packed.view("<u2").astype(np.uint16).reshape(len(codings), records)
-    for row, coding in zip(codes, codings, strict=True):
-        need(not records or int(row.max()) < coding.size, "codes")
+    good = codes[:, (codes != NULL).any(axis=0)]
+    for row, coding in zip(good, codings, strict=True):
+        need(not row.size or int(row.max()) < coding.size, "codes")
     return codes
 
 

@@ -17,8 +17,10 @@ from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Integers
 from headwater.mechanisms.marginals.nonnegative import nonnegative
 
-DRIFTS = np.concatenate([[0.0], np.geomspace(1e-12, 1e-4, 17)])
-"""Candidates for the variance of a share of 1 per record."""
+DRIFTS = np.concatenate([[0.0], np.geomspace(1e-7, 10.0, 17)])
+"""Candidates for the variance of a share of 1 over all records."""
+ROUNDING = 1e-12
+"""Variance, as a part of a code's prior variance, that is added to each observation: keeps matrices definite."""
 EVEN_DRIFT = 0.1
 """How much of the drift is the same for all codes, however rare."""
 LIKELIHOOD_CODES = 48
@@ -105,12 +107,12 @@ def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> 
     speed /= speed.mean()
     sizes = np.maximum(slots.sizes, 1.0)
     level, walk, sampled = 0.25 / bins, average @ slots.walk @ average.T, (average / sizes) @ average.T
-    residual = (noisy - mean).T
+    residual, length = (noisy - mean).T, slots.edges[-1] - slots.edges[0]
 
     def covariance(drift: float, codes: slice | Integers) -> Floats:
         found: Floats = drift * speed[codes, None, None] * walk + mean[codes, None, None] * sampled + level
         index = np.arange(len(observed))
-        found[:, index, index] += noise.T[codes]
+        found[:, index, index] += noise.T[codes] + ROUNDING * (level + drift * length * speed[codes, None])
         return found
 
     frequent: Integers = np.argsort(-mean, kind="stable")[:LIKELIHOOD_CODES]
@@ -120,7 +122,7 @@ def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> 
         white = np.linalg.solve(root, residual[frequent, :, None])
         return float(-0.5 * (white**2).sum() - np.log(np.diagonal(root, axis1=1, axis2=2)).sum())
 
-    drift = max(DRIFTS, key=likelihood) if len(observed) > 1 else 0.0
+    drift = max(DRIFTS / length, key=likelihood) if len(observed) > 1 else 0.0
     inverse = np.linalg.inv(covariance(drift, slice(None)))
     back = np.einsum("koi,ki->ko", inverse, residual) @ average  # per bin and slot
     found = drift * speed[:, None] * (back @ slots.walk) + mean[:, None] * back / sizes + level * back.sum(1)[:, None]

@@ -26,7 +26,7 @@ from headwater.counters import HybridCounter, SparseCounter
 from headwater.counters.levels import level_at, level_start
 from headwater.counters.sparse import THRESHOLD, SubCounter, segment_threshold
 from headwater.files import need, whole_number
-from headwater.mechanisms.cell_rows import CellRows
+from headwater.mechanisms.cell_rows import NULL, CellRows
 from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCounts, measure
 from headwater.mechanisms.paper.plan import cell_budget
 from headwater.mechanisms.paper.seal_times import Segment, as_float, chance_above
@@ -125,7 +125,9 @@ class PaperMechanism(CellRows):
                 self._open_level()
             take = min(self._end - 1 - self.t, len(cells))
             if self._now.depth:  # no cell ever counts a point of a level without one
-                self._now.append(cells[:take] >> np.uint64(self.finest - self._now.depth))
+                kept = cells[:take] >> np.uint64(self.finest - self._now.depth)
+                kept[cells[:take] == NULL] = NULL  # a step without an arrival
+                self._now.append(kept)
             self.t += take
             cells = cells[take:]
 
@@ -247,13 +249,15 @@ class PaperMechanism(CellRows):
         for i, (_, depth, points) in enumerate(expected):
             cells = arrays[f"cells{i}"]
             need(cells.ndim == 1 and cells.dtype == np.uint64, f"cells{i}")
-            need(not cells.size or int(cells.max()) < 1 << depth, f"cells{i}")
-            if i == len(expected) - 1:
+            last = i == len(expected) - 1
+            good = cells[cells != NULL] if last else cells
+            need(not good.size or int(good.max()) < 1 << depth, f"cells{i}")
+            if last:
                 need(len(cells) == points and f"ends{i}" not in arrays, f"cells{i}")
                 continue
             ends = arrays[f"ends{i}"]
             need(ends.dtype == np.int64 and ends.shape == (len(cells) + 1,), f"ends{i}")
-            need(ends[0] == 0 and ends[-1] == points and bool((ends[1:] > ends[:-1]).all()), f"ends{i}")
+            need(ends[0] == 0 and ends[-1] <= points and bool((ends[1:] > ends[:-1]).all()), f"ends{i}")
             need(bool((cells[1:] > cells[:-1]).all()), f"cells{i}")
 
 
@@ -278,8 +282,10 @@ class _Level:
         self._sorted = None
 
     def closed(self) -> _Level:
-        """The same points without their order: distinct cells and how many points they hold."""
+        """The same points without their order: distinct cells and how many points they hold. Null records are none."""
         cells, counts = np.unique(self._cells[: self.steps], return_counts=True)
+        if len(cells) and cells[-1] == NULL:
+            cells, counts = cells[:-1], counts[:-1]
         return _Level(self.level, self.depth, cells, np.concatenate([[0], np.cumsum(counts)]))
 
     def count(self, depth: int, cells: Cells) -> Integers:

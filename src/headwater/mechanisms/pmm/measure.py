@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from headwater.files import FileRefusedError
-from headwater.mechanisms.cell_rows import CellRows
+from headwater.mechanisms.cell_rows import NULL, CellRows
 from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCounts, measure
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
@@ -59,7 +59,7 @@ class PmmMechanism(CellRows):
         self.t = len(rows)
         self._scales = self._plan(self.t)
         self.depth = len(self._scales)
-        self._cells = np.sort(rows[:, 0] >> np.uint64(self.finest - self.depth))
+        self._cells = np.sort(rows[rows[:, 0] != NULL, 0] >> np.uint64(self.finest - self.depth))
 
     def _plan(self, n: int) -> list[float]:
         """The scale of the noise at each depth, for ``n`` points."""

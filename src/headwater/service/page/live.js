@@ -4,10 +4,10 @@ const base = location.pathname.replace(/\/+$/, "");
 const state = { data: null, shape: "", pair: 1, charts: [], densities: [], busy: false, again: false, etag: "" };
 
 function facts(data) {
-  const now = data.releases[data.releases.length - 1], made = data.published[data.published.length - 1];
-  const found = [["Neighbours", data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(data.t)],
+  const now = data.releases[data.current], made = data.published[data.published.length - 1];
+  const found = [["Neighbours", data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(Math.max(data.t, state.told ?? 0))],
     ["Releases published", whole(data.total)], ["Last published", made ? `t = ${whole(made.t)}, ${clock(made.time)}` : "none yet"],
-    ["This page shows", clock(now.time)]];
+    ["This page shows", `t = ${whole(data.t)}, ${clock(now.time)}`]];
   byId("facts").replaceChildren(...found.map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text))));
 }
 
@@ -61,11 +61,13 @@ function arrange() {
   room.replaceChildren(...stacks.map((stack) => make("div", { class: "stack" }, ...stack.cards)));
 }
 
+const count = (t) => { byId("headline").textContent = `${whole(t)} ${t === 1 ? "record" : "records"}`; };
+
 function refresh() {
   const data = state.data;
   if (!data) return;
   if (!byId("drawn").hidden && !byId("marginals").clientWidth) { requestAnimationFrame(refresh); return; }  // not laid out yet
-  byId("headline").textContent = `${whole(data.t)} ${data.t === 1 ? "record" : "records"}`;
+  count(Math.max(data.t, state.told ?? 0));
   byId("drawn").hidden = data.t === 0;
   document.body.dataset.t = data.t;
   if (data.t === 0) { byId("lead").textContent = "No record has come yet. The page changes by itself when one does."; return; }
@@ -73,11 +75,12 @@ function refresh() {
   byId("epsilon").textContent = `ε = ${data.card.epsilon}`;
   facts(data);
   build(data);
-  const window = recent(data), last = data.releases.length - 1;
+  const window = recent(data), last = data.current;
   lineChart(byId("growth"), data.growth, last);
   byId("error").toggleAttribute("hidden", data.error === null);
+  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
   byId("error-note").textContent = data.error
-    ? "How far the release is likely to be from the records, in W1 (0 to 1), from public numbers alone: typical, and the band up to what is rarely exceeded."
+    ? `How far the release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded.`
     : "Nothing is known of the error from public numbers yet.";
   if (data.error) lineChart(byId("error"), data.error, last);
   if (window) byId("recent").textContent = `the ${window} records, from the same noisy counts`;
@@ -129,7 +132,7 @@ function connection(kind, text) {
 function listen() {
   const source = new EventSource(`${base}/events`);
   source.addEventListener("open", () => connection("live", "live: the page changes by itself"));
-  source.addEventListener("state", (event) => { state.told = JSON.parse(event.data).t; load(); });
+  source.addEventListener("state", (event) => { state.told = JSON.parse(event.data).t; count(state.told); load(); });
   source.addEventListener("error", () => {
     connection("lost", "the service is away; trying again");
     source.close();

@@ -1,7 +1,18 @@
 """Files of records: read in batches, in order, and from where an earlier run stopped."""
 
+from headwater.table.readers.batch import Batch
 from headwater.table.readers.options import InputChangedError, Options
-from headwater.table.readers.source import Batch, Source, open_source, read, read_points
-from headwater.table.readers.types import names_and_types
+from headwater.table.readers.sample import Sample, sample_of
+from headwater.table.readers.source import Source, open_source, read, read_points
 
-__all__ = ["Batch", "InputChangedError", "Options", "Source", "names_and_types", "open_source", "read", "read_points"]
+__all__ = [
+    "Batch",
+    "InputChangedError",
+    "Options",
+    "Sample",
+    "Source",
+    "open_source",
+    "read",
+    "read_points",
+    "sample_of",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,11 +16,17 @@ from headwater.table.readers.stream import file_digest
 from headwater.table.readers.text_file import FilePosition, Part
 
 
+def as_text(row: Any) -> str:  # noqa: ANN401 - a pyarrow.Table of one row
+    """A row as JSON, for the quarantine."""
+    return json.dumps(row.to_pylist()[0], default=str)
+
+
 class ColumnarFile:
     """One Parquet or Arrow file. A position is a row number and the SHA-256 of the whole file."""
 
     ended = True  # such a file is complete when it is there
-    idle = False
+    idle = moved = False
+    linked = True
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
         if source.path is None:
@@ -44,6 +51,19 @@ class ColumnarFile:
         """SHA-256 of the file as it lies there."""
         assert source.path is not None  # noqa: S101 - for the type checker: standard input was refused
         return file_digest(source.path, source.name)
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """What tells this file from all others that are there."""
+        return self._seen.st_dev, self._seen.st_ino
+
+    @property
+    def edges(self) -> tuple[int, bytes, bytes]:
+        """How long the file is, its beginning and its end."""
+        with open(self._path, "rb") as file:
+            head = file.read(1 << 12)
+            file.seek(max(self._seen.st_size - (1 << 12), 0))
+            return self._seen.st_size, head, file.read(1 << 12)
 
     def close(self) -> None:
         """Close the file."""
@@ -75,7 +95,7 @@ class ColumnarFile:
                 return None
         table, self._rest = self._rest.slice(0, limit), self._rest.slice(limit)
         self._row += table.num_rows
-        return Part(table, lambda row: None)
+        return Part(table, lambda row: None, table.num_rows, text=lambda row: as_text(table.slice(row, 1)))
 
     def _parquet(self) -> Iterator[Any]:
         file = pyarrow("parquet").ParquetFile(self._file)

@@ -24,7 +24,7 @@ from headwater.table.readers.text_buffer import Offsets, positions_of
 
 Bytes = bytes | bytearray
 
-NOT_UTF8 = TableError("text that is not UTF-8", "save the file as UTF-8")
+NOT_UTF8 = TableError("text that is not UTF-8", "give its encoding (--encoding latin-1), or save the file as UTF-8")
 
 _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
 _STEP = 1 << 20  # how much text pyarrow gives to one thread at a time
@@ -34,13 +34,11 @@ _YEAR_1 = -62135596800 * 10**6  # in microseconds of the epoch
 class CsvParser:
     """The CSV of one file: its header is known, blocks of whole records come one after another."""
 
-    def __init__(
-        self, header: list[str], fields: Fields, *, delimiter: str, null_text: tuple[str, ...], ignore_extra: bool
-    ) -> None:
-        self._width = len(header)
-        self._fields = dict(zip(fields.indices(header, ignore_extra), fields.fields, strict=True))
-        self._delimiter, self._null_text = delimiter, list(null_text)
-        self._unusual: set[int] = set()  # columns that pyarrow could not read in an earlier block: saves the attempt
+    def __init__(self, header: list[str], fields: Fields, *, delimiter: str, ignore_extra: bool) -> None:
+        self._width, self._delimiter = len(header), delimiter
+        self._fields = dict(zip(fields.indices(header, ignore_extra, delimiter), fields.fields, strict=True))
+        # Columns that are written in their own way, or that pyarrow could not read in an earlier block: no attempt.
+        self._unusual = {index for index, field in self._fields.items() if not field.column.usual_text}
 
     def check_open(self, data: Bytes, line: int) -> None:
         """Raise an error if a record that has begun cannot become one."""
@@ -73,7 +71,8 @@ class CsvParser:
                 columns[index] = self._fields[index].from_text(
                     text[index], lambda row: line_of(data, int(starts[row]), line)
                 )
-        return pyarrow().table({field.name: _filled(columns[index], field) for index, field in self._fields.items()})
+        filled = {field.name: field.without_nulls(_filled(columns[i], field)) for i, field in self._fields.items()}
+        return pyarrow().table(filled)
 
     def _is_usual(self, data: Bytes, index: int, column: Any) -> bool:  # noqa: ANN401 - a pyarrow.ChunkedArray
         """Whether pyarrow has read these values as the column's grammar would; if in doubt, it has not."""
@@ -90,9 +89,22 @@ class CsvParser:
         return True
 
     def _read(self, data: Bytes | memoryview, types: Mapping[int, Any], step: int) -> dict[int, Any] | None:
+        """Some columns by their index, or None. Columns with the same null values are read together."""
+        groups: dict[tuple[str, ...], dict[int, Any]] = {}
+        for index, kind in types.items():
+            groups.setdefault(self._fields[index].null_values, {})[index] = kind
+        found: dict[int, Any] = {}
+        for nulls, group in groups.items():
+            columns = self._read_group(data, group, step, nulls)
+            if columns is None:
+                return None
+            found |= columns
+        return found
+
+    def _read_group(
+        self, data: Bytes | memoryview, types: Mapping[int, Any], step: int, nulls: tuple[str, ...]
+    ) -> dict[int, Any] | None:
         """Some columns by their index, or None. pyarrow's own message is dropped: it shows values."""
-        if not types:
-            return {}
         pa, pacsv = pyarrow(), pyarrow("csv")
         try:
             table = pacsv.read_csv(
@@ -102,7 +114,7 @@ class CsvParser:
                 pacsv.ConvertOptions(
                     column_types={str(index): kind for index, kind in types.items()},
                     include_columns=[str(index) for index in types],
-                    null_values=self._null_text,
+                    null_values=["", *nulls],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
                 ),
@@ -172,7 +184,7 @@ def check_quotes(data: Bytes, delimiter: str, line: int) -> None:
 def check_bytes(data: Bytes, line: int) -> None:
     """Raise an error where text holds what no CSV text holds: NUL bytes, or line ends of old machines."""
     if b"\0" in data:
-        remedy = "save the file as plain UTF-8 text"
+        remedy = "give its encoding (--encoding utf-16), or save it as plain UTF-8 text"
         raise TableError("a NUL byte: this is not plain text", remedy, line=line_of(data, data.index(b"\0"), line))
     if b"\r" not in data or data.count(b"\r") == data.count(b"\r\n"):
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from headwater.table.arrow import from_numpy, pyarrow
 from headwater.table.columns import Category, Column, Datetime, Number
 from headwater.table.errors import TableError, listed
+from headwater.table.readers.headers import absent, twice
+from headwater.table.text_options import written
 
 _NUMPY_TYPES = {"number": np.float64, "boolean": np.bool_}  # int64 for all other kinds
 
@@ -29,6 +31,21 @@ class Field:
     def empty_is_text(self) -> bool:
         """Whether an empty field is the empty text, because the schema declares that as a value."""
         return isinstance(self.column, Category) and "" in self.column.values and not self.column.missing
+
+    @property
+    def null_values(self) -> tuple[str, ...]:
+        """The texts that pyarrow may take for "missing" beside the empty one, which it does for text without quotes."""
+        return () if self.empty_is_text else tuple(self.column.null_values)
+
+    def without_nulls(self, text: Any) -> Any:  # noqa: ANN401 - a pyarrow.ChunkedArray
+        """The text of a category without the texts that mean "missing": so the column need not know of them."""
+        if not isinstance(self.column, Category) or not self.column.null_values:
+            return text
+        pa, pc = pyarrow(), pyarrow("compute")
+        coded = text.dictionary_encode("encode").combine_chunks()
+        nulls = self.column.null_values
+        kept = [None if one is None or one.strip() in nulls else one for one in coded.dictionary.to_pylist()]
+        return pa.chunked_array([pc.take(pa.array(kept, text.type), coded.indices)], text.type)
 
     def from_text(self, text: Any, line: Callable[[int], int]) -> Any:  # noqa: ANN401 - a pyarrow.ChunkedArray
         """Values from text by the grammar of the column (`Column.read_text`); an error has the ``line`` of its row."""
@@ -54,38 +71,40 @@ class Fields:
     fields: tuple[Field, ...]
     named: bool = True
 
-    def indices(self, header: Sequence[str], ignore_extra: bool) -> list[int]:
+    def empty(self) -> Any:  # noqa: ANN401 - a pyarrow.Table
+        """A table without rows."""
+        return pyarrow().table({field.name: pyarrow().array([], field.type) for field in self.fields})
+
+    def indices(self, header: Sequence[str], ignore_extra: bool, delimiter: str | None = None) -> list[int]:
         """Where in ``header`` the columns of the schema are, or an error.
 
-        Names that are in the file but not in the schema are never shown: in a file without a header they are data.
+        What stands in the place of names is data if the file has no header: it is shown only where it is sure that it
+        has one.
         """
-        no_header = "the first line must hold the column names, as the schema writes them"
         if not self.named:
             if len(header) < len(self.fields) or (len(header) > len(self.fields) and not ignore_extra):
                 problem = f"the file has {len(header)} column(s), but the schema has {len(self.fields)}"
                 raise TableError(problem, "give a file with one column for each axis")
             return list(range(len(self.fields)))
         names = [field.name for field in self.fields]
-        twice = [name for name in names if header.count(name) > 1]
-        if twice or (len(set(header)) < len(header) and not ignore_extra):
-            which = f" ({listed(twice)})" if twice else ""
-            raise TableError(f"two columns have the same name{which}", f"rename one of them; {no_header}")
         missing = [name for name in names if name not in header]
         if missing:
-            raise TableError(f"missing column {listed(missing)}", f"add it to the file; {no_header}")
-        extra = [str(index) for index, name in enumerate(header, 1) if name not in names]
+            raise absent(missing, names, header, delimiter)
+        if any(header.count(name) > 1 for name in (names if ignore_extra else header)):
+            raise twice(header)
+        extra = [name for name in header if name not in names]
         if extra and not ignore_extra:
-            which = ", ".join(extra[:8]) + (f" and {len(extra) - 8} more" if len(extra) > 8 else "")
-            problem = f"{len(extra)} extra column(s) that the schema does not name (counted from the left: {which})"
-            raise TableError(problem, "add them to the schema, or read with ignore_extra (--ignore-extra)")
+            problem = f"the schema does not name {listed(extra)}"
+            raise TableError(problem, "add it to the schema, or read with ignore_extra (--ignore-extra)")
         return [header.index(name) for name in names]
 
 
-def fields_of(schema: Any) -> Fields:  # noqa: ANN401 - a Schema or a UnitCube, which have no common class
-    """The fields of a schema."""
+def fields_of(schema: Any, text: Mapping[str, Any] | None = None) -> Fields:  # noqa: ANN401 - a Schema or a UnitCube
+    """The fields of a schema; ``text`` is how the files are written, where the schema does not say it."""
     named = hasattr(schema, "columns")
     columns = schema.columns if named else {f"x{axis}": Number(0, 1) for axis in range(schema.dimension)}
-    return Fields(tuple(Field(name, column, _type(column)) for name, column in columns.items()), named)
+    read = written(text or {}, columns)
+    return Fields(tuple(Field(name, column, _type(column)) for name, column in read.items()), named)
 
 
 def _type(column: Column) -> Any:  # noqa: ANN401 - a pyarrow.DataType

@@ -15,6 +15,7 @@ import numpy as np
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError, is_unicode, listed
+from headwater.table.near_names import closest
 from headwater.table.readers.csv_text import NOT_UTF8, Bytes, is_since_year_1
 from headwater.table.readers.fields import Field, Fields
 from headwater.table.readers.text_buffer import Offsets, positions_of
@@ -31,13 +32,16 @@ class JsonParser:
         if not fields.named:
             raise TableError("JSON lines need column names, which this schema has not", "use a CSV or Parquet file")
         self._fields, self._ignore_extra = fields.fields, ignore_extra
+        parts = [field.name.split(".") for field in fields.fields]
+        self._objects = {".".join(part[:end]) for part in parts for end in range(1, len(part))}
+        """What may be an object that holds columns: pyarrow does not look into them."""
 
     def check_open(self, data: Bytes, line: int) -> None:
         """Any line may become a record."""
 
     def parse(self, data: bytearray, ends: Offsets, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
         """Whole lines as a table."""
-        table = self._read(data) if self._is_usual(data, ends) else None
+        table = self._read(data) if not self._objects and self._is_usual(data, ends) else None
         if table is not None and table.num_rows == len(ends) and not self._is_doubtful(table):
             columns = {field.name: self._converted(table[field.name], field, line) for field in self._fields}
         else:
@@ -76,14 +80,14 @@ class JsonParser:
         for field in self._fields:
             if table[field.name].null_count and not field.column.missing:
                 return True
-            if field.column.kind == "number" and pc.all(pc.is_finite(table[field.name])).as_py() is False:
+            if str(table[field.name].type) == "double" and pc.all(pc.is_finite(table[field.name])).as_py() is False:
                 return True
         return False
 
     def _read(self, data: bytearray) -> Any:  # noqa: ANN401 - a pyarrow.Table or None
         """All lines with pyarrow, or None. Its own message is dropped: it may show values."""
         pa, pajson = pyarrow(), pyarrow("json")
-        types = [(field.name, field.type if field.column.kind in _TYPED else pa.string()) for field in self._fields]
+        types = [(field.name, field.type if _is_typed(field) else pa.string()) for field in self._fields]
         extra = "ignore" if self._ignore_extra else "error"
         try:
             if not data.isascii():
@@ -100,13 +104,13 @@ class JsonParser:
         if str(column.type) != "string":
             return column
         try:
-            if field.column.kind == "datetime":
+            if field.column.kind == "datetime" and field.column.usual_text:
                 times = column.cast(field.type)
                 if is_since_year_1(times):
                     return times
         except pyarrow().ArrowInvalid:
             pass
-        return field.from_text(column, lambda row: line + row)
+        return field.without_nulls(field.from_text(column, lambda row: line + row))
 
     def _values(self, text: bytes, line: int) -> list[str | None]:
         """The values of one line as text, in the order of the schema."""
@@ -121,12 +125,22 @@ class JsonParser:
         except (ValueError, RecursionError):
             error = TableError("a line that is not JSON", "write one JSON object a line, and no blank lines")
         if isinstance(pairs, _Pairs):
+            pairs = self._flat(pairs) if self._objects else pairs
             record = dict(pairs)
             wrong = self._wrong(pairs, record)
             if wrong is None:
                 return [_text(record.get(field.name)) for field in self._fields]
             error = wrong
         raise error.at(line=line)  # outside of the handlers: their exceptions hold the text
+
+    def _flat(self, pairs: _Pairs, prefix: str = "") -> _Pairs:
+        """Keys with the keys inside of them: ``{"a": {"b": 1}}`` has ``a.b`` where the schema names that."""
+        found = _Pairs()
+        for key, value in pairs:
+            name = prefix + key
+            inner = isinstance(value, _Pairs) and name in self._objects
+            found += self._flat(value, f"{name}.") if inner else [(name, value)]
+        return found
 
     def _wrong(self, pairs: list[tuple[str, Any]], record: dict[str, Any]) -> TableError | None:
         names = [field.name for field in self._fields]
@@ -135,11 +149,15 @@ class JsonParser:
             return TableError("an object that has a key twice", "write every key once")
         missing = [field.name for field in self._fields if field.name not in record and not field.column.missing]
         if missing:
-            return TableError(f"missing key {listed(missing)}", "add it, or declare missing = true for the column")
-        extra = len(record) - len(known)
+            close = closest([name for name in names if name not in record], names, list(record))
+            also = f" (the record has {listed(close)})" if close else ""
+            remedy = "add it, write its name as the file has it, or declare missing = true for the column"
+            return TableError(f"missing key {listed(missing)}{also}", remedy)
+        extra = [name for name in record if name not in names]
         if extra and not self._ignore_extra:
-            remedy = "add them to the schema, or read with ignore_extra (--ignore-extra)"
-            return TableError(f"{extra} extra key(s) that the schema does not name", remedy)
+            remedy = "add it to the schema, or read with ignore_extra (--ignore-extra)"
+            shown = listed(extra) if known else f"{len(extra)} key(s)"  # else it may be any object
+            return TableError(f"the schema does not name {shown}", remedy)
         for name in known:
             value = record[name]
             if isinstance(value, list):
@@ -151,6 +169,11 @@ class JsonParser:
 
 class _Pairs(list[tuple[str, Any]]):
     """An object of JSON with its keys as they stand there, also those that stand there twice."""
+
+
+def _is_typed(field: Field) -> bool:
+    """Whether JSON has a type for what the column holds, and text in it is not read in some way of its own."""
+    return field.column.kind in _TYPED and field.column.usual_text
 
 
 def _text(value: Any) -> str | None:  # noqa: ANN401 - a plain value of JSON

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from headwater.table.errors import TableError
+from headwater.table.readers.batch import Batch
 from headwater.table.readers.source import open_source
 
 
-def read_bytes(data: bytes, schema: Any, form: str) -> Iterator[Any]:  # noqa: ANN401 - a Schema or a UnitCube
-    """The records of some bytes as Arrow tables.
+def read_bytes(data: bytes, schema: Any, form: str, bad_rows: str = "stop") -> Iterator[Batch]:  # noqa: ANN401
+    """The records of some bytes in batches.
 
     Errors name lines, rows and columns. A row of an error is that of its table; of JSON lines, where a line is
     a record, an error of the text has the row of the whole.
@@ -27,15 +28,22 @@ def read_bytes(data: bytes, schema: Any, form: str) -> Iterator[Any]:  # noqa: A
         Says which columns there must be, and their types.
     form
         ``"csv"``, ``"jsonl"``, ``"parquet"`` or ``"arrow"``.
+    bad_rows
+        What happens to a row that is no record: a policy of `headwater.table.bad_rows`.
     """
     if form == "jsonl" and not data.strip():
         return
     with _file(data) as path:
         try:
-            with open_source(path, schema, format=form, delimiter="," if form == "csv" else None) as source:
+            options: dict[str, Any] = {
+                "format": form,
+                "delimiter": "," if form == "csv" else None,
+                "bad_rows": bad_rows,
+            }
+            with open_source(path, schema, **options) as source:
                 for batch in source:
                     if batch is not None:
-                        yield batch.table
+                        yield batch
         except TableError as error:
             raise _without_file(error, form) from None
 

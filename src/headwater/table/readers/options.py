@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from headwater.table.bad_rows import check_policy
 from headwater.table.errors import TableError
+from headwater.table.readers.encodings import encoding_of
 
 FORMATS = ("csv", "jsonl", "parquet", "arrow")
 
 
 class InputChangedError(TableError):
     """What was read before is not there any more as it was: going on would count other records than the run did."""
+
+
+class OverwrittenError(InputChangedError):
+    """A followed file was cut, or written over: perhaps its content was copied away before, as some rotations do."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +30,12 @@ class Options:
         One of `FORMATS`; otherwise the file name's ending says it.
     delimiter
         Between the fields of a CSV file: a comma, or a tab in a ``.tsv`` file, unless given.
-    null_text
-        Unquoted CSV fields that mean "missing".
+    encoding
+        Of text: UTF-8 unless given; UTF-16 or any encoding of one byte a character, such as ``"latin-1"``.
+    null_values
+        Texts that mean "missing", for columns whose schema does not say it.
+    decimal, thousands
+        How numbers are written (``","`` and ``"."`` for 1.234,5), for columns whose schema does not say it.
     ignore_extra
         Whether columns that the schema does not name are left out (otherwise they are an error).
     batch_rows
@@ -38,13 +49,21 @@ class Options:
         Whether to wait for more at the end of the last file.
     poll_seconds
         A pipe or a followed file is idle if nothing arrives for so long.
+    gone_is_done
+        On resumption: a file that was being read and is gone was read to its end; what stands under its name is new.
+    bad_rows
+        What happens to a row that is no record: a policy of `headwater.table.bad_rows`. Unless it is ``"stop"``, a line
+        of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends.
     stdin_continues
         On resumption: standard input goes on with the next record, without a header, instead of starting again.
     """
 
     format: str | None = None
     delimiter: str | None = None
-    null_text: tuple[str, ...] = ("",)
+    encoding: str | None = None
+    null_values: tuple[str, ...] = ()
+    decimal: str | None = None
+    thousands: str | None = None
     ignore_extra: bool = False
     batch_rows: int = 65536
     block_bytes: int = 1 << 22
@@ -52,20 +71,33 @@ class Options:
     follow: bool = False
     poll_seconds: float = 1.0
     stdin_continues: bool = False
+    bad_rows: str = "stop"
+    gone_is_done: bool = False
 
     def __post_init__(self) -> None:
+        check_policy(self.bad_rows)
         if self.format is not None and self.format not in FORMATS:
             raise ValueError(f"format must be one of {', '.join(FORMATS)}")
         if self.delimiter is not None and (
             len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n\0'
         ):
             raise ValueError("delimiter must be one plain character, and neither a quote nor a line end")
+        encoding_of(self.encoding)
         for name in ("batch_rows", "block_bytes", "line_bytes", "poll_seconds"):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")
 
+    @property
+    def text(self) -> dict[str, Any]:
+        """How text is written: what is given of `headwater.table.text_options.TEXT_KEYS`."""
+        given = {"null_values": list(self.null_values), "decimal": self.decimal, "thousands": self.thousands}
+        return {key: value for key, value in given.items() if value}
+
 
 def changed(name: str, what: str) -> InputChangedError:
     """The error for input that is not what it was."""
-    remedy = "put the file back as it was, or start a new run with a new state"
+    remedy = (
+        "put the file back as it was; or, if all that is left of it is lost or done and this is a new file, say so "
+        "with gone_is_done (--gone-is-done); or start a new run with a new state"
+    )
     return InputChangedError(f"the input {what} since it was read", remedy, file=name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.table.errors import TableError
-from headwater.table.readers.options import Options, changed
+from headwater.table.readers.options import Options
+from headwater.table.readers.zip_member import member
 
 StrPath = str | os.PathLike[str]
 
@@ -17,6 +19,7 @@ _FORMATS = {
     ".tsv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "jsonl",  # lines, or one array: that shows at its first character
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
@@ -24,8 +27,55 @@ _FORMATS = {
     ".ipc": "arrow",
     ".feather": "arrow",
 }
-_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4"}
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".lz4": "lz4", ".zip": "zip"}
 _UNFINISHED = (".tmp", ".part", "~")  # by custom, files that somebody is still writing
+
+
+# What programs that rotate logs put behind a name: a count (1 is the newest), or a date.
+_ROTATED = re.compile(r"(?P<base>.+\.[A-Za-z]+)[.\-_](?P<mark>\d[\d\-_.:T]*)")
+_DATED = re.compile(r"(?P<stem>.+)[.\-_]\d[\d\-_T]*(?P<ending>\.[A-Za-z]+)")
+
+
+def plain_name(name: str) -> str:
+    """A name without the ending of a compression."""
+    stem, suffix = os.path.splitext(name)
+    return stem if suffix.lower() in _COMPRESSIONS else name
+
+
+def base_name(name: str) -> str:
+    """The name that a rotated file had before."""
+    found = _ROTATED.fullmatch(plain_name(name))
+    return found["base"] if found else plain_name(name)
+
+
+def bases_of(name: str) -> list[str]:
+    """The names that a rotated file may have had before: a mark behind the name, or a date before its ending."""
+    dated = _DATED.fullmatch(plain_name(name))
+    return [base_name(name)] + ([dated["stem"] + dated["ending"]] if dated else [])
+
+
+def related(old: str, new: str) -> bool:
+    """Whether rotation or compression may have made one name of the other.
+
+    >>> related("a.csv", "a.csv.gz"), related("a.csv", "a.csv.2"), related("a.csv", "a-20240101.csv.gz")
+    (True, True, True)
+    >>> related("a-1.csv", "a-2.csv"), related("a.csv", "b.csv")
+    (False, False)
+    """
+    return base_name(old) == base_name(new) or plain_name(old) in bases_of(new)[1:]
+
+
+def age(name: str) -> tuple[str, int, int, str]:
+    """A key that sorts names, and rotated logs before the log itself, oldest first.
+
+    >>> sorted(["b.csv", "a.csv", "a.csv.1", "a.csv.10.gz", "a.csv.2"], key=age)
+    ['a.csv.10.gz', 'a.csv.2', 'a.csv.1', 'a.csv', 'b.csv']
+    """
+    found = _ROTATED.fullmatch(plain_name(name))
+    if not found:
+        return plain_name(name), 2, 0, name
+    mark = found["mark"]
+    return (found["base"], 1, -int(mark), name) if mark.isdigit() and len(mark) < 6 else (found["base"], 0, 0, name)
 
 
 @dataclass(frozen=True)
@@ -57,34 +107,57 @@ class Inputs:
             raise ValueError("name at least one file")
         if "-" in self._paths and len(self._paths) > 1:
             raise ValueError("standard input (-) cannot be read together with files")
-        self.found = self._list()
-        if not self.found and not options.follow:
-            raise TableError("no files in this folder", "name a folder with files", file=self._paths[0])
+        self.may_be_gone: Callable[[str], bool] = lambda name: False
+        """Whether a file that was named need not be there: because its records were taken."""
+        self.between: list[Input] = []
+        """Rotated files that nobody named, and that came after what was read and before what is named."""
+        self.found = list[Input]()
 
     def look_again(self) -> None:
-        """Find new files. They must come after the ones that are known."""
-        known, found = self.found, self._list()
-        if found[: len(known)] != known:
-            old = set(known)
-            early = next((one for one in found[: len(known)] if one not in old), None)
-            if early is None:
-                gone = next(one for one in known if one not in set(found))
-                raise changed(gone.name, "was removed")
-            remedy = "give new files names that sort after those that are there"
-            raise TableError("a new file, but files after it were read already", remedy, file=early.name)
-        self.found = found
+        """Find the files that are there now."""
+        listed = [self._input(name) for path in self._paths for name in self._expand(path)]
+        names = {source.name for source in listed}
+        self.between = [one for one in self.between if one.name not in names and os.path.exists(one.name)]
+        self.found = self.between + listed
 
-    def _list(self) -> list[Input]:
-        return [self._input(name) for path in self._paths for name in self._expand(path)]
+    def look_first(self) -> None:
+        """The same, and there must be something."""
+        self.look_again()
+        if not self.found and not self._options.follow and not any(map(self._is_gone, self._paths)):
+            raise TableError("no files in this folder", "name a folder with files", file=self._paths[0])
+
+    @property
+    def piped(self) -> bool:
+        """Whether standard input is meant."""
+        return "-" in self._paths
+
+    def rotated(self, name: str) -> list[Input]:
+        """The files beside those that are named which may be later or earlier names of a file, oldest first."""
+        folders = {os.path.dirname(path) if not os.path.isdir(path) else path for path in self._paths}
+        found = list[Input]()
+        for folder in sorted(folders):
+            try:
+                names = os.listdir(folder or ".")
+            except OSError:
+                continue
+            names = [one for one in names if related(name, one) and not one.endswith(_UNFINISHED)]
+            found += [self._input(os.path.join(folder, one)) for one in sorted(names, key=age)]
+        return found
+
+    def _is_gone(self, path: str) -> bool:
+        return not os.path.exists(path) and self.may_be_gone(os.path.basename(path))
 
     def _expand(self, path: str) -> list[str]:
         if path == "-":
             return [path]
+        if self._is_gone(path):
+            return []
         try:
             os.stat(path)
             if not os.path.isdir(path):
                 return [path]
-            names = sorted(name for name in os.listdir(path) if not (name[0] == "." or name.endswith(_UNFINISHED)))
+            names = [name for name in os.listdir(path) if not (name[0] == "." or name.endswith(_UNFINISHED))]
+            names.sort(key=age)
         except OSError as error:
             raise refused(path, error) from None
         return [os.path.join(path, name) for name in names]
@@ -96,8 +169,12 @@ class Inputs:
         compression = _COMPRESSIONS.get(suffix)
         if compression:
             stem, suffix = os.path.splitext(stem)
+            if compression == "zip" and suffix not in _FORMATS and self._options.format is None:
+                suffix = os.path.splitext(_member_name(path))[1]
         delimiter = self._options.delimiter or ("\t" if suffix == ".tsv" else ",")
         kind = self._options.format or _FORMATS.get(suffix)
+        if kind is None and _ROTATED.fullmatch(stem + suffix):
+            kind = _FORMATS.get(os.path.splitext(base_name(stem + suffix))[1])
         if os.path.isdir(path):
             raise TableError("a folder inside a folder", "name the inner folder itself", file=path)
         if kind is None:
@@ -107,6 +184,15 @@ class Inputs:
             remedy = "decompress it first: such files are compressed inside"
             raise TableError("a compressed Parquet or Arrow file", remedy, file=path)
         return Input(path, Path(path), kind, compression, delimiter)
+
+
+def _member_name(path: str) -> str:
+    try:
+        return member(path)[0].lower()
+    except TableError as error:
+        raise error.at(file=path) from None
+    except OSError as error:
+        raise refused(path, error) from None
 
 
 def refused(name: str, error: OSError) -> TableError:

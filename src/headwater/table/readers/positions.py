@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headwater.table.errors import TableError
+from headwater.table.readers.columnar import ColumnarFile
+from headwater.table.readers.fields import Fields
+from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input
+from headwater.table.readers.seals import Seal, edges_digest
+from headwater.table.readers.text_file import TextFile
 
 _LARGEST = 1 << 62
 
@@ -14,11 +20,48 @@ _LARGEST = 1 << 62
 def check_position(position: Any, name: str) -> None:  # noqa: ANN401 - whatever was kept
     """Raise an error unless this says which files were read, and where the next one was left."""
     fits = isinstance(position, Mapping) and _count(position.get("records")) and isinstance(position.get("name"), str)
-    finished = position.get("finished") if fits else None
-    if not (isinstance(finished, list) and all(isinstance(mark, str) for mark in finished)):
+    if not fits or not isinstance(position.get("place"), Mapping):
         raise _unknown(name)
-    if not isinstance(position.get("place"), Mapping):
+    if "finished" in position:
+        finished = position["finished"]
+        good = isinstance(finished, list) and all(isinstance(mark, str) for mark in finished)
+    else:
+        sealed = position.get("sealed")
+        good = isinstance(sealed, list) and all(map(_is_seal, sealed)) and _count(position.get("taken", 0))
+        good = good and ("done" not in position or _is_seal(position["done"]))
+        inode = position.get("inode", [])
+        good = good and isinstance(inode, list) and all(isinstance(number, int) for number in inode)
+    if not good:
         raise _unknown(name)
+
+
+def _is_seal(kept: object) -> bool:
+    if not isinstance(kept, list) or not 4 <= len(kept) <= 5:
+        return False
+    name, size, records, digest, *free = kept
+    return isinstance(name, str) and isinstance(digest, str) and all(map(_count, (size, records, *free)))
+
+
+def old_seals(
+    position: Mapping[str, Any], found: Sequence[Input], fields: Fields, options: Options
+) -> Iterator[tuple[Seal, Input]]:
+    """The files that a position of an older version calls finished: they must be there once more, in their order."""
+    for number, known in enumerate(position["finished"]):
+        if number >= len(found):
+            file = found[-1].name if found else "the input"
+            problem = "a file that was read before is gone, and the state is of an older version"
+            raise InputChangedError(problem, "put it back for the first run of this version", file=file)
+        source = found[number]
+        columnar = source.format in ("parquet", "arrow")
+        reader = (ColumnarFile if columnar else TextFile)(source, fields, options)
+        try:
+            digest = reader.digest_to_end() if isinstance(reader, TextFile) else reader.digest
+            if hashlib.sha256(f"{source.key}\n{digest}".encode()).hexdigest()[:16] != known:
+                raise changed(source.name, "changed, or another file stands in its place,")
+            size, head, tail = reader.edges
+        finally:
+            reader.close()
+        yield Seal(source.key, size, 0, edges_digest(head, tail)), source
 
 
 def check_file_position(position: Mapping[str, Any], source: Input) -> None:

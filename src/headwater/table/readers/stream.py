@@ -10,6 +10,7 @@ import os
 import select
 import sys
 import time
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,11 @@ from typing import IO, Any
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
-from headwater.table.readers.options import changed
+from headwater.table.readers.encodings import ConvertedStream, Recoder, encoding_of
+from headwater.table.readers.json_array import ArrayLines
+from headwater.table.readers.options import InputChangedError, OverwrittenError, changed
 from headwater.table.readers.paths import Input, refused
+from headwater.table.readers.zip_member import member
 
 _CHUNK = 1 << 22
 _TAIL = 1 << 12  # so many bytes before the present end must still be there when a file has grown
@@ -30,7 +34,10 @@ class FileStream:
     ended = False  # a file may always grow
     most = 1 << 30
 
-    def __init__(self, source: Input) -> None:
+    def __init__(self, source: Input, *, rotates: bool = False) -> None:
+        self._rotates = rotates
+        self.moved = False
+        """Whether the name is no longer that of this file. What was opened is read on."""
         assert source.path is not None  # noqa: S101 - for the type checker: standard input has its own class
         self._name, self._path = source.name, source.path
         try:
@@ -39,7 +46,11 @@ class FileStream:
         except OSError as error:
             raise refused(source.name, error) from None
         self._compressed = source.compression is not None
-        self._plain: Any = _decompressed(self._file, source.compression) if source.compression else self._file
+        try:
+            self._plain: Any = _decompressed(self._file, source.compression) if source.compression else self._file
+        except TableError as error:
+            self._file.close()
+            raise error.at(file=source.name) from None
         self._tail = b""
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
@@ -57,7 +68,7 @@ class FileStream:
             if found:
                 self._tail = (self._tail + bytes(view[max(found - _TAIL, 0) : found]))[-_TAIL:]
             return found
-        except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile):
+        except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile):
             damaged = True
         except OSError as error:
             if error.errno is not None:
@@ -69,21 +80,43 @@ class FileStream:
 
     def check(self, consumed: int, sha256: Callable[[], str]) -> None:
         """Raise an error if the file is not the one whose first ``consumed`` bytes were read."""
+        if self.moved:
+            return
         try:
             now = os.stat(self._path)
         except OSError:
+            if self._rotates:
+                self.moved = True
+                return
             raise changed(self._name, "was removed") from None
         if not os.path.samestat(now, self._seen):
+            if self._rotates:
+                self.moved = True
+                return
             raise changed(self._name, "was replaced by another file")
         if now.st_size < self._seen.st_size:
-            raise changed(self._name, "became shorter")
+            raise self._overwritten("became shorter")
         if (now.st_mtime_ns, now.st_size) == (self._seen.st_mtime_ns, self._seen.st_size):
             return
         # It grew, which is fine if what was read last is still there; or somebody wrote into it.
         same = now.st_size == self._seen.st_size
         if self._compressed or (self._digest(consumed) != sha256() if same else not self._ends_as_read()):
-            raise changed(self._name, "changed")
+            raise self._overwritten("changed")
         self._seen = now
+
+    def _overwritten(self, what: str) -> InputChangedError:
+        error = changed(self._name, what)
+        return OverwrittenError(error.problem, error.remedy, file=self._name) if self._rotates else error
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """What tells this file from all others that are there."""
+        return self._seen.st_dev, self._seen.st_ino
+
+    @property
+    def linked(self) -> bool:
+        """Whether the file still has a name, this one or another."""
+        return os.fstat(self._file.fileno()).st_nlink > 0
 
     def _ends_as_read(self) -> bool:
         """Whether the last bytes that were read are still where they were."""
@@ -110,6 +143,7 @@ class StandardInput:
     """What is piped in."""
 
     most = 1 << 16  # as much as a pipe holds
+    moved, linked, inode = False, True, (0, 0)
 
     def __init__(self) -> None:
         stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
@@ -139,12 +173,20 @@ class StandardInput:
         """Standard input is not ours to close."""
 
 
-Stream = FileStream | StandardInput
+Stream = FileStream | StandardInput | ConvertedStream
 
 
-def open_stream(source: Input) -> Stream:
-    """The bytes of an input."""
-    return StandardInput() if source.path is None else FileStream(source)
+def open_stream(source: Input, encoding: str | None = None, *, rotates: bool = False, any_line: bool = False) -> Stream:
+    """The text of an input, in UTF-8; of JSON, as lines. With ``rotates`` a file is read on when its name has gone.
+
+    With ``any_line`` a line may be anything (`bad_rows`): then only files that are called so can be arrays, which are
+    refused, and a first line that looks like one is a bad row of a file of lines.
+    """
+    stream: Stream = StandardInput() if source.path is None else FileStream(source, rotates=rotates)
+    if (name := encoding_of(encoding)) is not None:
+        stream = ConvertedStream(stream, Recoder(name))
+    lines = source.format != "jsonl" or (any_line and ".json" not in Path(source.name).suffixes)
+    return stream if lines else ConvertedStream(stream, ArrayLines(refused=any_line))
 
 
 def file_digest(path: Path, name: str) -> str:
@@ -162,6 +204,8 @@ def _decompressed(file: IO[bytes], compression: str) -> Any:  # noqa: ANN401 - r
             return gzip.GzipFile(fileobj=file)
         case "bz2":
             return bz2.BZ2File(file)
+        case "zip":
+            return member(file)[1]
         case "xz":
             return lzma.LZMAFile(file)
         case _:

@@ -15,6 +15,7 @@ from headwater.table.readers.stream import Stream
 Offsets = NDArray[np.int64]
 
 _QUOTE, _NEWLINE = 0x22, 0x0A
+_EDGE = 1 << 12
 _STRIDE = 1 << 17  # so much text at a time that comparisons stay in the cache
 
 
@@ -98,6 +99,8 @@ class TextDigest:
         """How many bytes there were."""
         self.last = b"\n"
         """The last of them."""
+        self.head = self.tail = b""
+        """The first and the last few thousand of them."""
 
     def update(self, data: bytes | bytearray | memoryview) -> None:
         """Add text, which must not change any more."""
@@ -105,6 +108,9 @@ class TextDigest:
             return
         self.size += len(data)
         self.last = bytes(data[-1:])
+        if len(self.head) < _EDGE:
+            self.head += bytes(data[: _EDGE - len(self.head)])
+        self.tail = (self.tail + bytes(data[-_EDGE:]))[-_EDGE:]
         if len(data) < 1 << 16:  # not worth a thread
             self._settle()
             self._hash.update(data)

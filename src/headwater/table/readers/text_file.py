@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from headwater.table.bad_rows import BadRow, with_way_out
 from headwater.table.errors import TableError
+from headwater.table.readers.bad_lines import read_lines
 from headwater.table.readers.csv_text import CsvParser, line_of, parse_header
 from headwater.table.readers.fields import Fields
 from headwater.table.readers.json_text import JsonParser
@@ -28,9 +30,15 @@ class Part:
     """Some records of a file."""
 
     table: Any
-    """A ``pyarrow.Table``."""
+    """A ``pyarrow.Table`` of those that could be read."""
     line: Callable[[int], int | None]
-    """In which line of the file row ``n`` begins."""
+    """In which line of the file record ``n`` begins."""
+    records: int
+    """How many records there are, with the bad ones."""
+    bad: tuple[BadRow, ...] = ()
+    """Those that could not be read: they are in the order of arrival, and not in the table."""
+    text: Callable[[int], str | None] = lambda row: None
+    """Record ``n`` as it stands in the file."""
 
 
 @dataclass
@@ -42,7 +50,14 @@ class _Block:
     ends: Offsets
     lines: Offsets
     """The line in which each record begins, and the line behind the last."""
+    bad: tuple[BadRow, ...] = ()
+    """Records that are not in the table."""
     taken: int = 0
+
+    def text(self, record: int) -> str:
+        """One record as it stands in the file; bytes that are no text are kept as half characters."""
+        start = int(self.ends[record - 1]) if record else 0
+        return bytes(self.data[start : int(self.ends[record])]).decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 
 _NOTHING = np.empty(0, dtype=np.int64)
@@ -57,8 +72,13 @@ class TextFile:
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
         self._source, self._fields, self._options = source, fields, options
-        self._stream = open_stream(source)
-        self._buffer = TextBuffer(self._stream, quoted=source.format == "csv")
+        self._stream = open_stream(
+            source, options.encoding, rotates=options.follow, any_line=options.bad_rows != "stop"
+        )
+        # Where bad rows do not stop the run, a line is a record whatever is in it: a quote that is never closed must
+        # not take the lines after it along.
+        self._lines = options.bad_rows != "stop"
+        self._buffer = TextBuffer(self._stream, quoted=source.format == "csv" and not self._lines)
         self._digest = TextDigest()
         self._line, self._header = 1, 0
         self._columns: list[str] | None = None
@@ -85,6 +105,26 @@ class TextFile:
     def digest(self) -> str:
         """SHA-256 of what was read."""
         return self._digest.snapshot()()
+
+    @property
+    def moved(self) -> bool:
+        """Whether the file no longer has its name. It is read on all the same."""
+        return self._stream.moved
+
+    @property
+    def linked(self) -> bool:
+        """Whether the file has any name."""
+        return self._stream.linked
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """What tells this file from all others that are there."""
+        return self._stream.inode
+
+    @property
+    def edges(self) -> tuple[int, bytes, bytes]:
+        """How much was read, and the beginning and the end of it."""
+        return self._digest.size, self._digest.head, self._digest.tail
 
     def close(self) -> None:
         """Close the file."""
@@ -115,7 +155,10 @@ class TextFile:
         block.taken = last = min(first + limit, len(block.ends))
         self._digest.update(memoryview(block.data)[start : int(block.ends[last - 1])])
         self._line = int(lines[last])
-        return Part(block.table.slice(first, last - first), lambda row: int(lines[first + row]))
+        before = sum(bad.row < first for bad in block.bad)
+        bad = tuple(replace(bad, row=bad.row - first) for bad in block.bad if first <= bad.row < last)
+        table = block.table.slice(first - before, last - first - len(bad))
+        return Part(table, lambda row: int(lines[first + row]), last - first, bad, lambda row: block.text(first + row))
 
     def position(self) -> Callable[[], FilePosition]:
         """What gives the position behind the last part: the digest may still be on its way."""
@@ -135,7 +178,7 @@ class TextFile:
             if found >= limit or (found and len(buffer.data) >= self._options.block_bytes):
                 break
             if not found:
-                self._check_open()
+                self._check_open()  # also where a line is a record: no line is longer than memory allows
             if self._fill(wait):
                 continue
             self.idle = bool(wait) and not buffer.ended
@@ -156,10 +199,10 @@ class TextFile:
         data, ends = buffer.take(limit if self._cautious else len(buffer.ends))
         try:
             self._block = self._parsed(data, ends)
-        except TableError:  # what is before the refused record is handed out first, whatever was read with it
+        except TableError as error:  # what is before the refused record is handed out first, whatever was read with it
             self._cautious = True
             if limit >= len(ends):
-                raise
+                raise error if self._lines else with_way_out(error) from None
             size = int(ends[limit - 1])
             buffer.put_back(data[size:], ends[limit:] - size)
             self._block = self._parsed(data[:size], ends[:limit])
@@ -171,20 +214,25 @@ class TextFile:
         long = np.flatnonzero(ends - starts > self._options.line_bytes)
         if long.size:
             raise self._too_long(line_of(data, int(starts[long[0]]), self._line))
-        table = parser.parse(data, ends, self._line)
+        bad: tuple[BadRow, ...] = ()
+        if self._lines:
+            quoted = self._source.format == "csv"
+            table, bad = read_lines(parser, data, ends, self._line, quoted=quoted, empty=self._fields.empty)
+        else:
+            table = parser.parse(data, ends, self._line)
         if self._buffer.multiline:
             newlines = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 0x0A)
             lines = self._line + np.searchsorted(newlines, np.append(starts, len(data)))
         else:
             lines = self._line + np.arange(len(ends) + 1)
             lines[-1] -= not data.endswith(b"\n")
-        return _Block(table, data, ends, lines)
+        return _Block(table, data, ends, lines, bad)
 
     def _check_open(self) -> None:
         """Refuse a record as soon as it is clear that it cannot be one."""
         if len(self._buffer.data) > self._options.line_bytes:
             raise self._too_long(self._line)
-        if self._parser is not None:
+        if self._parser is not None and not self._lines:
             self._parser.check_open(self._buffer.data, self._line)
 
     def _too_long(self, line: int) -> TableError:
@@ -208,7 +256,7 @@ class TextFile:
         """Make the parser as soon as the first line is there."""
         buffer = self._buffer
         if self._digest.size == 0 and buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise TableError("text in UTF-16", "save the file as UTF-8", line=1)
+            raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8", line=1)
         if self._source.format == "jsonl":
             if len(buffer.data) >= len(_MARK) or final:
                 if buffer.data.startswith(_MARK) and not self._continued:
@@ -246,7 +294,6 @@ class TextFile:
             names,
             self._fields,
             delimiter=self._source.delimiter,
-            null_text=options.null_text,
             ignore_extra=options.ignore_extra,
         )
 

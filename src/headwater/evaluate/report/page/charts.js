@@ -131,6 +131,7 @@ class Density {
     const cells = decode(frame.cells), nx = across.names.length, ny = up.names.length;
     const shares = Array.from(cells, (q) => (frame.rows ? (frame.most / frame.rows) * (q / 255) ** 2 : 0));
     const { width, height } = this.svg.getBoundingClientRect();
+    if (!width) { requestAnimationFrame(() => this.show(pair, names, index, top, palette)); return; }  // not laid out yet
     const sides = up.labels ?? up.ticks.map(([, label]) => label);
     const left = Math.min(Math.max(...sides.map(widthOf)), width * 0.28) + 14;
     const right = 8, w = width - left - right;

@@ -122,7 +122,6 @@ function refresh() {
   byId("slider").setAttribute("aria-valuetext", text);
   drawLines(index);
   state.marginals.forEach((chart, i) => {
-    chart.show(index);
     const column = columns[i], notes = [];
     if (column.missing) {
       const real = column.real ? `, real ${percent(sharesOf(column.real[index], column.beyond[index]).missing)}` : "";
@@ -134,6 +133,7 @@ function refresh() {
     else if (expected) notes.push(`expected error ${expected[0].toFixed(4)}`);
     chart.below.lastChild.textContent = notes.join(" · ");
   });
+  for (const chart of state.marginals) chart.show(index);  // when every note has its lines, and cards their heights
   if (pairs.length) drawPair(index);
   drawMatrices(state.matrices);
   try { history.replaceState(null, "", `#release=${state.release}&pair=${state.pair}`); } catch { /* some browsers refuse on files */ }

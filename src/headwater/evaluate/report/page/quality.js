@@ -4,16 +4,16 @@ const four = (error) => (error === null || error === undefined ? "" : error < 0.
 
 const graded = (grade) => make("span", { class: `grade ${grade}` }, grade);
 
-/** Fill a table: titles, then rows of texts or elements; a title in a list is that of numbers. */
+/** Fill a table: titles, then rows of texts or elements. A title in a list is that of numbers; what has none is left out where there is little room. */
 function tabulate(table, titles, rows) {
-  const number = titles.map(Array.isArray);
-  const head = make("tr", {}, ...titles.map((title, i) => make("th", { scope: "col", class: number[i] ? "number" : "" }, number[i] ? title[0] : title)));
-  const body = rows.map((row) => make("tr", {}, ...row.map((cell, i) => make("td", { class: cell === null ? "none" : number[i] ? "number" : "name" }, cell ?? "missing"))));
+  const kinds = titles.map((title) => (Array.isArray(title) ? "number" : title === "" ? "bar-cell" : "name"));
+  const head = make("tr", {}, ...titles.map((title, i) => make("th", { scope: "col", class: kinds[i] }, ...[title].flat())));
+  const body = rows.map((row) => make("tr", {}, ...row.map((cell, i) => make("td", { class: cell === null ? "none" : kinds[i] }, cell ?? "missing"))));
   table.replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
 }
 
 /** Hide all but the first rows of a table behind a button. */
-function shorten(table, button, rows = 10) {
+function shorten(table, button, rows) {
   const rest = [...table.querySelectorAll("tbody tr")].slice(rows);
   const show = (all) => { for (const row of rest) row.hidden = !all; button.textContent = all ? `The worst ${rows} only` : `All ${rest.length + rows}`; button.setAttribute("aria-expanded", all); };
   button.hidden = rest.length === 0;
@@ -40,11 +40,12 @@ function drawQuality(quality) {
   const longest = Math.max(...columns.map((c) => c.error ?? c.expected), 1e-9);
   tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "", "Answers are", ...(measured ? [["W1"]] : [])],
     columns.map((c) => [c.name, ...(measured ? [four(c.error)] : []), ...(expected ? [four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
-  shorten(byId("worst-columns").querySelector("table"), byId("worst-columns").querySelector("button"));
   byId("worst-pairs").hidden = pairs.length === 0;
   tabulate(byId("worst-pairs").querySelector("table"), ["Pair", ["Error"], "", "Answers are"], pairs.map((p) =>
     [`${p.x} × ${p.y}`, four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
-  byId("worst-pairs").querySelector(".note").textContent = quality.pairs_total > pairs.length ? `${pairs.length} of ${whole(quality.pairs_total)} pairs.` : "";
+  const rows = Math.min(10, Math.max(columns.length, 5));
+  for (const id of ["worst-columns", "worst-pairs"]) shorten(byId(id).querySelector("table"), byId(id).querySelector("button"), rows);
+  byId("worst-pairs").querySelector(".note").textContent = quality.pairs_total > pairs.length ? `The worst ${pairs.length} of ${whole(quality.pairs_total)} pairs.` : "";
   const w1 = !quality.w1 ? "" : quality.w1.reason ? ` W1 of the whole table is left out: ${quality.w1.reason}.`
     : ` W1 of the whole table: ${four(quality.w1.value)}${quality.w1.error ? ` ± ${four(quality.w1.error)}` : ""}.`;
   byId("quality-note").textContent = `Reliable: an error of at most 0.02; rough: at most 0.10. ${measured

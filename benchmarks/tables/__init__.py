@@ -1,0 +1,1 @@
+"""How good are releases of wide tables? Run with ``python -m benchmarks.tables``."""

@@ -1,0 +1,118 @@
+"""What is measured: which tables, at which times, at which ε, how often; and the code that a figure depends on."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import headwater as hw
+from benchmarks.code import stripped
+from benchmarks.tables import offline
+from benchmarks.tables.data import NAMES, table
+
+ONLINE = ("cascade", "marginals", "auto")
+INDEPENDENT = "independent"
+OFFLINE = tuple(offline.METHODS)
+KNOWN = ("flights", "diamonds", "births")
+"""The tables with which the design began; errors of the others were seen, too, while constants were chosen."""
+NARROW = ("flights:4", "flights:6", "diamonds:4", "births:4")
+"""Tables of few columns, to compare marginals with cascade and to judge the choice between them."""
+REQUIRED_TIMES = {"flights": (16_384, 100_000, 131_072), "diamonds": (16_384, 53_940), "births": (131_072,)}
+SMALLEST = 4_096
+
+_APART = {"audit", "checks", "cli", "data", "evaluate", "run", "pipeline.py", "store"}  # nothing of a release is there
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """One release: of which table, when, with which ε, by which method, with which noise."""
+
+    table: str
+    t: int
+    epsilon: float
+    method: str
+    seed: int
+
+    def key(self, *, code: bool = True) -> str:
+        """What a kept figure is found by; with the code, it is measured again when its mechanism changes."""
+        parts = [self.table, table(self.table).fingerprint, self.t, f"{self.epsilon:g}", self.method, self.seed]
+        if self.method in OFFLINE:
+            parts += [f"dpmm {offline.DPMM}", f"delta {offline.DELTA:g}"]
+        elif code:
+            parts.append(_fingerprint(self.method))
+        return "/".join(map(str, parts))
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    name: str
+    epsilons: tuple[float, ...]
+    seeds: int
+    times: tuple[int, ...]  # those of `REQUIRED_TIMES` and the end of every table are added
+    offline: bool  # whether figures of MST and AIM that are not kept are made
+
+    def times_of(self, name: str) -> tuple[int, ...]:
+        """The times at which a table is measured."""
+        end = len(table(name))
+        return tuple(sorted({t for t in (*self.times, *REQUIRED_TIMES.get(name, ())) if t < end} | {end}))
+
+    def online(self) -> list[Case]:
+        """All releases of Headwater and of independent marginals."""
+        return [
+            Case(name, t, epsilon, method, seed)
+            for seed in range(self.seeds)
+            for epsilon in self.epsilons
+            for name in (*NAMES, *NARROW)
+            if ":" not in name or epsilon == 1
+            for method in (INDEPENDENT, *ONLINE)
+            for t in self.times_of(name)
+        ]
+
+
+QUICK = Size("quick", (1.0,), 1, (4_096, 8_192, 16_384, 50_000), offline=False)
+FULL = Size(
+    "full",
+    (0.5, 1.0, 4.0),
+    3,
+    (4_096, 8_192, 12_000, 16_384, 30_000, 32_768, 50_000, 65_536, 100_000, 131_072, 200_000),
+    offline=True,
+)
+
+
+def offline_cases() -> list[Case]:
+    """Releases of MST and AIM, those first that matter most: they take a minute or more each."""
+    required = [(name, t) for name, times in REQUIRED_TIMES.items() for t in times]
+    largest = [(name, times[-1]) for name, times in REQUIRED_TIMES.items()]
+    held_out = [(name, len(table(name))) for name in ("movies", "voters", "opinions")]
+
+    def cases(where: list[tuple[str, int]], method: str, seeds: tuple[int, ...], epsilon: float = 1.0) -> list[Case]:
+        return [Case(name, t, epsilon, method, seed) for seed in seeds for name, t in where]
+
+    plan = cases(required + held_out, "mst", (0,))
+    plan += cases(largest, "mst rerun", (0,)) + cases(largest, "mst rerun, zcdp", (0,))
+    plan += cases(held_out + required, "mst", (1, 2))
+    plan += cases([("health", len(table("health")))], "mst", (0,)) + cases(held_out, "mst rerun", (0,))
+    for epsilon in (0.5, 4.0):
+        plan += cases(largest + held_out, "mst", (0,), epsilon)
+    plan += cases([(name, SMALLEST) for name in KNOWN], "mst", (0,))
+    return plan + cases([*largest, ("opinions", len(table("opinions")))], "aim", (0,))
+
+
+@cache
+def _fingerprint(method: str) -> str:
+    """Of the code that makes a method's figures, without comments and docstrings."""
+    here, library, digest = Path(__file__).parent, Path(hw.__file__).parent, hashlib.sha256()
+    paths = [here / "data.py", here / "measures.py", here / ("online.py" if method in ONLINE else "offline.py")]
+    if method in ONLINE:
+        for path in sorted(library.rglob("*.py")):
+            inside = path.relative_to(library).parts
+            other = len(inside) > 2 and inside[0] == "mechanisms" and method not in (inside[1], "auto")
+            if inside[0] not in _APART and not other:
+                paths.append(path)
+    for path in paths:
+        digest.update(stripped(path.read_text(encoding="utf-8")).encode())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,165 @@
+"""Requests to write, and their records as the run keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headwater.run import Run
+from headwater.run.store.entries import Rows
+from headwater.service import bodies
+from headwater.service.config import Limits
+from headwater.service.problems import ProblemError, of_table
+from headwater.table.bad_rows import BadRow
+from headwater.table.errors import TableError
+from headwater.table.schema import Schema
+from headwater.table.tally import Tally
+
+_SMALL = 1 << 12  # bytes of JSON lines that are read together with others
+
+
+class Answer(NamedTuple):
+    """What a writer is told: how many records were accepted, the ``t`` they ended at, and whether it was a retry."""
+
+    accepted: int
+    t: int
+    repeated: bool = False
+
+
+@dataclass
+class Post:
+    """One request to write.
+
+    Parameters
+    ----------
+    body
+        The records, decompressed.
+    form
+        The format of the body.
+    key
+        The digest of the idempotency key, if there is one.
+    digest
+        The digest of the body.
+    rows
+        The records as the run keeps them; None if they are still to be read.
+    tally
+        What was bad or clipped in them. Secret.
+    bad
+        Bad rows that go into quarantine. Secret.
+    position
+        Where the source of the records stands, kept in the same transaction.
+    future
+        Of the loop that is to be told the outcome, if it is a loop.
+    """
+
+    body: bytes
+    form: str
+    key: bytes | None
+    digest: bytes
+    rows: Rows | None = None
+    tally: Tally = field(default_factory=Tally)
+    bad: list[BadRow] = field(default_factory=list)
+    position: Mapping[str, Any] = field(default_factory=dict)
+    future: asyncio.Future[Answer] | None = None
+    outcome: Answer | ProblemError | None = None
+    size: int = 0
+    decided: threading.Event = field(default_factory=threading.Event)
+
+    def result(self) -> Answer:
+        """Stay until the records are on the disk, or raise why they were refused."""
+        self.decided.wait()
+        if not isinstance(self.outcome, Answer):
+            raise self.outcome or RuntimeError("no outcome")
+        return self.outcome
+
+
+class Encoder:
+    """Reads and checks the records of posts. Threads may share it.
+
+    Parameters
+    ----------
+    run
+        The run.
+    limits
+        How many records a post may hold.
+    bad_rows
+        What happens to rows that are no records: a policy of `headwater.table.bad_rows`.
+    """
+
+    def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop") -> None:
+        self._run, self._limits, self._bad_rows = run, limits, bad_rows
+
+    def encode(self, post: Post) -> None:
+        """Read the records of a post, or raise a problem; small JSON is left to be read together with others.
+
+        Parameters
+        ----------
+        post
+            The request.
+        """
+        if post.form == "json":
+            try:
+                post.body, post.form = bodies.lines_of(post.body), "jsonl"
+            except TableError as error:
+                raise of_table(error) from None
+        if post.form != "jsonl" or len(post.body) > _SMALL:
+            self._read(post, post.body)
+            post.body = b""
+
+    def encode_small(self, posts: list[Post]) -> None:
+        """Read small JSON lines of many posts at once; one by one if anything is wrong, to find out where.
+
+        Parameters
+        ----------
+        posts
+            Each of them gets its rows, or its outcome if it is refused.
+        """
+        whole = [post.body.removesuffix(b"\n") for post in posts]  # blank lines are refused, also between others
+        counts = [text.count(b"\n") + 1 for text in whole]
+        if len(posts) > 1 and all(whole):
+            group = Post(b"", "jsonl", None, b"")
+            try:
+                self._read(group, b"\n".join(whole))
+            except ProblemError:
+                group.rows = None
+            if group.rows is not None and len(group.rows) == sum(counts):
+                ends = np.cumsum(counts)
+                for post, part in zip(posts, np.split(group.rows, ends[:-1]), strict=True):
+                    post.rows = part
+                # Counted with the first of them: of a retry in the group it is counted again.
+                posts[0].tally, posts[0].bad = group.tally, group.bad
+                return
+        for post in posts:
+            try:
+                self._read(post, post.body)
+            except ProblemError as problem:
+                post.outcome = problem
+
+    def _read(self, post: Post, body: bytes) -> None:
+        """Set the records of a post, or raise a problem that names row and column."""
+        before, found = 0, list[Rows]()
+        schema = self._run.synth.schema
+        try:
+            for batch in bodies.batches(body, post.form, schema, self._limits.records, self._bad_rows):
+                try:
+                    rows, tally, bad = self._run.encode_batch(batch, bad_rows=self._bad_rows)
+                except TableError as error:
+                    raise error.at(row=None if error.row is None else before + error.row) from None
+                found.append(rows)
+                post.tally += tally
+                post.bad += bad
+                before += len(rows)
+        except TableError as error:
+            raise of_table(error) from None
+        post.rows = np.concatenate(found) if found else self._nothing()
+
+    def _nothing(self) -> Rows:
+        """No records, in the shape of some."""
+        schema = self._run.synth.schema
+        empty: object = {name: [] for name in schema.names} if isinstance(schema, Schema) else None
+        return self._run.encode(np.empty((0, schema.dimension)) if empty is None else empty)

@@ -1,0 +1,108 @@
+"""What happens to rows that are no records of the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import Flags, Points
+from headwater.table.errors import TableError
+from headwater.table.frames import kind_of
+from headwater.table.tally import Tally
+
+POLICIES = ("stop", "null", "quarantine")
+"""``stop``: the batch is refused. ``null``: the record has arrived and is nowhere. ``quarantine``: the same, and its
+text goes to a file beside the state that is as secret as the data."""
+
+WAY_OUT = "or go on without such rows: --bad-rows null or quarantine (bad_rows=)"
+
+
+def check_policy(policy: object) -> str:
+    """A policy, or an error that says which there are."""
+    if policy not in POLICIES:
+        raise ValueError(f"bad_rows must be one of {', '.join(POLICIES)}, not {policy!r}")
+    return str(policy)
+
+
+def with_way_out(error: TableError) -> TableError:
+    """An error about a row, whose remedy also says how to go on without such rows."""
+    if WAY_OUT in error.remedy:
+        return error
+    named = error.at()
+    named.remedy = f"{error.remedy}; {WAY_OUT}"
+    return named
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that is no record.
+
+    Parameters
+    ----------
+    row
+        Its place in the batch, from 0.
+    error
+        What is wrong with it.
+    text
+        The row as it came, if that is known. As secret as the data.
+    """
+
+    row: int
+    error: TableError
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch as points, where bad rows are any point at all.
+
+    Parameters
+    ----------
+    points
+        An array of shape ``(n, d)``.
+    bad
+        The rows that are no records; none under the policy ``stop``.
+    tally
+        What was clipped, unlisted, missing or bad. Secret.
+    """
+
+    points: Points
+    bad: tuple[BadRow, ...]
+    tally: Tally
+
+    @property
+    def flags(self) -> Flags | None:
+        """Which rows are bad, None if there are none."""
+        return flags_of([bad.row for bad in self.bad], len(self.points)) if self.bad else None
+
+
+def row_texts(table: Any, bad: Sequence[BadRow]) -> list[BadRow]:  # noqa: ANN401 - a table of any library
+    """Bad rows of a table with their text: the values as JSON."""
+    kind = kind_of(table)
+    if kind == "numpy":
+        found = [{str(axis): value for axis, value in enumerate(np.atleast_1d(table[one.row]).tolist())} for one in bad]
+    elif kind == "records":
+        records = [table] if isinstance(table, Mapping) else table
+        found = [dict(records[one.row]) for one in bad]
+    else:
+        names = list(table) if kind == "columns" else list(getattr(table, "column_names", None) or table.columns)
+        columns = {str(name): table[name] for name in names}
+        found = [{name: _item(column, one.row) for name, column in columns.items()} for one in bad]
+    return [replace(one, text=json.dumps(said, default=str)) for one, said in zip(bad, found, strict=True)]
+
+
+def _item(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
+    item = column.iloc[row] if hasattr(column, "iloc") else column[row]
+    return item.as_py() if hasattr(item, "as_py") else item
+
+
+def flags_of(rows: list[int], size: int) -> Flags:
+    """An array that is True at these places."""
+    flags: NDArray[np.bool_] = np.zeros(size, dtype=np.bool_)
+    flags[rows] = True
+    return flags

@@ -1,0 +1,212 @@
+"""What some values of a column suggest: its kind, how it is written, and what a person should know before using it.
+
+Everything found is a guess for a person to check. No value leaves this module: only names of formats, of texts that
+commonly mean "missing", and numbers of decimals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from headwater.table.column import Column, is_missing
+from headwater.table.columns import Datetime, Integer, Number, TimeOfDay
+from headwater.table.errors import TableError
+
+NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "NaN", "nan", "?", "-", "--", ".", "\\N")
+"""Texts that commonly mean "missing"."""
+
+_DAYS = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%y", "%m/%d/%y", "%d.%m.%y")
+_NAMED = ("%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%B %d, %Y", "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y")
+_CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
+FORMATS = tuple(day + clock for clock in _CLOCKS for day in _DAYS) + _NAMED
+"""Formats of dates that are tried after ISO 8601."""
+
+_ZONED = "0001-01-02T00:00:00+00:00", "9999-12-30T00:00:00+00:00"
+_TIME_NAME = re.compile(r"time|date|stamp|epoch|(^|_)(ts|at|on)$|day", re.IGNORECASE)
+_PERSON = re.compile(
+    r"(^|[_\W])(id|uuid|guid|ssn|e?mail|phone|mobile|passport|iban|nhs|mrn|ip|user|login|name|surname|firstname|lastname)"
+    r"($|[_\W])|(?-i:[a-z]Id$)|(first|last|user|full)_?name",
+    re.IGNORECASE,
+)
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}[ -][A-Z][a-z]{2}")
+_FEW = 20  # values, below which nothing is said of them
+
+
+@dataclass
+class Observed:
+    """What was found: the kind of a column, what to declare of it, and notes for a person."""
+
+    kind: str = "category"
+    declared: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    proposed: list[str] = field(default_factory=list)
+    """Lines of a schema file that a person may want to take."""
+
+
+def observe(name: str, values: Iterable[Any], kind: str | None = None) -> Observed:
+    """What values suggest.
+
+    Parameters
+    ----------
+    name
+        Of the column.
+    values
+        Some of its values, as texts or as a library has them; None where one is missing.
+    kind
+        The kind that the type of the column tells; None if it is text.
+
+    Examples
+    --------
+    >>> observe("day", ["13.01.2024", "NA"]).declared
+    {'format': '%d.%m.%Y', 'null_values': ['NA'], 'missing': True}
+    """
+    found = [None if is_missing(value) else value for value in values]
+    texts = [value.strip() for value in found if isinstance(value, str) and value.strip()]
+    seen = Observed(kind or "category")
+    nulls: list[str] = []
+    if kind is None:
+        nulls = [text for text in NULLS if text in set(texts)]
+        texts = [text for text in texts if text not in nulls]
+        if texts:
+            _kind_of_text(name, texts, seen)
+    if nulls:
+        seen.declared["null_values"] = nulls
+    if nulls or any(value is None or (isinstance(value, str) and not value.strip()) for value in found):
+        seen.declared["missing"] = True
+    there = texts if kind is None else [value for value in found if value is not None]
+    _numbers(seen, there)
+    _persons(name, seen, there)
+    return seen
+
+
+def _kind_of_text(name: str, texts: list[str], seen: Observed) -> None:
+    distinct = set(texts)
+    if all(text.lower() in ("true", "false", "yes", "no", "t", "f") for text in distinct):
+        seen.kind = "boolean"
+    elif _reads(Integer(), distinct):
+        _whole_numbers(name, distinct, seen)
+    elif _reads(Number(), distinct):
+        seen.kind = "number"
+    elif any(text[0].isdigit() or text[0] in "+-" for text in distinct):
+        _written(distinct, seen)
+
+
+def _whole_numbers(name: str, texts: set[str], seen: Observed) -> None:
+    seen.kind = "integer"
+    if any(text.lstrip("+-").startswith("0") and text.lstrip("+-").strip("0.") for text in texts):
+        seen.kind = "category"
+        seen.notes.append("Digits with zeros in front: taken for a code. If they are numbers, declare integer.")
+    elif _TIME_NAME.search(name):
+        numbers = [float(text) for text in texts]
+        for format_, scale in (("epoch-s", 1.0), ("epoch-ms", 1e3), ("epoch-us", 1e6)):
+            if all(4e8 * scale < number < 3e9 * scale for number in numbers):
+                seen.kind, seen.declared["format"] = "datetime", format_
+        if _reads(Datetime(format="%Y%m%d"), texts) and all(1900 <= int(text[:4]) < 2100 for text in texts):
+            seen.kind, seen.declared["format"] = "datetime", "%Y%m%d"
+
+
+def _written(texts: set[str], seen: Observed) -> None:
+    """Numbers and dates in one of many ways; where several fit, all are named."""
+    if _reads(Datetime(), texts):
+        seen.kind = "datetime"
+        return
+    if _reads(Datetime(*_ZONED), texts):
+        seen.kind, seen.declared["zoned"] = "datetime", True
+        return
+    if _reads(TimeOfDay(), texts):
+        seen.kind = "time-of-day"
+        return
+    formats = [format_ for format_ in FORMATS if _in_format(texts, format_)]
+    if formats:
+        seen.kind, seen.declared["format"] = "datetime", formats[0]
+        seen.declared |= {"zoned": True} if "%z" in formats[0] else {}
+        if len(formats) > 1:
+            others = ", ".join(f'"{format_}"' for format_ in formats[1:])
+            seen.notes.append(f"The format is not sure: the dates seen can also be read as {others}.")
+        return
+    for decimal, thousands in ((".", ","), (",", None), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'")):
+        if _reads(Number(decimal=decimal, thousands=thousands), texts):
+            seen.kind = "number" if any(decimal in text for text in texts) else "integer"
+            seen.declared |= {"decimal": decimal} if decimal != "." else {}
+            seen.declared |= {"thousands": thousands} if thousands else {}
+            return
+    if sum(bool(_DATE.search(text)) for text in texts) > len(texts) / 2:
+        seen.notes.append(
+            'Looks like dates, in no one format: write them alike and declare kind = "datetime" with format.'
+        )
+
+
+def _numbers(seen: Observed, values: list[Any]) -> None:
+    """Rounding, and a logarithmic scale."""
+    if seen.kind not in ("number", "integer") or not values:
+        return
+    exact = [_exact(value, seen) for value in values[:2000]]
+    numbers = sorted(number for number in exact if number is not None and number.is_finite())
+    if not numbers:
+        return
+    decimals = max(max(0, -int(number.normalize().as_tuple().exponent)) for number in numbers)
+    if seen.kind == "number" and decimals <= 6:
+        seen.declared["decimals"] = decimals
+    positive = [number for number in numbers if number > 0]
+    if (
+        numbers[0] >= 0
+        and len(positive) >= _FEW
+        and positive[-len(positive) // 100 - 1] > 1000 * positive[len(positive) // 100]
+    ):
+        whole = ', with kind = "number" and decimals = 0' if seen.kind == "integer" else ""
+        seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; needs a low above 0{whole}')
+
+
+def _exact(value: Any, seen: Observed) -> Decimal | None:  # noqa: ANN401 - text or a number
+    if not isinstance(value, str):
+        return Decimal(repr(float(value))) if isinstance(value, float) else _decimal(str(value))
+    mark, point = seen.declared.get("thousands"), seen.declared.get("decimal", ".")
+    return _decimal((value.replace(mark, "") if mark else value).replace(point, "."))
+
+
+def _decimal(text: str) -> Decimal | None:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        return None
+
+
+def _persons(name: str, seen: Observed, values: list[Any]) -> None:
+    """Columns that should be left out."""
+    if seen.kind in ("category", "integer"):
+        try:
+            distinct = len(set(values))
+        except TypeError:
+            seen.notes.append("Holds lists or records: take plain values out of them first, or leave the column out.")
+            return
+        if len(values) >= _FEW and distinct == len(values):
+            what = "an identifier or free text" if seen.kind == "category" else "perhaps an identifier"
+            seen.notes.append(f"All values seen are different: {what}. Nothing can be learned of it: leave it out.")
+        elif seen.kind == "category" and distinct > 100:
+            seen.notes.append("More than 100 values were seen: list those that matter, and declare other for the rest.")
+    if _PERSON.search(name):
+        seen.notes.append("Its name sounds like a person's name, number or address: leave it out unless it is none.")
+
+
+def _in_format(texts: set[str], format_: str) -> bool:
+    def fits(text: str) -> bool:
+        try:
+            return bool(datetime.strptime(text, format_))
+        except ValueError:
+            return False
+
+    return all(map(fits, texts))
+
+
+def _reads(column: Column, texts: Iterable[str]) -> bool:
+    try:
+        for text in texts:
+            column.read_text(text)
+    except TableError:
+        return False
+    return True

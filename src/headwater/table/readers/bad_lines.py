@@ -1,0 +1,83 @@
+"""Lines of text of which some are no records: the others as a table, and which ones are bad.
+
+Formal guarantees
+-----------------
+Whether a line is bad, and what a good one holds, is a function of that line and of the header alone. Lines with an odd
+number of quotes are taken out first; in what is left no quote is open at the end of a line, so any lot of lines is read
+as its lines one by one (`proofs/tables.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from headwater.table.arrow import pyarrow
+from headwater.table.bad_rows import BadRow
+from headwater.table.errors import TableError
+from headwater.table.readers.text_buffer import Offsets, positions_of
+
+_QUOTE = 0x22
+_OPEN = TableError("a quote that is never closed", "close the quotes; with this policy a record is one line")
+
+
+class Parser(Protocol):
+    """What reads whole lines, or refuses all of them."""
+
+    def parse(self, data: bytearray, ends: Offsets, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
+        """Whole records as a table; ``line`` is where they begin in the file."""
+
+
+def read_lines(
+    parser: Parser, data: bytearray, ends: Offsets, line: int, *, quoted: bool, empty: Callable[[], Any]
+) -> tuple[Any, tuple[BadRow, ...]]:
+    """The good lines as a ``pyarrow.Table``, and the bad ones with their errors.
+
+    Parameters
+    ----------
+    parser
+        Reads whole lines.
+    data, ends
+        The text, and where each line of it ends.
+    line
+        The number of the first line.
+    quoted
+        Whether quotes have a meaning (CSV).
+    empty
+        Gives a table without rows.
+    """
+    starts, errors = np.concatenate(([0], ends[:-1])), dict[int, TableError]()
+    good = np.ones(len(ends), dtype=np.bool_)
+    if quoted and (quotes := positions_of(_QUOTE, data)).size:
+        odd = np.bincount(np.searchsorted(ends, quotes, side="right"), minlength=len(ends)) % 2 == 1
+        good = ~odd
+        errors |= {int(row): _OPEN.at(line=line + int(row)) for row in np.flatnonzero(odd)}
+    rows = np.flatnonzero(good)
+    tables, lots = [], [(0, len(rows))]
+    while lots:  # halves of a lot that is refused are read by themselves, in order
+        first, last = lots.pop()
+        if first == last:
+            continue
+        lot = rows[first:last]
+        part, edges = _joined(data, starts, ends, lot)
+        try:
+            tables.append(parser.parse(part, edges, line + int(lot[0])))
+        except TableError as error:
+            if last - first > 1:
+                middle = (first + last) // 2
+                lots += [(middle, last), (first, middle)]
+            else:
+                errors[int(lot[0])] = error.at(line=line + int(lot[0]))
+    table = empty() if not tables else tables[0] if len(tables) == 1 else pyarrow().concat_tables(tables)
+    return table, tuple(BadRow(row, errors[row]) for row in sorted(errors))
+
+
+def _joined(data: bytearray, starts: Offsets, ends: Offsets, rows: Offsets) -> tuple[bytearray, Offsets]:
+    """The text of some lines, and where they end in it."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 == len(rows):  # neighbours
+        return data[starts[first] : ends[last]], ends[first : last + 1] - starts[first]
+    lines = [data[starts[row] : ends[row]] for row in rows]
+    return bytearray(b"").join(lines), np.cumsum([len(text) for text in lines])

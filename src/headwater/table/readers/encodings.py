@@ -1,0 +1,166 @@
+"""Text that is not written as lines of UTF-8, turned into such lines while it is read.
+
+A converter takes bytes as they come and gives what they stand for. It keeps no more than the piece of a character, and
+what it makes of one record does not depend on others, as long as each of them is whole (``proofs/tables.md``).
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Callable
+from typing import Protocol
+
+_WIDE = ("utf-16", "utf-16-le", "utf-16-be")
+_BYTES = bytes(range(256)) + b"+AGE-\x1b$B~{"  # all of them, and what other encodings take for one character
+
+
+class Converter(Protocol):
+    """Bytes in, lines of UTF-8 out."""
+
+    @property
+    def transparent(self) -> bool:
+        """Whether what came out is what came in, and will be."""
+
+    def convert(self, data: bytes, *, final: bool) -> bytes:
+        """What some more bytes stand for; ``final`` if none come after them."""
+
+
+class Raw(Protocol):
+    """Bytes of an input, as `headwater.table.readers.stream` reads them."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether there can never be more."""
+
+    @property
+    def most(self) -> int:
+        """How many bytes can come at once."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether the name of the file has gone to another one."""
+
+    @property
+    def linked(self) -> bool:
+        """Whether the file still has a name."""
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """Which file it is, whatever its name."""
+
+    def read_into(self, view: memoryview, wait: float = 0) -> int:
+        """Fill ``view``; how many bytes came."""
+
+    def check(self, consumed: int, sha256: Callable[[], str]) -> None:
+        """Raise an error if what was read is not there any more."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+def encoding_of(name: object) -> str | None:
+    """The name of an encoding as Python has it; None for UTF-8.
+
+    >>> encoding_of("Latin-1"), encoding_of("utf8"), encoding_of("UTF-16")
+    ('iso8859-1', None, 'utf-16')
+    """
+    if name is None:
+        return None
+    found = None
+    if isinstance(name, str):
+        try:
+            found = codecs.lookup(name).name
+            if found in ("utf-8", "utf-8-sig", "ascii"):
+                return None
+            if found in _WIDE or len(_BYTES.decode(found, "replace")) == len(_BYTES):
+                return found
+        except (LookupError, UnicodeError, ValueError):
+            pass
+    raise ValueError("encoding must be utf-8, utf-16 or one with one byte a character, such as latin-1 or cp1252")
+
+
+class Recoder:
+    """Text of another encoding as UTF-8.
+
+    What is no text becomes bytes that are no UTF-8 either: so the record that holds it is refused, and no other.
+    """
+
+    transparent = False
+
+    def __init__(self, encoding: str) -> None:
+        self._decoder = codecs.getincrementaldecoder(encoding)("headwater-surrogate")
+
+    def convert(self, data: bytes, *, final: bool) -> bytes:
+        """The next piece of text in UTF-8."""
+        return self._decoder.decode(data, final).encode("utf-8", "surrogatepass")
+
+
+def _surrogate(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)  # noqa: S101 - nothing is encoded with this
+    return "\udcff" * (error.end - error.start), error.end
+
+
+codecs.register_error("headwater-surrogate", _surrogate)
+
+
+class ConvertedStream:
+    """A stream whose bytes go through a converter."""
+
+    def __init__(self, raw: Raw, converter: Converter) -> None:
+        self._raw, self._converter = raw, converter
+        self._ready = bytearray()
+        self._read, self._hash, self._done = 0, hashlib.sha256(), False
+        self.most = raw.most
+
+    @property
+    def ended(self) -> bool:
+        """Whether there can never be more."""
+        return self._raw.ended and not self._ready
+
+    @property
+    def moved(self) -> bool:
+        """Whether the name of the file has gone to another one."""
+        return self._raw.moved
+
+    @property
+    def linked(self) -> bool:
+        """Whether the file still has a name."""
+        return self._raw.linked
+
+    @property
+    def inode(self) -> tuple[int, int]:
+        """Which file it is, whatever its name."""
+        return self._raw.inode
+
+    def read_into(self, view: memoryview, wait: float = 0) -> int:
+        """What there is, converted; 0 if nothing came within ``wait`` seconds."""
+        if self._converter.transparent and not self._ready:
+            return self._raw.read_into(view, wait)
+        while not self._ready:
+            chunk = bytearray(len(view))
+            with memoryview(chunk) as space:
+                found = self._raw.read_into(space, wait)
+            data = bytes(chunk[:found])
+            self._read += found
+            self._hash.update(data)
+            final = not found and (self._raw.ended or not wait)
+            if not found and (self._done or not final):
+                return 0
+            self._done = final
+            self._ready += self._converter.convert(data, final=final)
+        size = min(len(view), len(self._ready))
+        view[:size] = self._ready[:size]
+        del self._ready[:size]
+        return size
+
+    def check(self, consumed: int, sha256: Callable[[], str]) -> None:
+        """Raise an error if what was read, converted or not, is not there any more."""
+        if self._converter.transparent:
+            self._raw.check(consumed, sha256)
+        else:
+            self._raw.check(self._read, self._hash.hexdigest)
+
+    def close(self) -> None:
+        """Close the input."""
+        self._raw.close()

@@ -1,0 +1,69 @@
+"""Column names that are not there: which of the file's names come closest, and what to do.
+
+A file without a header has data in its first line. So what stands there is shown only if it is the name of a column but
+for the case of letters and for signs, or if half of the columns were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.table.errors import TableError, listed
+from headwater.table.near_names import closest
+
+DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
+
+
+def absent(missing: Sequence[str], names: Sequence[str], header: Sequence[str], delimiter: str | None) -> TableError:
+    """The error for columns that a file does not have.
+
+    Parameters
+    ----------
+    missing
+        Names that were not found.
+    names
+        All names of the schema.
+    header
+        What the file has in their place.
+    delimiter
+        Of a CSV file.
+
+    Examples
+    --------
+    >>> print(absent(["age"], ["age", "city"], ["Age ", "city"], ","))
+    missing column "age" (the file has "Age "); write the name as the file has it, or rename the column in the file
+    """
+    problem = f"missing column {listed(missing)}"
+    other = _delimiter(names, header, delimiter)
+    if other is not None:
+        wrote = "\\t" if other == "\t" else other
+        remedy = f"its fields are divided by {DELIMITERS[other]}: give that as the delimiter (--delimiter '{wrote}')"
+        return TableError(problem, remedy)
+    close = closest(missing, names, header)
+    if close:
+        remedy = "write the name as the file has it, or rename the column in the file"
+        return TableError(f"{problem} (the file has {listed(close)})", remedy)
+    if 2 * (len(names) - len(missing)) >= len(names):
+        here = [name for name in header if name not in names]
+        also = f" (the file has also {listed(here)})" if here else ""
+        return TableError(problem + also, "add the column to the file, or take it out of the schema")
+    return TableError(
+        problem, "add it to the file; the first line must hold the column names, as the schema writes them"
+    )
+
+
+def twice(header: Sequence[str]) -> TableError:
+    """The error for a header that has a name twice; every name was found, so it is one."""
+    which = sorted({name for name in header if header.count(name) > 1}, key=list(header).index)
+    return TableError(f"two columns have the same name ({listed(which)})", "rename one of them")
+
+
+def _delimiter(names: Sequence[str], header: Sequence[str], delimiter: str | None) -> str | None:
+    """Another delimiter that would find more than half of the names."""
+    if delimiter is None:
+        return None
+    line = delimiter.join(header)
+    found = {other: sum(name in line.split(other) for name in names) for other in DELIMITERS if other != delimiter}
+    best = max(found, key=lambda other: found[other])
+    here = sum(name in header for name in names)
+    return best if found[best] > here and 2 * found[best] >= len(names) else None

@@ -1,0 +1,142 @@
+"""The first records of a file, for a draft of its schema."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from headwater.table.arrow import pyarrow
+from headwater.table.errors import TableError
+from headwater.table.readers.headers import DELIMITERS
+from headwater.table.readers.options import Options
+from headwater.table.readers.paths import Input, Inputs, StrPath
+from headwater.table.readers.stream import open_stream
+
+MOST_ROWS = 10_000
+_HEAD = 1 << 20  # how much text is looked at
+_MARK = "\ufeff"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The type of a column, in words of any library, and some of its values; None where one is missing."""
+
+    type: str
+    values: list[Any] = field(default_factory=list)
+
+
+def sample_of(path: StrPath, **options: Any) -> dict[str, Sample]:  # noqa: ANN401 - fields of Options
+    """The first records of a file, by column. Text files have no types: their values are texts.
+
+    Parameters
+    ----------
+    path
+        A file; of a folder, its first file.
+    options
+        The fields of `Options`: ``format``, ``delimiter``, ``encoding``.
+    """
+    read = Options(**options)
+    inputs = Inputs(path, read)
+    inputs.look_first()
+    source = inputs.found[0]
+    if source.path is None:
+        raise ValueError("standard input cannot be drafted from: name a file")
+    pa = pyarrow()
+    try:
+        if source.format == "parquet":
+            file = pyarrow("parquet").ParquetFile(source.path)
+            found = next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table())
+        elif source.format == "arrow":
+            found = pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS)
+        else:
+            text = _head(source, read.encoding)
+            return _of_csv(text, source) if source.format == "csv" else _of_json(text, source)
+        return {
+            one.name: Sample(str(one.type), column.to_pylist())
+            for one, column in zip(found.schema, found.columns, strict=True)
+        }
+    except (pa.ArrowException, UnicodeDecodeError, csv.Error, ValueError) as error:  # messages may show values
+        if isinstance(error, TableError):
+            raise error.at(file=source.name) from None
+    problem = f"a file that cannot be read as {source.format}"
+    raise TableError(problem, "check that it is one, or say which format and encoding it has", file=source.name)
+
+
+def _head(source: Input, encoding: str | None) -> str:
+    """Whole lines from the start of a file."""
+    stream, head = open_stream(source, encoding), bytearray()
+    try:
+        with memoryview(bytearray(_HEAD)) as view:
+            while len(head) < _HEAD and (found := stream.read_into(view)):
+                head += view[:found]
+    finally:
+        stream.close()
+    if not head.strip():
+        raise TableError("an empty file", "name a file with records")
+    if len(head) >= _HEAD:
+        head = head[: head.rfind(b"\n") + 1] or head
+    return head.decode().removeprefix(_MARK)
+
+
+def _of_csv(text: str, source: Input) -> dict[str, Sample]:
+    rows = csv.reader(io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=source.delimiter, strict=True)
+    names = next(rows)
+    other = [mark for mark in DELIMITERS if mark in names[0]] if len(names) == 1 else []
+    if other:
+        remedy = "give it as the delimiter (--delimiter), or rename the column"
+        raise TableError(f"one column, whose name holds {DELIMITERS[other[0]]}", remedy)
+    if len(set(names)) < len(names):
+        raise TableError("two columns have the same name", "rename one of them", line=1)
+    columns: list[list[Any]] = [[] for _ in names]
+    for row in islice(_whole(rows, cut=len(text) >= _HEAD // 4), MOST_ROWS):
+        if len(row) != len(names) and (row or len(names) > 1):
+            problem = f"the line has {len(row)} field(s), but the header has {len(names)}"
+            raise TableError(problem, "give every line one field for each column", line=rows.line_num)
+        for column, value in zip(columns, row or [""], strict=True):
+            column.append(value or None)
+    return {name: Sample("text", column) for name, column in zip(names, columns, strict=True)}
+
+
+def _whole(rows: Iterator[list[str]], *, cut: bool) -> Iterator[list[str]]:
+    """Records up to one that may be cut in the middle of quotes, at the end of what was read."""
+    try:
+        yield from rows
+    except csv.Error:
+        if not cut:
+            raise
+
+
+def _of_json(text: str, source: Input) -> dict[str, Sample]:
+    """Objects inside of objects have their columns by dotted names."""
+    columns: dict[str, list[Any]] = {}
+    lines = text.split("\n")
+    for number, line in enumerate(islice((line for line in lines if line.strip()), MOST_ROWS)):
+        record = None
+        with suppress(ValueError, RecursionError):
+            record = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+        if not isinstance(record, dict):
+            raise TableError(f"a file that cannot be read as {source.format}", "write one JSON object a line")
+        for name, value in _flat(record):
+            columns.setdefault(name, [None] * number).append(value)
+        for column in columns.values():
+            column += [None] * (number + 1 - len(column))
+    lists = {name for name, column in columns.items() if any(isinstance(value, list) for value in column)}
+    return {name: Sample("list" if name in lists else "text", column) for name, column in columns.items()}
+
+
+def _flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    parts = [("", record)]
+    for prefix, inner in parts:  # which grows
+        for key, value in inner.items():
+            if isinstance(value, dict) and value and prefix.count(".") < 8:
+                parts.append((f"{prefix}{key}.", value))
+            elif isinstance(value, list | dict):
+                yield prefix + key, []
+            else:
+                yield prefix + key, str(value).lower() if isinstance(value, bool) else value

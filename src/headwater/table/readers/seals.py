@@ -1,0 +1,181 @@
+"""Files that were read to their ends: what is kept of them, so that they are known again wherever they are.
+
+A log that is rotated is the same file under another name, perhaps compressed. Names say which files may be the same
+(`related`), contents say whether they are. A file that is done may also be gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headwater.table.readers.options import changed
+from headwater.table.readers.paths import Input, base_name, bases_of, plain_name, related
+from headwater.table.readers.stream import open_stream
+
+EDGE = 1 << 12
+"""So many bytes of the beginning and of the end of a file are part of its digest."""
+
+
+class Seal(NamedTuple):
+    """A file that was read to its end."""
+
+    name: str
+    """Its name when it was read."""
+    size: int
+    """How many bytes there were, decompressed."""
+    records: int
+    """How many records were taken from it."""
+    digest: str
+    """Of its beginning and end."""
+    free: int = 0
+    """1 if it is known that the file was moved away, so that another one may have its name."""
+
+    def matches(self, source: Input, encoding: str | None = None) -> bool:
+        """Whether a file holds just what was read."""
+        if source.path is None:
+            return False
+        if source.compression is None and self._matches_bytes(source.path):
+            return True
+        converted = encoding is not None or source.format == "jsonl"  # then what was read is not what lies there
+        return (source.compression is not None or converted) and self._matches_text(source, encoding)
+
+    def _matches_bytes(self, path: Path) -> bool:
+        try:
+            with open(path, "rb") as file:
+                if os.fstat(file.fileno()).st_size != self.size:
+                    return False
+                head = file.read(EDGE)
+                file.seek(max(self.size - EDGE, 0))
+                return edges_digest(head, file.read(EDGE)) == self.digest
+        except OSError:
+            return False
+
+    def _matches_text(self, source: Input, encoding: str | None) -> bool:
+        head, tail, size = b"", b"", 0
+        try:
+            stream = open_stream(source, encoding)
+            try:
+                space = bytearray(1 << 20)
+                while True:
+                    with memoryview(space) as view:
+                        found = stream.read_into(view)
+                    if not found or size > self.size:
+                        break
+                    head = (head + bytes(space[: min(found, EDGE)]))[:EDGE] if len(head) < EDGE else head
+                    tail = (tail + bytes(space[max(found - EDGE, 0) : found]))[-EDGE:]
+                    size += found
+            finally:
+                stream.close()
+        except ValueError:  # damaged, or just being written
+            return False
+        return size == self.size and edges_digest(head, tail) == self.digest
+
+
+def edges_digest(head: bytes, tail: bytes) -> str:
+    """A digest of the beginning and the end of a file; with its size that tells files of records apart."""
+    return hashlib.sha256(head[:EDGE] + b"\0" + tail[-EDGE:]).hexdigest()[:16]
+
+
+class Seals:
+    """All files that a run has read to their ends.
+
+    Parameters
+    ----------
+    kept
+        What an earlier run kept of them.
+    gone_is_done
+        Whether other content under the name of a file that was read is a new file, whatever became of the old one.
+    encoding
+        Of text.
+    """
+
+    def __init__(self, kept: Iterable[Any], *, gone_is_done: bool, encoding: str | None = None) -> None:
+        self._encoding = encoding
+        self.all = list[Seal]()
+        self._kept: list[list[Any]] | None = None
+        self._by_base: dict[str, list[int]] = {}
+        for one in kept:
+            self._append(Seal(*one))
+        self._gone_is_done = gone_is_done
+        self._seen: dict[str, tuple[int, int, int, int]] = {}  # paths of files that are done
+        self._holders: dict[int, str] = {}  # by number of the seal, the path that holds its content
+
+    def add(self, seal: Seal, source: Input | None) -> None:
+        """Seal a file; ``source`` is where it lies now, if that is known."""
+        self._append(seal)
+        if source is not None and source.path is not None and (status := _status(source)):
+            self._seen[source.name] = status
+            self._holders[len(self.all) - 1] = source.name
+
+    def _append(self, seal: Seal) -> None:
+        self._by_base.setdefault(base_name(seal.name), []).append(len(self.all))
+        self.all.append(seal)
+        self._kept = None
+
+    def reuse(self, name: str) -> None:
+        """A new file is read under a name: whatever had it before was moved away, or is given up."""
+        for number in self._by_base.get(base_name(name), ()):
+            if plain_name(self.all[number].name) == plain_name(name):
+                self.all[number] = self.all[number]._replace(free=1)
+                self._kept = None
+
+    def to_list(self) -> list[list[Any]]:
+        """All seals as JSON."""
+        if self._kept is None:
+            self._kept = [list(seal if seal.free else seal[:4]) for seal in self.all]
+        return self._kept
+
+    def claims(self, source: Input) -> bool:
+        """Whether a file holds just what was read of one that is done, and no other file does."""
+        status = _status(source)
+        if status is None:
+            return False
+        if self._seen.get(source.name) == status:
+            return True
+        number = self.find(source)
+        if number is not None:
+            self._seen[source.name], self._holders[number] = status, source.name
+        return number is not None
+
+    def holds(self, source: Input) -> bool:
+        """Whether a file is one that was read to its end; an error if that cannot be known."""
+        return self.claims(source) or self._refused_or_new(source)
+
+    def find(self, source: Input) -> int | None:
+        """The number of the seal whose content a file holds, and no other file does."""
+        bases = bases_of(source.key)
+        for number in sorted((n for base in bases for n in self._by_base.get(base, ())), reverse=True):
+            if related(self.all[number].name, source.key) and self.all[number].matches(source, self._encoding):
+                holder = self._holders.get(number)
+                taken = holder is not None and holder != source.name and holder in self._seen
+                if not (taken and _status_of(str(holder)) == self._seen[str(holder)]):
+                    return number
+        return None
+
+    def _refused_or_new(self, source: Input) -> bool:
+        """False for a file that is new; an error for other content under the name of a file that was read."""
+        self._seen.pop(source.name, None)
+        numbers = self._by_base.get(base_name(source.key), [])
+        same = [n for n in numbers if plain_name(self.all[n].name) == plain_name(source.key)]
+        if not same or self._gone_is_done or self.all[same[-1]].free:
+            return False
+        holder = self._holders.get(same[-1])
+        if holder is not None and holder != source.name and os.path.exists(holder):
+            return False  # the old content is there under another name
+        raise changed(source.name, "was read to its end, and has changed or was replaced by another file")
+
+
+def _status(source: Input) -> tuple[int, int, int, int] | None:
+    return _status_of(source.name) if source.path is not None else None
+
+
+def _status_of(path: str) -> tuple[int, int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,72 @@
+"""What encoding did to values: how many were clipped, unlisted or missing, and how many rows were bad.
+
+Computed from records without noise, so as secret as they are: it is for the operator, who sees by it that a bound is
+wrong. It is kept in states, and never in a release or on a card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+KINDS = ("clipped", "unlisted", "missing")
+"""Beyond a declared bound; none of the listed values, so taken for ``other=``; not there."""
+
+
+@dataclass
+class Tally:
+    """Counts of what was read. Not private.
+
+    Parameters
+    ----------
+    records
+        How many records were read, bad ones too.
+    bad
+        How many of them were no records of the schema.
+    columns
+        For columns in which something was clipped, unlisted or missing: how many values, by kind.
+    """
+
+    records: int = 0
+    bad: int = 0
+    columns: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def add(self, column: str, kind: str, count: int) -> None:
+        """Count values of a column."""
+        if count:
+            of_column = self.columns.setdefault(column, {})
+            of_column[kind] = of_column.get(kind, 0) + int(count)
+
+    def __add__(self, other: Tally) -> Tally:
+        both = Tally(self.records + other.records, self.bad + other.bad)
+        for tally in (self, other):
+            for column, counts in tally.columns.items():
+                for kind, count in counts.items():
+                    both.add(column, kind, count)
+        return both
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, the way states keep it."""
+        return {"records": self.records, "bad": self.bad, "columns": self.columns}
+
+    @staticmethod
+    def from_dict(kept: Any) -> Tally:  # noqa: ANN401 - whatever a state holds
+        """What `to_dict` gave; of anything else nothing is known."""
+        if not isinstance(kept, Mapping) or not isinstance(kept.get("columns"), Mapping):
+            return Tally()
+        found = Tally(int(kept.get("records", 0)), int(kept.get("bad", 0)))
+        return found + Tally(columns={str(name): dict(counts) for name, counts in kept["columns"].items()})
+
+    def lines(self) -> Iterator[str]:
+        """In words, one line for each column in which something was clipped, unlisted or missing."""
+        if self.bad:
+            yield f"{self.bad:,} of {self.records:,} rows were bad ({_percent(self.bad, self.records)})"
+        for column, counts in self.columns.items():
+            said = [f"{counts[k]:,} {k} ({_percent(counts[k], self.records)})" for k in KINDS if counts.get(k)]
+            yield f"{column}: {', '.join(said)}"
+
+
+def _percent(part: int, whole: int) -> str:
+    share = 100 * part / max(whole, 1)
+    return f"{share:.0f}%" if share >= 1 else "below 1%"

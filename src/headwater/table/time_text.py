@@ -1,0 +1,73 @@
+"""How moments are written: ISO 8601, a declared format, or numbers that count from 1970 on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, time
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from numbers import Rational
+from typing import Any
+
+import numpy as np
+
+from headwater.table.errors import SchemaError, TableError
+
+EPOCH = {
+    "epoch-s": Fraction(10**6),
+    "epoch-ms": Fraction(10**3),
+    "epoch-us": Fraction(1),
+    "epoch-ns": Fraction(1, 1000),
+}
+"""Formats that count from the beginning of 1970 (in UTC): how many microseconds one of them is."""
+
+_FARTHEST = 1 << 62  # microseconds; no bound is that far
+_EXAMPLE = datetime(2001, 11, 22, 23, 58, 59)
+
+
+def check_format(format_: object, *, dates: bool) -> None:
+    """Raise an error unless this is a format that tells the year of a date, or the hour of a time."""
+    if format_ is None or (dates and format_ in EPOCH):
+        return
+    written = None
+    if isinstance(format_, str) and "%Z" not in format_:  # names of zones differ from machine to machine
+        with suppress(ValueError):
+            written = datetime.strptime(_EXAMPLE.strftime(format_), format_)
+    if written is None or (written.year != _EXAMPLE.year if dates else written.hour != _EXAMPLE.hour):
+        what = "the year of a date" if dates else "the hour of a day"
+        others = f", or one of {', '.join(EPOCH)} for numbers" if dates else ""
+        example = "%d.%m.%Y %H:%M" if dates else "%H%M"
+        raise SchemaError(
+            f"format must be one that Python's strptime reads and that tells {what}",
+            f'write for example format = "{example}"{others}, or leave it out for ISO 8601',
+        )
+
+
+def read_moment(kind: type[datetime] | type[time], text: str, format_: str | None, wants: str, example: str) -> Any:  # noqa: ANN401
+    """Text as a moment, in the declared format or else in ISO 8601."""
+    with suppress(ValueError):
+        if format_ is None:
+            return kind.fromisoformat(text.strip())
+        found = datetime.strptime(text.strip(), format_)
+        return found if kind is datetime else found.timetz()
+    if format_ is None:
+        raise TableError(
+            f"text that is not {wants}", f"write it as {example} (ISO 8601), or declare the format that the file has"
+        )
+    raise TableError(f"text that is not {wants} in the declared format", "correct the text, or the format")
+
+
+def count_of(value: Any, format_: str) -> int:  # noqa: ANN401 - text or a number
+    """A number that counts from 1970 on, or its text, in microseconds, rounded down; far ones as the farthest."""
+    number: Any = value.item() if isinstance(value, np.number) else value
+    if isinstance(number, str):
+        number = None
+        with suppress(InvalidOperation):
+            number = Decimal(value.strip()) if "_" not in value else None
+    numeric = isinstance(number, int | float | Decimal | Rational) and not isinstance(number, bool)
+    if not numeric or number != number:
+        raise TableError(f"a value that is no count of time ({format_})", "give a number, or declare another format")
+    if not -_FARTHEST < number < _FARTHEST:  # before all else: 10^999999999 is written quickly and computed slowly
+        return _FARTHEST if number > 0 else -_FARTHEST
+    microseconds = Fraction(number) * EPOCH[format_] // 1
+    return max(-_FARTHEST, min(_FARTHEST, int(microseconds)))

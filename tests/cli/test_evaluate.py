@@ -1,0 +1,63 @@
+"""`evaluate` and `report` read like `run`, take the schema from the card, and say what bounds cut."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headwater.cli.app import app
+from headwater.cli.exit_codes import Exit
+
+SCHEMA = """
+headwater = 1
+columns.x = {kind = "number", low = 0, high = 0.1}
+columns.town = {kind = "category", values = ["a", "b"]}
+"""
+READING = "--input-format csv --delimiter ';' --ignore-extra"
+
+
+def call(line: str) -> Result:
+    return CliRunner().invoke(app, shlex.split(line))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run on a file of odd ways: semicolons, no ending that says CSV, a column too many, values beyond bounds."""
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text(SCHEMA)
+    rows = [f"{i / 100};{'ab'[i % 2]};extra" for i in range(100)]
+    Path("in.txt").write_text("\n".join(["x;town;more", *rows]) + "\n")
+    done = call(f"run in.txt --schema s.toml --epsilon 1 --every 50 --seed 1 {READING}")
+    assert done.exit_code == 0, done.output
+    return tmp_path
+
+
+def test_the_schema_comes_from_the_card_and_files_are_read_as_by_run(place: Path) -> None:
+    done = call(f"evaluate in.txt releases/release-000000000100 --json {READING}")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["rows"] == {"real": 100, "synthetic": 100}
+    assert found["bounds_that_cut"]["x"]["above"] == pytest.approx(0.89)
+    assert found["two_way"]["pairs"][0]["columns"] == ["x", "town"]
+    printed = call(f"evaluate in.txt releases/release-000000000100 {READING}").stdout
+    assert "BOUNDS CUT" in printed
+    assert f"{found['two_way']['mean']:.4f} mean" in printed
+
+
+def test_files_that_are_no_release_need_a_schema(place: Path) -> None:
+    done = call(f"evaluate in.txt in.txt {READING}")
+    assert done.exit_code == Exit.USAGE
+    assert "--schema" in done.output
+
+
+def test_a_report_is_named_and_public_only_beside_real_data(place: Path) -> None:
+    done = call(f"report releases --against in.txt --public --name Towns --target town {READING}")
+    assert done.exit_code == 0, done.output
+    assert "NOT PRIVATE" not in done.output
+    page = Path("report.html").read_text()
+    assert '"data":"Towns"' in page
+    assert "Predicting town" in page
+    assert "NOT PRIVATE" in call(f"report releases --against in.txt {READING}").output
+    assert call("report releases --public").exit_code == Exit.USAGE

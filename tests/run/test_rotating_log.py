@@ -1,0 +1,160 @@
+"""A week of a log that is rotated, compressed and deleted, with bad lines in it, read by a process that is killed.
+
+Every good record counts exactly once, every bad line is in the quarantine exactly once, and what is published is what
+one undisturbed run over all lines would have published. ``HEADWATER_NIGHTLY=1`` kills twenty times.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
+from headwater.run.restore import read_tally
+from headwater.run.store import Store
+from headwater.table.readers import open_source
+from headwater.table.schema import Schema
+
+NIGHTLY = os.environ.get("HEADWATER_NIGHTLY") == "1"
+DAYS, LINES, KILLS = (7, 300, 20) if NIGHTLY else (3, 60, 3)
+SCHEMA = 'headwater = 1\nbad_rows = "quarantine"\n[columns.n]\nkind = "integer"\nlow = 0\nhigh = 999999\n'
+BAD = ["oops", '"7', "7,8", "1.5", '5"5"']
+
+
+def lines_of(day: int, rng: random.Random) -> list[str]:
+    """Good lines, all different, and bad ones that say which they are."""
+    found = [str(1000 * day + number) for number in range(LINES)]
+    for number in range(LINES // 20):
+        found.insert(rng.randrange(len(found)), f"{rng.choice(BAD)} #{day}-{number}")
+    return found
+
+
+class Log:
+    """A log file, and whoever rotates it."""
+
+    def __init__(self, folder: Path, how: str) -> None:
+        self.path, self.how = folder / "log.csv", how
+        self.path.write_text("n\n")
+
+    def append(self, lines: list[str]) -> None:
+        with open(self.path, "a") as file:
+            file.write("".join(line + "\n" for line in lines))
+
+    def rotate(self) -> None:
+        """Yesterday's log gets number 1, the one before is compressed, and older ones are deleted."""
+        name = str(self.path)
+        if Path(f"{name}.2.gz").exists():
+            os.unlink(f"{name}.2.gz")
+        if Path(f"{name}.1").exists():
+            with open(f"{name}.1", "rb") as old, gzip.open(f"{name}.2.gz.tmp", "wb") as packed:
+                shutil.copyfileobj(old, packed)
+            os.rename(f"{name}.2.gz.tmp", f"{name}.2.gz")
+            os.unlink(f"{name}.1")
+        if self.how == "rename":
+            os.rename(name, f"{name}.1")
+            (self.path.with_suffix(".new")).write_text("n\n")
+            os.rename(self.path.with_suffix(".new"), name)
+        else:
+            shutil.copy(name, f"{name}.1")
+            os.truncate(name, 0)
+            self.append(["n"])
+
+
+def start(folder: Path, *more: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "headwater.cli", "run", "logs/log.csv", "--schema", "s.toml", "--epsilon", "1"]
+    command += ["--every", "50", "--seed", "3", "--format", "csv", *more]
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore", "SOURCE_DATE_EPOCH": "1700000000"}
+    with open(folder / "output.txt", "ab") as output:
+        return subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
+
+
+def taken(folder: Path) -> int:
+    """How many records the state of a stopped run has taken."""
+    state = folder / "releases.state"
+    if not state.exists():
+        return 0
+    with Store.open(state, observe=True) as store:
+        return store.t
+
+
+@pytest.mark.parametrize("how", ["rename", "copy and truncate"])
+def test_every_line_of_a_rotating_log_counts_once(tmp_path: Path, how: str) -> None:
+    rng = random.Random(7)  # noqa: S311 - when to kill is no secret
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    log, everything = Log(tmp_path / "logs", how), list[str]()
+    kills = sorted(rng.randrange(DAYS) for _ in range(KILLS))
+    log.append(["999000"])
+    everything.append("999000")
+    assert start(tmp_path).wait() == 0  # a run knows its log from its first record on
+    process = start(tmp_path, "--follow")
+    try:
+        for day in range(DAYS):
+            lines = lines_of(day, rng)
+            everything += lines
+            deaths = kills.count(day)
+            cuts = [0, *sorted(rng.randrange(len(lines)) for _ in range(deaths)), len(lines)]
+            for part, (first, last) in enumerate(pairwise(cuts)):
+                log.append(lines[first:last])
+                if part < deaths:
+                    time.sleep(rng.uniform(0, 6))
+                    process.send_signal(signal.SIGKILL)
+                    process.wait()
+                    process = start(tmp_path, "--follow")
+            time.sleep(rng.uniform(0, 1))
+            if day + 1 < DAYS:
+                log.rotate()
+                if NIGHTLY or how == "rename":
+                    time.sleep(rng.uniform(0.5, 4))  # some days nobody looks before the next rotation
+        end = time.monotonic() + 30
+        while process.poll() is None and time.monotonic() < end:
+            released = sorted((tmp_path / "releases").glob("release-*"))
+            if released and int(released[-1].name.removeprefix("release-")) >= len(everything) // 50 * 50:
+                break
+            time.sleep(0.5)
+        time.sleep(3)
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    finally:
+        process.kill()
+        process.wait()
+    said = (tmp_path / "output.txt").read_text()
+    assert taken(tmp_path) == len(everything), said[-2000:]
+    bad = [line for line in everything if "#" in line]
+    kept = [json.loads(line)["text"] for line in (tmp_path / "releases.state.bad-rows.jsonl").read_text().splitlines()]
+    assert sorted(kept) == sorted(bad)
+    assert (tmp_path / "releases.state.bad-rows.jsonl").stat().st_mode & 0o777 == 0o600
+    assert read_tally(tmp_path / "releases.state").bad == len(bad)
+    assert released_alone(tmp_path, everything) == published(tmp_path / "releases")
+
+
+def released_alone(folder: Path, lines: list[str]) -> dict[str, bytes]:
+    """What one undisturbed run over all lines publishes."""
+    (folder / "all.csv").write_text("n\n" + "".join(line + "\n" for line in lines))
+    schema = Schema.load(folder / "s.toml")
+    sink = FolderSink(folder / "alone", "csv")
+    with (
+        Run.open(RunConfig(schema, 1.0, seed=3), sink, state=folder / "alone.state", schedule=Schedule(50)) as run,
+        open_source(folder / "all.csv", schema, bad_rows="null") as source,
+    ):
+        feed(run, source, bad_rows="null")
+    return published(folder / "alone")
+
+
+def published(folder: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in folder.glob("release-*/data.csv") if _by_number(path)}
+
+
+def _by_number(path: Path) -> bool:
+    return int(path.parent.name.removeprefix("release-")) % 50 == 0

@@ -1,0 +1,112 @@
+"""Rows that are no records: found one by one, whatever else is in the table; and what was clipped is tallied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import headwater as hw
+from headwater.mechanisms.protocol import null_records
+from headwater.table.tally import Tally
+
+SCHEMA = hw.Schema(
+    age=hw.Integer(0, 100, outside="error"),
+    size=hw.Number(0, 10, missing=True),
+    kind=hw.Category("a", "b", "rest", other="rest"),
+)
+RECORDS: list[dict[str, Any]] = [
+    {"age": 5, "size": 1.0, "kind": "a"},
+    {"age": 500, "size": 1.0, "kind": "a"},  # bad
+    {"age": 6, "size": 99.0, "kind": "zebra"},
+    {"age": 7, "size": None, "kind": "b"},
+    {"age": None, "size": 2.0, "kind": "b"},  # bad
+    {"age": 8, "size": -3.0, "kind": "rest"},
+]
+COLUMNS = {name: [record[name] for record in RECORDS] for name in SCHEMA.names}
+TABLES = {
+    "records": RECORDS,
+    "columns": COLUMNS,
+    "pandas": pd.DataFrame(COLUMNS),
+    "polars": pl.DataFrame(COLUMNS),
+    "arrow": pa.table(COLUMNS),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_bad_rows_are_null_and_everything_else_is_as_it_was(kind: str) -> None:
+    found = SCHEMA.encode_batch(TABLES[kind], bad_rows="null")
+    assert [bad.row for bad in found.bad] == [1, 4]
+    assert [bad.error.column for bad in found.bad] == ["age", "age"]
+    good = [0, 2, 3, 5]
+    assert np.array_equal(found.points[good], SCHEMA.encode([RECORDS[row] for row in good]))
+    assert found.tally.bad == 2
+    assert found.tally.columns["kind"] == {"unlisted": 1}
+    assert found.tally.columns["size"] == {"missing": 1, "clipped": 2}
+    with pytest.raises(hw.TableError):
+        SCHEMA.encode_batch(TABLES[kind])
+
+
+def test_a_record_is_bad_by_itself_or_not_at_all() -> None:
+    rows: list[Any] = [
+        *RECORDS,
+        {"age": True, "size": 1.0, "kind": "a"},
+        {"age": 1},
+        {"age": "x", "size": 1, "kind": []},
+    ]
+    whole = SCHEMA.encode_batch(rows, bad_rows="null")
+    alone = [SCHEMA.encode_batch([row], bad_rows="null") for row in rows]
+    assert [bad.row for bad in whole.bad] == [i for i, one in enumerate(alone) if one.bad] == [1, 4, 6, 7, 8]
+    good = [i for i, one in enumerate(alone) if not one.bad]
+    assert np.array_equal(whole.points[good], np.concatenate([alone[i].points for i in good]))
+    assert sum((one.tally for one in alone), Tally()).to_dict() == whole.tally.to_dict()
+
+
+@pytest.mark.parametrize("mechanism", ["cascade", "paper", "marginals"])
+def test_a_synthesizer_counts_bad_rows_and_keeps_the_tally(mechanism: str) -> None:
+    synth = hw.Synthesizer(SCHEMA, epsilon=1.0, mechanism=mechanism)
+    synth.update(RECORDS, bad_rows="null")
+    assert synth.t == 6
+    assert null_records(synth.encode(RECORDS, bad_rows="null")).tolist() == [False, True, False, False, True, False]
+    again = hw.Synthesizer.from_bytes(synth.to_bytes())
+    assert again.tally.to_dict() == synth.tally.to_dict()
+    assert again.tally.bad == 2
+    again.release()
+    with pytest.raises(ValueError, match="needs a run with a state"):
+        synth.update(RECORDS, bad_rows="quarantine")
+    with pytest.raises(ValueError, match="bad_rows must be one of stop, null, quarantine"):
+        synth.update(RECORDS, bad_rows="skip")
+
+
+def test_points_outside_of_the_cube_are_bad() -> None:
+    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0)
+    synth.update([[0.5, 0.5], [np.nan, 0.1], [0.2, 1.5]], bad_rows="null")
+    assert (synth.t, synth.tally.bad) == (3, 2)
+
+
+def test_two_cells_with_null_records_still_add_up_to_the_public_number() -> None:
+    """Noise is drawn once for both cells, so their sum must not show how many records were bad."""
+    schema = hw.Schema(yes=hw.Boolean(), n=hw.Integer(0, 1), x=hw.Number(0, 1), y=hw.Number(0, 1))
+    synth = hw.Synthesizer(schema, epsilon=1.0, mechanism="marginals")
+    record = {"yes": True, "n": 1, "x": 0.5, "y": 0.5}
+    for start in range(0, 4000, 4):
+        synth.update([record, record, {**record, "n": "bad"}, record], bad_rows="null")
+        assert synth.t == start + 4
+    tables = [table for table in synth.measured().tables if table.counts.shape == (2,)]  # type: ignore[attr-defined]
+    assert tables
+    assert all(int(table.counts.sum()) == table.end - table.start for table in tables)
+
+
+def test_the_policy_of_a_schema_file(tmp_path: Any) -> None:  # noqa: ANN401 - a path
+    path = tmp_path / "s.toml"
+    SCHEMA.with_bad_rows("null").save(path)
+    loaded = hw.Schema.load(path)
+    assert loaded.bad_rows == "null"
+    assert loaded == SCHEMA
+    path.write_text(path.read_text().replace('"null"', '"skip"', 1))
+    with pytest.raises(hw.SchemaError, match="write one of stop, null, quarantine"):
+        hw.Schema.load(path)

@@ -1,0 +1,175 @@
+"""Files that are rotated, compressed, moved and deleted once they were read: every record counts once."""
+
+import gzip
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.table.columns import Integer
+from headwater.table.readers import open_source
+from headwater.table.readers.batch import Position
+from headwater.table.schema import Schema
+
+SCHEMA = Schema(n=Integer(0, 10**6))
+POLL = 0.01
+
+
+def write(path: Path, *numbers: int) -> None:
+    path.write_text("n\n" + "".join(f"{n}\n" for n in numbers))
+
+
+def append(path: Path, *numbers: int) -> None:
+    with open(path, "a") as file:
+        file.write("".join(f"{n}\n" for n in numbers))
+
+
+def compress(path: Path) -> None:
+    path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+
+
+def read_all(
+    path: Path | list[Path],
+    position: Position | None = None,
+    **options: Any,  # noqa: ANN401 - fields of Options
+) -> tuple[list[int], Position | None]:
+    """All numbers that come, and the position at the end."""
+    found = list[int]()
+    with open_source(path, SCHEMA, position, **options) as source:
+        for batch in source:
+            if batch is not None:
+                found += batch.table["n"].to_pylist()
+                position = batch.position
+        return found, source.pending or position
+
+
+GONE: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda path: path.unlink(),
+    "compressed": compress,
+    "moved away": lambda path: shutil.move(path, path.parent.parent / "archive.csv"),
+    "still there": lambda path: None,
+}
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_a_file_that_was_read_to_its_end_may_go(tmp_path: Path, how: str) -> None:
+    (tmp_path / "in").mkdir()
+    position = None
+    for day in range(4):
+        today = tmp_path / "in" / f"day{day}.csv"
+        write(today, *range(10 * day, 10 * day + 5))
+        found, position = read_all(today, position)  # only today's file
+        assert found == list(range(10 * day, 10 * day + 5))
+        GONE[how](today)
+    found, _ = read_all(tmp_path / "in", position) if any((tmp_path / "in").iterdir()) else ([], None)
+    assert found == []
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_files_of_a_folder_come_and_go(tmp_path: Path, how: str) -> None:
+    folder, position, everything = tmp_path / "in", None, list[int]()
+    folder.mkdir()
+    for day in range(5):
+        write(folder / f"day{day}.csv", *range(10 * day, 10 * day + 3))
+        found, position = read_all(folder, position)
+        everything += found
+        if day:
+            GONE[how](folder / f"day{day - 1}.csv")
+    assert everything == [10 * day + n for day in range(5) for n in range(3)]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("by_folder", [False, True])
+@pytest.mark.parametrize("how", ["rename", "copy and truncate"])
+def test_a_log_that_was_rotated_while_nobody_looked(
+    tmp_path: Path, compressed: bool, by_folder: bool, how: str
+) -> None:
+    """Also several times: what was not yet read is in rotated files, and so are files that nobody has seen."""
+    log, given = tmp_path / "a.csv", tmp_path if by_folder else tmp_path / "a.csv"
+    write(log, 1, 2, 3)
+    with open_source(given, SCHEMA, batch_rows=2) as source:
+        first = next(source)
+    assert first is not None
+    append(log, 4)
+    for number in (3, 5, 7):
+        for old in (2, 1):
+            for ending in ("", ".gz"):
+                if (tmp_path / f"a.csv.{old}{ending}").exists():
+                    os.rename(tmp_path / f"a.csv.{old}{ending}", tmp_path / f"a.csv.{old + 1}{ending}")
+        if how == "rename":
+            os.rename(log, tmp_path / "a.csv.1")
+        else:
+            shutil.copy(log, tmp_path / "a.csv.1")
+        if compressed:
+            compress(tmp_path / "a.csv.1")
+        write(log, 10 * number, 10 * number + 1)
+    found, position = read_all(given, first.position)
+    assert found == [3, 4, 30, 31, 50, 51, 70, 71]
+    append(log, 80)
+    assert read_all(given, position)[0] == [80]
+
+
+@pytest.mark.parametrize("by_folder", [False, True])
+@pytest.mark.parametrize("how", ["rename", "copy and truncate"])
+def test_a_followed_log_is_rotated(tmp_path: Path, how: str, by_folder: bool) -> None:
+    """While it is being read: what was written last before the rotation is read, and then the new log."""
+    log, found = tmp_path / "a.csv", list[int]()
+    write(log, 0)
+    given = tmp_path if by_folder else log
+    with open_source(given, SCHEMA, follow=True, poll_seconds=POLL) as source:
+        for turn in range(1, 40):
+            batch = next(source)
+            found += batch.table["n"].to_pylist() if batch is not None else []
+            append(log, 10 * turn)
+            if turn % 7 == 0:
+                append(log, 10 * turn + 1)
+                for old in (2, 1):
+                    if (tmp_path / f"a.csv.{old}").exists():
+                        os.replace(tmp_path / f"a.csv.{old}", tmp_path / f"a.csv.{old + 1}")
+                if how == "rename":
+                    os.rename(log, tmp_path / "a.csv.1")
+                else:
+                    shutil.copy(log, tmp_path / "a.csv.1")
+                write(log, 10 * turn + 2)
+        for _ in range(20):
+            batch = next(source)
+            found += batch.table["n"].to_pylist() if batch is not None else []
+    expected = [0] + [n for t in range(1, 40) for n in ([10 * t, 10 * t + 1, 10 * t + 2] if t % 7 == 0 else [10 * t])]
+    assert found == expected
+
+
+def test_equal_files_in_different_folders_are_different_files(tmp_path: Path) -> None:
+    paths = [tmp_path / name / "a.csv" for name in "xyz"]
+    for path in paths:
+        path.parent.mkdir()
+        write(path, 1, 2)
+    found, position = read_all(paths)
+    assert found == [1, 2] * 3
+    assert read_all(paths, position)[0] == []
+
+
+def test_equal_files_of_other_names_are_different_files(tmp_path: Path) -> None:
+    write(tmp_path / "a-1.csv", 1, 2)
+    _, position = read_all(tmp_path)
+    os.rename(tmp_path / "a-1.csv", tmp_path / "a-2.csv")
+    assert read_all(tmp_path, position)[0] == [1, 2]
+
+
+def test_positions_of_the_version_before_are_taken(tmp_path: Path) -> None:
+    """They have marks of whole files, which must be there once more."""
+    for number in range(3):
+        write(tmp_path / f"{number}.csv", number, number)
+    digests = [hashlib.sha256((tmp_path / f"{n}.csv").read_bytes()).hexdigest() for n in range(3)]
+    marks = [hashlib.sha256(f"{n}.csv\n{digests[n]}".encode()).hexdigest()[:16] for n in range(2)]
+    place = {"header": 2, "end": 4, "line": 3, "sha256": hashlib.sha256(b"n\n2\n").hexdigest()}
+    old: Position = {"records": 5, "name": "2.csv", "finished": marks, "place": place}
+    found, position = read_all(tmp_path, old)
+    assert found == [2]
+    (tmp_path / "0.csv").unlink()
+    write(tmp_path / "3.csv", 3)
+    assert read_all(tmp_path, position)[0] == [3]

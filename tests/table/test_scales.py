@@ -1,0 +1,142 @@
+"""Rounded and logarithmic numbers: what goes in comes out with as few digits, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headwater as hw
+from headwater.evaluate.inputs import tables_of
+from headwater.release.folder import folders
+from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
+from headwater.table.errors import SchemaError
+from headwater.table.readers import open_source
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_what_has_these_decimals_comes_back_exactly(data: st.DataObject) -> None:
+    decimals = data.draw(st.integers(0, 6))
+    low, high = sorted(data.draw(st.lists(st.integers(-(10**9), 10**9), min_size=2, max_size=2, unique=True)))
+    column = hw.Number(low / 10**decimals, high / 10**decimals, decimals=decimals, missing=data.draw(st.booleans()))
+    numbers = [n / 10**decimals for n in data.draw(st.lists(st.integers(low, high), min_size=1))]
+    found, _ = column.decode(column.encode(numbers))
+    assert found.tolist() == numbers
+
+
+@settings(deadline=None)
+@given(st.floats(-10, 10), st.sampled_from([0.01, 0.05, 0.25, 0.1, 3]))
+def test_the_nearest_step_counts(number: float, step: float) -> None:
+    column = hw.Number(-10, 10, step=step)
+    found = column.decode(column.encode([number]))[0][0]
+    last = -10 + step * ((column.size or 0) - 1)
+    assert abs(found - min(number, last)) <= step / 2 + 1e-12
+    assert len(repr(float(found))) <= 6
+    assert column.encode([found]).tolist() == column.encode([number]).tolist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.001, 1e6), min_size=1, max_size=20))
+def test_a_logarithmic_scale_comes_back_and_reads_one_by_one(numbers: list[float]) -> None:
+    column = hw.Number(0.001, 1e6, scale="log")
+    places = column.encode(numbers)
+    assert places.tolist() == [column.encode([number])[0] for number in numbers]
+    assert column.decode(places)[0] == pytest.approx(numbers, rel=1e-12)
+    rounded = hw.Number(0.001, 1e6, scale="log", decimals=3)
+    assert rounded.decode(places)[0].tolist() == [round(n, 3) for n in column.decode(places)[0].tolist()]
+
+
+def test_a_logarithmic_scale_gives_each_order_of_magnitude_its_room() -> None:
+    column = hw.Number(1, 10_000, scale="log")
+    assert column.encode([0, 1, 10, 100, 1000, 10_000, 10**9]) == pytest.approx([0, 0, 0.25, 0.5, 0.75, 1, 1])
+    assert column.decode(np.array([0.0, 0.5, 1.0]))[0].tolist() == pytest.approx([1, 100, 10_000])
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ({"low": 0, "high": 1, "scale": "log"}, "low must be above 0.*smallest value that matters"),
+        ({"low": -1, "high": 1, "scale": "log"}, "low must be above 0"),
+        ({"low": 1e-200, "high": 1e200, "scale": "log"}, "too far apart"),
+        ({"low": 0, "high": 1, "scale": "square"}, "scale must be"),
+        ({"low": 0, "high": 1, "step": 0}, "step must be a positive number"),
+        ({"low": 0, "high": 1, "step": 2}, "larger than the way"),
+        ({"low": 0, "high": 1, "step": 0.1, "decimals": 1}, "declare one of them"),
+        ({"low": 0, "high": 1, "decimals": -1}, "decimals must be a whole number"),
+        ({"low": 0.001, "high": 1, "decimals": 2}, r"more than 2 decimal\(s\)"),
+        ({"low": 0, "high": 1e10, "decimals": 9}, "too many digits"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_remedy(declared: dict[str, float], problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        hw.Number(**declared)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mechanism", ["cascade", "paper", "marginals"])
+def test_releases_have_as_few_digits_as_declared(mechanism: str, tmp_path: Path) -> None:
+    """Of every mechanism, in memory and in a file of text."""
+    schema = hw.Schema(price=hw.Number(0, 20, decimals=2), size=hw.Number(0.1, 1000, scale="log", decimals=1))
+    rng = np.random.default_rng(1)
+    synth = hw.Synthesizer(schema, epsilon=4.0, mechanism=mechanism, seed=2)
+    synth.update({"price": rng.gamma(2, 2, 3000), "size": 10 ** rng.uniform(-1, 3, 3000)})
+    table = synth.release().sample(500, kind="arrow")
+    for name, digits in (("price", 2), ("size", 1)):
+        values = table[name].to_pylist()
+        assert all(value == round(value, digits) for value in values)
+        assert len(set(values)) > 20
+
+
+def test_a_schema_with_all_of_it_is_saved_and_loaded(tmp_path: Path) -> None:
+    schema = hw.Schema(
+        price=hw.Number(0, 20, decimals=2, decimal=",", thousands=".", missing=True, null_values=["NA", "-"]),
+        size=hw.Number(1, 1000, scale="log", step=0.5),
+        day=hw.Datetime("2024-01-01", "2024-12-31", "1d", format="%d.%m.%Y"),
+        clock=hw.TimeOfDay(format="%H%M"),
+        kind=hw.Category(["a", "b"], null_values=["?"], missing=True),
+    )
+    for name in ("schema.toml", "schema.json"):
+        schema.save(tmp_path / name)
+        assert hw.Schema.load(tmp_path / name) == schema
+    assert hw.Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+
+
+def test_a_schema_that_declares_nothing_new_is_written_as_before() -> None:
+    declared = hw.Schema(a=hw.Number(0, 1), b=hw.Category("x", "y")).to_dict()
+    columns = {"a": {"kind": "number", "low": 0.0, "high": 1.0}, "b": {"kind": "category", "values": ["x", "y"]}}
+    assert declared == {"headwater": 1, "columns": columns}
+
+
+def test_frames_may_hold_counts_of_time() -> None:
+    column = hw.Datetime("2024-01-01", "2024-12-31", "1s", format="epoch-ms", missing=True)
+    times = [1710000000123, None, 1710000000999]
+    expected = column.encode([1710000000123, None, 1710000000999]).tolist()
+    assert column.encode(pa.chunked_array([times])).tolist() == expected
+    assert column.encode(np.array([1710000000123.0, np.nan, 1710000000999.0])).tolist() == expected
+    assert column.encode(["1710000000123", "", "1710000000999"]).tolist() == expected
+
+
+@pytest.mark.parametrize("format_", ["csv", "parquet"])
+def test_a_release_is_read_back_however_the_data_were_written(tmp_path: Path, format_: str) -> None:
+    """Releases are in ISO 8601 with decimal points, also where the schema says that the input is not."""
+    schema = hw.Schema(
+        day=hw.Datetime("2024-01-01", "2024-12-31", "1d", format="%d.%m.%Y"),
+        pay=hw.Number(0, 9999, decimals=1, decimal=",", thousands="."),
+        kind=hw.Category("a", "b", missing=True, null_values=["NA"]),
+    )
+    (tmp_path / "a.csv").write_text("day;pay;kind\n" + "31.01.2024;1.234,5;a\n01.02.2024;7;NA\n" * 50)
+    config = RunConfig(schema, 1.0, mechanism="cascade", seed=1)
+    with (
+        Run.open(config, FolderSink(tmp_path / "out", format_), schedule=Schedule(records=100)) as run,
+        open_source(tmp_path / "a.csv", schema, delimiter=";") as source,
+    ):
+        feed(run, source)
+    (folder,) = folders(tmp_path / "out")
+    assert len(hw.Release.load(folder)) == 100
+    real, synthetic, _ = tables_of(tmp_path / "a.csv", folder, reading={"delimiter": ";"})
+    assert len(real) == len(synthetic) == 100

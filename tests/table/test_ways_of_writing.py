@@ -1,0 +1,236 @@
+"""Files as people have them: null strings, dates and numbers of other countries, encodings, archives, JSON."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from headwater.table.errors import SchemaError, TableError
+from headwater.table.readers import open_source
+
+
+def rows(path: Path, schema: hw.Schema, **options: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - fields of Options
+    return [row for table in hw.read(path, schema, **options) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("format_", "text"),
+    [
+        ("%Y/%m/%d %H:%M:%S", "2024/01/02 00:00:00"),
+        ("%d/%m/%Y", "02/01/2024"),
+        ("%m/%d/%Y", "01/02/2024"),
+        ("%d.%m.%Y", "02.01.2024"),
+        ("epoch-s", "1704153600"),
+        ("epoch-ms", "1704153600000"),
+        ("epoch-us", "1704153600000000"),
+        ("epoch-ns", "1704153600000000000"),
+    ],
+)
+def test_dates_in_declared_formats(tmp_path: Path, format_: str, text: str) -> None:
+    day = hw.Datetime("2024-01-01", "2024-12-31", "1d", format=format_)
+    (tmp_path / "a.csv").write_text(f"day\n{text}\n")
+    (tmp_path / "a.jsonl").write_text(json.dumps({"day": text}) + "\n")
+    for name in ("a.csv", "a.jsonl"):
+        (row,) = rows(tmp_path / name, hw.Schema(day=day))
+        assert row["day"].isoformat() == "2024-01-02T00:00:00"
+    with pytest.raises(TableError, match=r"declared format|no count of time") as caught:
+        day.encode(["2024-W01-5ecret"])
+    assert "5ecret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("format_", ["%d.%m.", "day", "%Q", "%Y %Z", 7, "%H:%M"])
+def test_a_format_that_tells_no_date_is_refused(format_: Any) -> None:  # noqa: ANN401 - anything
+    with pytest.raises(SchemaError, match="format must be one"):
+        hw.Datetime("2024-01-01", "2024-12-31", format=format_)
+
+
+def test_null_values_for_the_file_and_for_a_column(tmp_path: Path) -> None:
+    """A column's own list counts for it; a category keeps the values that it lists."""
+    (tmp_path / "s.toml").write_text(
+        'headwater = 1\nnull_values = ["NA", "?"]\n'
+        '[columns.age]\nkind = "integer"\nlow = 0\nhigh = 120\nmissing = true\n'
+        '[columns.land]\nkind = "category"\nvalues = ["NA", "BW"]\nmissing = true\n'
+        '[columns.x]\nkind = "number"\nlow = 0.0\nhigh = 1.0\nmissing = true\nnull_values = ["-9"]\n'
+    )
+    schema = hw.Schema.load(tmp_path / "s.toml")
+    (tmp_path / "a.csv").write_text("age,land,x\nNA,NA,-9\n31,?,0.5\n?,BW,\n")
+    expected = [(None, "NA", None), (31, None, 0.5), (None, "BW", None)]
+    assert [tuple(row.values()) for row in rows(tmp_path / "a.csv", schema)] == expected
+    (tmp_path / "b.csv").write_text("age,land,x\n1,BW,NA\n")
+    with pytest.raises(TableError, match='column "x": text that is not a number'):
+        rows(tmp_path / "b.csv", schema)
+    assert hw.Schema.from_dict(schema.to_dict()) == schema
+
+
+def test_a_value_cannot_be_missing_too() -> None:
+    with pytest.raises(SchemaError, match="also one of null_values"):
+        hw.Category("a", "NA", null_values=["NA"])
+    with pytest.raises(SchemaError, match="list of texts"):
+        hw.Number(0, 1, null_values=[-999])  # type: ignore[list-item]
+
+
+def test_options_say_it_where_the_schema_does_not(tmp_path: Path) -> None:
+    schema = hw.Schema(x=hw.Number(0, 10, missing=True), c=hw.Category("a", "b", other="b", missing=True))
+    (tmp_path / "a.csv").write_text('x;c\n1,5;a\n-;-\n"-";"-"\n')
+    found = rows(tmp_path / "a.csv", schema, delimiter=";", decimal=",", null_values=("-",))
+    assert [tuple(row.values()) for row in found] == [(1.5, "a"), (None, None), (None, None)]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-16-be"])
+def test_other_encodings(tmp_path: Path, encoding: str) -> None:
+    schema = hw.Schema(city=hw.Category("Köln", "Zürich"), n=hw.Integer(0, 10**6))
+    text = "city,n\n" + "".join(f"Köln,{n}\nZürich,{n}\n" for n in range(5000))
+    (tmp_path / "a.csv").write_bytes(text.encode(encoding))
+    found = rows(tmp_path / "a.csv", schema, encoding=encoding, block_bytes=999)
+    assert [(row["city"], row["n"]) for row in found] == [(c, n) for n in range(5000) for c in ("Köln", "Zürich")]
+    with pytest.raises(TableError, match="--encoding"):
+        rows(tmp_path / "a.csv", schema)
+
+
+def test_an_encoded_file_is_continued(tmp_path: Path) -> None:
+    schema, path = hw.Schema(city=hw.Category("Köln", "Bonn")), tmp_path / "a.csv"
+    path.write_bytes("city\nKöln\nBonn\nKöln\n".encode("utf-16-le"))
+    with open_source(path, schema, None, batch_rows=2, encoding="utf-16-le") as source:
+        first = next(source)
+        assert first is not None
+        position = json.loads(json.dumps(first.position))
+    with path.open("ab") as file:
+        file.write("Bonn\n".encode("utf-16-le"))
+    with open_source(path, schema, position, encoding="utf-16-le") as source:
+        assert [row["city"] for batch in source if batch for row in batch.table.to_pylist()] == ["Köln", "Bonn"]
+
+
+def test_bytes_that_are_no_text_refuse_their_record_alone(tmp_path: Path) -> None:
+    schema = hw.Schema(c=hw.Category("a", other="a"))
+    (tmp_path / "a.csv").write_bytes(b"c\na\na\n\x81\na\n")  # cp1252 has no character 81
+    with open_source(tmp_path / "a.csv", schema, batch_rows=1, encoding="cp1252") as source:
+        assert [next(source) is not None for _ in range(2)] == [True, True]
+        with pytest.raises(TableError, match="line 4"):
+            next(source)
+
+
+def test_unknown_encodings_are_refused() -> None:
+    for name in ("utf-99", "utf-7", "iso2022_jp", "zip", 8):
+        with pytest.raises(ValueError, match="encoding must be"):
+            hw.read("a.csv", hw.Schema(x=hw.Number(0, 1)), encoding=name).__next__()
+
+
+def test_a_zip_archive_with_one_file(tmp_path: Path) -> None:
+    schema = hw.Schema(x=hw.Integer(0, 9))
+    for name, inside, text in (("a.zip", "b.csv", "x\n1\n2\n"), ("a.jsonl.zip", "c.jsonl", '{"x": 1}\n{"x": 2}\n')):
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(inside, text)
+            archive.writestr("__MACOSX/._b.csv", "note")
+        assert [row["x"] for row in rows(tmp_path / name, schema)] == [1, 2]
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.csv", "x\n1\n")
+        archive.writestr("b.csv", "x\n1\n")
+    with pytest.raises(TableError, match="holds 2 files; unpack it"):
+        rows(tmp_path / "two.zip", schema)
+    (tmp_path / "broken.zip").write_bytes(b"PK nothing")
+    with pytest.raises(TableError, match="damaged"):
+        rows(tmp_path / "broken.zip", schema)
+
+
+ARRAYS = {
+    "[]": [],
+    " [ ] ": [],
+    '[{"x": 1}]': [1],
+    '[{"x": 1}, {"x": 2}]\n': [1, 2],
+    '\ufeff[\n  {\n    "x": 1\n  },\r\n  {\n    "x": 2\n  }\n]\n': [1, 2],
+    '{"x": 1}\n{"x": 2}\n': [1, 2],
+    '[{"x": 1}': None,
+    '[{"x": 1},': None,
+    '[{"x": 1},]': None,
+    '[{"x": 1}{"x": 2}]': None,
+    '[{"x": 1},,{"x": 2}]': None,
+    '[{"x": 1}] {"x": 2}': None,
+    '[{"x": 1 2}]': None,
+    "[1, 2]": None,
+    '[{"x": "1\n"}]': None,
+    '[{"x": 1]}': None,
+}
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 1 << 22])
+@pytest.mark.parametrize("text", ARRAYS)
+def test_a_json_file_is_lines_or_one_array(tmp_path: Path, text: str, block_bytes: int) -> None:
+    (tmp_path / "a.json").write_bytes(text.encode())
+    schema, expected = hw.Schema(x=hw.Integer(0, 9)), ARRAYS[text]
+    if expected is None:
+        with pytest.raises(TableError, match="JSON"):
+            rows(tmp_path / "a.json", schema, block_bytes=block_bytes)
+    else:
+        assert [row["x"] for row in rows(tmp_path / "a.json", schema, block_bytes=block_bytes)] == expected
+
+
+def test_where_bad_rows_do_not_stop_the_run_an_array_is_refused_and_a_line_is_a_line(tmp_path: Path) -> None:
+    schema = hw.Schema(x=hw.Integer(0, 9))
+    (tmp_path / "a.json").write_text('[{"x": 1}]')
+    (tmp_path / "a.jsonl").write_text('[{"x": 1}]\n{"x": 2}\n')
+    with pytest.raises(TableError, match="one object a line"):
+        rows(tmp_path / "a.json", schema, bad_rows="null")
+    with open_source(tmp_path / "a.jsonl", schema, bad_rows="null") as source:
+        (batch,) = [batch for batch in source if batch]
+    assert batch.table["x"].to_pylist() == [2]
+
+
+def test_strings_in_an_array_may_hold_anything(tmp_path: Path) -> None:
+    values = ['a,"]}', "\\", '\\"', "é\n", "[{", '\\\\"']
+    (tmp_path / "a.json").write_text(json.dumps([{"c": value} for value in values], indent=1))
+    for block_bytes in range(1, 12):
+        found = rows(tmp_path / "a.json", hw.Schema(c=hw.Category(values)), block_bytes=block_bytes)
+        assert [row["c"] for row in found] == values
+
+
+def test_nested_fields_by_dotted_names(tmp_path: Path) -> None:
+    schema = hw.Schema({"a.b": hw.Integer(0, 9), "a.c.d": hw.Category("x", "y", missing=True), "e": hw.Boolean()})
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": {"b": 1, "c": {"d": "x"}}, "e": true}\n{"a.b": 2, "e": false}\n')
+    assert [tuple(row.values()) for row in rows(path, schema)] == [(1, "x", True), (2, None, False)]
+    for text, problem in (
+        ('{"a": {"b": 1, "z": 2}, "e": true}', 'does not name "a.z"'),
+        ('{"a": {"b": 1}, "a.b": 1, "e": true}', "a key twice"),
+        ('{"a": {"b": [1]}, "e": true}', "nested value"),
+        ('{"a": 1, "e": true}', 'missing key "a.b"'),
+    ):
+        path.write_text(text + "\n")
+        with pytest.raises(TableError, match=problem):
+            rows(path, schema)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("Age,city,shop", 'missing column "age" (the file has "Age"); write the name as the file has it'),
+        (" age ,city,shop", 'missing column "age" (the file has " age ")'),
+        ("aeg,city,shop", 'missing column "age" (the file has "aeg")'),
+        ("years,city,shop", 'missing column "age" (the file has also "years")'),
+        ("age;city;shop", "its fields are divided by a semicolon: give that as the delimiter (--delimiter ';')"),
+        ("age\tcity\tshop", "divided by a tab"),
+        ("age,city,shop,tel,fax", 'the schema does not name "tel", "fax"; add it to the schema'),
+        ("31,5ecret,north", 'missing column "age", "city", "shop"; add it to the file; the first line must hold'),
+    ],
+)
+def test_a_wrong_header_is_told_what_comes_closest(tmp_path: Path, header: str, message: str) -> None:
+    schema = hw.Schema(age=hw.Integer(0, 120), city=hw.Category("a"), shop=hw.Category("a"))
+    (tmp_path / "a.csv").write_text(header + "\n")
+    with pytest.raises(TableError) as caught:
+        rows(tmp_path / "a.csv", schema)
+    assert message in str(caught.value)
+    assert "5ecret" not in str(caught.value)
+
+
+def test_columns_that_nothing_is_declared_of_are_read_by_the_fast_parser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also beside columns with null values."""
+    (tmp_path / "a.csv").write_text("x,y,c\n" + "0.5,NA,a\n" * 100)
+    schema = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1, missing=True, null_values=["NA"]), c=hw.Category("a"))
+    monkeypatch.setattr(hw.Number, "read_values", None)
+    assert len(rows(tmp_path / "a.csv", schema)) == 100
