@@ -79,11 +79,19 @@ def test_one_object_is_one_record_and_an_empty_array_is_none(opened: Open) -> No
 
 
 def test_whether_a_post_is_refused_does_not_depend_on_posts_that_are_read_with_it(opened: Open) -> None:
-    encoder, line = opened().service.runs["trips"].writer._encoder, b'{"x": 0.5, "kind": "a"}'  # type: ignore[attr-defined]
-    for body in (line, line + b"\n", line + b"\r\n", line + b"\n\n", b"\n" + line, line + b"\n\n" + line):
+    writer, line = opened().service.runs["trips"].writer, b'{"x": 0.5, "kind": "a"}'  # type: ignore[attr-defined]
+    for body in (
+        line,
+        line + b"\n",
+        line + b"\r\n",
+        line + b"\n\n",
+        b"\n" + line,
+        line + b"\n\n" + line,
+        line + b"\n\r\n",
+    ):
         posts = [Post(text, "jsonl", None, b"") for text in (body, body, line)]
-        encoder.encode_small(posts[:1])
-        encoder.encode_small(posts[1:])
+        writer._encoder.encode_small(posts[:1])
+        writer._encoder.encode_small(posts[1:])
         assert (posts[0].rows is None) == (posts[1].rows is None), body
         assert posts[2].rows is not None
 
