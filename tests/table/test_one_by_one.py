@@ -26,6 +26,7 @@ from headwater.table.errors import TableError
 from headwater.table.readers import read_points
 from headwater.table.schema import Schema
 from headwater.table.series import read_values
+from headwater.table.unit_cube import unit_cube
 
 BIG = 2**53 + 1
 GAPS: list[Any] = [None, float("nan"), np.nan, pd.NA, pd.NaT, Decimal("nan"), np.datetime64("NaT"), ""]
@@ -400,3 +401,10 @@ def test_lists_of_one_type_are_read_at_once() -> None:
     """The way to the fast codecs is kept: a list of a million numbers is no list of objects."""
     for values in ([1, 2, 3], [1.0, None, 2.0], [True, False]):
         assert isinstance(read_values(values).data, np.ndarray)
+
+
+@pytest.mark.parametrize("beside", [0, 1, 0.5, np.float32(0.25)])
+def test_a_boolean_among_points_is_refused_whatever_stands_beside_it(beside: float) -> None:
+    for batch in ([[True]], [[beside], [True]], [[np.bool_(False)], [beside]], [[beside], np.array([True])]):
+        with pytest.raises(TypeError, match="not booleans"):
+            unit_cube(1).encode(batch)

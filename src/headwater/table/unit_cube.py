@@ -106,6 +106,8 @@ def check_shape(points: object, dimension: int) -> NDArray[np.float64]:
         raise ValueError("points must be a rectangular array: its rows have different lengths") from None
     if array.dtype.kind not in "fiu":
         raise TypeError(f"points must be real numbers, not {kind_of_array(array)}")
+    if not isinstance(points, np.ndarray) and _holds_boolean(points):  # beside numbers it would become one
+        raise TypeError("points must be real numbers, not booleans")
     shape = array.shape
     if dimension == 1 and array.ndim < 2:
         array = array.reshape(-1, 1)
@@ -114,6 +116,12 @@ def check_shape(points: object, dimension: int) -> NDArray[np.float64]:
     if array.ndim != 2 or array.shape[1] != dimension:
         raise ValueError(f"points must have shape (n, {dimension}), not {shape}")
     return array.astype(np.float64, copy=False)
+
+
+def _holds_boolean(points: object) -> bool:
+    if isinstance(points, list | tuple):
+        return any(map(_holds_boolean, points))
+    return isinstance(points, bool | np.bool_) or (isinstance(points, np.ndarray) and points.dtype.kind == "b")
 
 
 def kind_of_array(array: NDArray[np.generic]) -> str:
