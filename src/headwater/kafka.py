@@ -68,7 +68,7 @@ class TopicBatch:
             lines.insert(0, _header(schema))
         before = 0
         try:
-            for batch in read_bytes(b"\n".join(lines), schema, "csv" if form == "csv" else "jsonl", bad_rows):
+            for batch in read_bytes(b"\n".join([*lines, b""]), schema, "csv" if form == "csv" else "jsonl", bad_rows):
                 yield batch
                 before += batch.records
         except TableError as error:

@@ -125,6 +125,14 @@ def test_csv_values_are_lines_in_the_order_of_the_schema(cluster: Cluster, tmp_p
         read(topic, run, 3, "csv")
 
 
+def test_an_empty_value_is_a_missing_one_wherever_its_batch_ends() -> None:
+    schema = Schema(x=Number(0, 1, missing=True))
+    for values in ([b"", b"0.5"], [b"0.5", b""], [b""], [b"", b""]):
+        batch = TopicBatch(values, [(0, offset) for offset in range(len(values))], {})
+        found = [value for part in batch.read(schema, "csv") for value in part.table["x"].to_pylist()]
+        assert found == [float(value) if value else None for value in values]
+
+
 @pytest.mark.parametrize(
     ("form", "bad"),
     [

@@ -54,6 +54,16 @@ def test_a_role_may_do_its_own_and_nothing_else(
     assert client.request(method, address, json=records(1), headers=bearer("hw_nonsense")).status_code == 401
 
 
+def test_a_key_of_another_token_tells_nothing_of_its_body(opened: Open, kept: dict[str, str]) -> None:
+    others = [tokens.create(Path(kept["file"]), "write", "trips") for _ in range(2)]
+    client, key = opened(tokens=Path(kept["file"])), {"Idempotency-Key": "1"}
+    client.post(WRITE, json=records(3), headers={**bearer(kept["write"]), **key})
+    for token, guess in zip(others, (records(3), records(2)), strict=True):  # the right body, and a wrong one
+        answer = client.post(WRITE, json=guess, headers={**bearer(token), **key})
+        assert answer.status_code == 200
+        assert "Idempotency-Replayed" not in answer.headers
+
+
 def test_a_public_run_is_read_without_a_token_and_written_with_one(opened: Open, kept: dict[str, str]) -> None:
     client = opened(tokens=Path(kept["file"]), public=True)
     assert client.get(READ).status_code == 200

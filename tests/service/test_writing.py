@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from headwater.run.store import StoreError
 from headwater.service import Limits
+from headwater.service.posts import Post
 from tests.service.conftest import Open, records
 
 JSON = {"Content-Type": "application/json"}
@@ -75,6 +76,24 @@ def test_one_object_is_one_record_and_an_empty_array_is_none(opened: Open) -> No
     assert client.post(ADDRESS, json={"x": 0.5, "kind": "a"}).json() == {"accepted": 1, "t": 1}
     assert client.post(ADDRESS, json=[]).json() == {"accepted": 0, "t": 1}
     assert client.post(ADDRESS, content=b"", headers={"Content-Type": "application/x-ndjson"}).json()["t"] == 1
+
+
+def test_whether_a_post_is_refused_does_not_depend_on_posts_that_are_read_with_it(opened: Open) -> None:
+    writer, line = opened().service.runs["trips"].writer, b'{"x": 0.5, "kind": "a"}'  # type: ignore[attr-defined]
+    for body in (
+        line,
+        line + b"\n",
+        line + b"\r\n",
+        line + b"\n\n",
+        b"\n" + line,
+        line + b"\n\n" + line,
+        line + b"\n\r\n",
+    ):
+        posts = [Post(text, "jsonl", None, b"") for text in (body, body, line)]
+        writer._encoder.encode_small(posts[:1])
+        writer._encoder.encode_small(posts[1:])
+        assert (posts[0].rows is None) == (posts[1].rows is None), body
+        assert posts[2].rows is not None
 
 
 def test_a_compressed_body_is_taken(opened: Open) -> None:

@@ -42,6 +42,27 @@ def check_an_interrupted_update_is_all_or_nothing(case: Case) -> None:
         expect(same(synth.release(), undisturbed), "after an interrupted update something else is published")
 
 
+def check_what_an_interrupted_update_read_is_forgotten(case: Case) -> None:
+    """Interrupt updates, take other records instead, and compare with a run that never saw the first ones."""
+    wanted, refused = case.batch(900, 2), case.batch(1200, 3)
+    plain = case.start(8.0)
+    plain.update(case.batch(600, 1))
+    before = plain.to_bytes()
+    with interrupted(case, None) as counted:
+        Synthesizer.from_bytes(before).update(refused)
+    plain.update(wanted)
+    for number in range(PLACES):
+        synth = Synthesizer.from_bytes(before)
+        try:
+            with interrupted(case, counted[0] * (number + 1) // (PLACES + 1)):
+                synth.update(refused)
+        except KeyboardInterrupt:
+            if synth.t > 600:  # it had happened already
+                continue
+            synth.update(wanted)
+            expect(same(synth.release(), plain.release()), "records of an interrupted update show in a release")
+
+
 @contextmanager
 def interrupted(case: Case, line: int | None, error: type[BaseException] = KeyboardInterrupt) -> Iterator[list[int]]:
     """Raise an error at some line of the package or the mechanism. Yields how many lines there were."""
@@ -65,4 +86,4 @@ def interrupted(case: Case, line: int | None, error: type[BaseException] = Keybo
         sys.settrace(earlier)
 
 
-CHECKS = (check_an_interrupted_update_is_all_or_nothing,)
+CHECKS = (check_an_interrupted_update_is_all_or_nothing, check_what_an_interrupted_update_read_is_forgotten)

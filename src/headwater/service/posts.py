@@ -119,7 +119,7 @@ class Encoder:
         posts
             Each of them gets its rows, or its outcome if it is refused.
         """
-        whole = [post.body.strip(b"\r\n") for post in posts]
+        whole = [post.body.removesuffix(b"\n") for post in posts]  # blank lines are refused, also between others
         counts = [text.count(b"\n") + 1 for text in whole]
         if len(posts) > 1 and all(whole):
             group = Post(b"", "jsonl", None, b"")

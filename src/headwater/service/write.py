@@ -40,7 +40,7 @@ async def records(request: Request) -> Response:
         raw = await _body(request, limits)
         body = bodies.decompressed(raw, request.headers.get("content-encoding", ""), limits.body_bytes)
         request.state.bytes = len(raw)
-        post = Post(body, form, None if key is None else digest(key.encode()), digest(form.encode(), body))
+        post = Post(body, form, _owned(key, request), digest(form.encode(), body))
         try:
             if len(body) <= _INLINE and form in ("json", "jsonl"):
                 run.writer.encode(post)
@@ -60,6 +60,11 @@ async def records(request: Request) -> Response:
         headers["Idempotency-Replayed"] = "true"
     content = to_json({"accepted": answer.accepted, "t": answer.t})
     return Response(content, headers=headers, media_type="application/json")
+
+
+def _owned(key: str | None, request: Request) -> bytes | None:
+    """A key belongs to the token that it came with: the answer to a retry tells whether two bodies are the same."""
+    return None if key is None else digest(getattr(request.state, "token", "").encode(), key.encode())
 
 
 def _declared(request: Request, limits: Limits) -> int:

@@ -162,13 +162,15 @@ class CascadeMechanism(CellRows):
         At each timescale these are the closed buckets after the last closed one of the next slower timescale.
         """
         found, covered, now = list[NoisyCounts](), self.start, self.t if until is None else until
+        known = dict(self._fast)  # bound anew: a copy that is thrown away must leave nothing in the one that stays
         for number, scale in enumerate(self.stage.timescales[1:], start=1):
             for start in range(covered, now - scale.size + 1, scale.size):
-                if (number, start) not in self._fast:
+                if (number, start) not in known:
                     trees = self._trees[int(start >= self._middle)][number - 1]
-                    self._fast[number, start] = self._measure(number, start, trees)
-                found.append(self._fast[number, start])
+                    known[number, start] = self._measure(number, start, trees)
+                found.append(known[number, start])
                 covered = start + scale.size
+        self._fast = known
         return found
 
     def _measure(self, number: int, start: int, trees: tuple[Tree, ...]) -> NoisyCounts:

@@ -71,7 +71,8 @@ def unpack(
     need(not len(edges) and not len(counts), "counts")
     moving = _flat(arrays["moving"])
     need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")
-    need(bool((moving >= 0).all() and (moving <= 1).all() and moving.any()), "moving")
+    weighed = (moving >= 2.0**-20) & (moving <= 1)  # a smaller part of a budget would be none
+    need(bool(weighed.any() and (weighed | (moving == 0)).all()), "moving")
     codes = _codes(arrays["codes"], t - stage_at(t, epsilon, len(codings)).start, codings)
     tree, kept = (_pairs(header[name], len(codings), name) for name in ("tree", "kept"))
     return t, tables, Outlook(tree, kept, tuple(moving.tolist())), codes
