@@ -18,7 +18,14 @@ from headwater.table.readers.text_file import FilePosition, Part
 
 def as_text(row: Any) -> str:  # noqa: ANN401 - a pyarrow.Table of one row
     """A row as JSON, for the quarantine."""
-    return json.dumps(row.to_pylist()[0], default=str)
+    return json.dumps({name: _plain(row[name]) for name in row.column_names}, default=str)
+
+
+def _plain(column: Any) -> Any:  # noqa: ANN401 - the one value of a pyarrow.ChunkedArray
+    try:
+        return column.to_pylist()[0]
+    except (OverflowError, ValueError):  # a moment that Python has no date for
+        return column.cast("int64").to_pylist()[0]
 
 
 class ColumnarFile:
