@@ -39,7 +39,7 @@ class UnitCube:
             array = self.encode(points)
             return Encoded(array, (), Tally(len(array)))
         array = check_shape(points, self.dimension)
-        inside: NDArray[np.bool_] = ((array >= 0) & (array <= 1)).all(axis=1)
+        inside = np.asarray(((array >= 0) & (array <= 1)).all(axis=1))
         error = TableError("a coordinate that is not a number in [0, 1]", "give numbers from 0 to 1")
         bad = tuple(BadRow(int(row), error.at(row=int(row))) for row in np.flatnonzero(~inside))
         return Encoded(self.encode(np.where(inside[:, None], array, 0)), bad, Tally(len(array), len(bad)))
