@@ -51,11 +51,15 @@ class Log:
         with open(self.path, "a") as file:
             file.write("".join(line + "\n" for line in lines))
 
-    def rotate(self) -> None:
-        """Yesterday's log gets number 1, the one before is compressed, and older ones are deleted."""
+    def rotate(self, keep: int) -> None:
+        """Yesterday's log gets number 1, the one before is compressed, and all but some of the older are deleted."""
         name = str(self.path)
-        if Path(f"{name}.2.gz").exists():
-            os.unlink(f"{name}.2.gz")
+        for number in reversed(range(2, 2 + DAYS)):
+            if Path(f"{name}.{number}.gz").exists():
+                if number > keep:
+                    os.unlink(f"{name}.{number}.gz")
+                else:
+                    os.rename(f"{name}.{number}.gz", f"{name}.{number + 1}.gz")
         if Path(f"{name}.1").exists():
             with open(f"{name}.1", "rb") as old, gzip.open(f"{name}.2.gz.tmp", "wb") as packed:
                 shutil.copyfileobj(old, packed)
@@ -94,6 +98,7 @@ def test_every_line_of_a_rotating_log_counts_once(tmp_path: Path, how: str) -> N
     (tmp_path / "logs").mkdir()
     (tmp_path / "s.toml").write_text(SCHEMA)
     log, everything = Log(tmp_path / "logs", how), list[str]()
+    ends = list[int]()  # how many lines there were when each day ended
     kills = sorted(rng.randrange(DAYS) for _ in range(KILLS))
     log.append(["999000"])
     everything.append("999000")
@@ -114,7 +119,8 @@ def test_every_line_of_a_rotating_log_counts_once(tmp_path: Path, how: str) -> N
                     process = start(tmp_path, "--follow")
             time.sleep(rng.uniform(0, 1))
             if day + 1 < DAYS:
-                log.rotate()
+                log.rotate(keep=sum(end > published_until(tmp_path) for end in ends))  # what was taken may go
+                ends.append(len(everything))
                 if NIGHTLY or how == "rename":
                     time.sleep(rng.uniform(0.5, 4))  # some days nobody looks before the next rotation
         end = time.monotonic() + 30
@@ -137,6 +143,12 @@ def test_every_line_of_a_rotating_log_counts_once(tmp_path: Path, how: str) -> N
     assert (tmp_path / "releases.state.bad-rows.jsonl").stat().st_mode & 0o777 == 0o600
     assert read_tally(tmp_path / "releases.state").bad == len(bad)
     assert released_alone(tmp_path, everything) == published(tmp_path / "releases")
+
+
+def published_until(folder: Path) -> int:
+    """How many records were taken at least, seen from outside."""
+    names = [path.name for path in (folder / "releases").glob("release-*")]
+    return max((int(name.removeprefix("release-")) for name in names), default=0)
 
 
 def released_alone(folder: Path, lines: list[str]) -> dict[str, bytes]:
