@@ -8,7 +8,7 @@ import secrets
 import threading
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,14 @@ class EncodedRows:
         return EncodedRows(rows, self.bad, self.tally + Tally(len(batch.bad), len(batch.bad)))
 
 
+class _Held(NamedTuple):
+    """What an update replaces, in one step."""
+
+    mechanism: Mechanism
+    tally: Tally
+    kind: str | None
+
+
 _BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
 
 
@@ -99,7 +107,8 @@ class Synthesizer:
     Examples
     --------
     >>> import numpy as np
-    >>> synth = Synthesizer(UnitCube(2), epsilon=1.0)
+    >>> from headwater import unit_cube
+    >>> synth = Synthesizer(unit_cube(2), epsilon=1.0)
     >>> synth.update(np.random.default_rng(0).random((1000, 2)))
     >>> release = synth.release()
     >>> release.points().shape
@@ -136,10 +145,8 @@ class Synthesizer:
     ) -> None:
         self.schema, self.epsilon, self.mechanism = schema, epsilon, kind.name
         self._options, self._public = options, public
-        self._mechanism: Mechanism = kind(schema, epsilon, noise, **options)
+        self._held = _Held(kind(schema, epsilon, noise, **options), Tally(), None)
         self.guarantee: Guarantee = self._mechanism.ledger().guarantee(epsilon)
-        self._kind: str | None = None
-        self._tally = Tally()
         self._lock = threading.RLock()
 
     @property
@@ -180,9 +187,7 @@ class Synthesizer:
         if part.batch is not None and part.batch.bad:
             encoded = encoded.among(part.batch)
         with self._lock:
-            self._update(encoded.rows)
-            self._tally += encoded.tally
-            self._kind = table_kind(self.schema, part.table)
+            self._update(encoded.rows, encoded.tally, table_kind(self.schema, part.table))
 
     @property
     def width(self) -> int:
@@ -192,7 +197,7 @@ class Synthesizer:
     @property
     def tally(self) -> Tally:
         """How many values `update` has clipped, not found listed, or found missing. Secret: there is no noise in it."""
-        return self._tally
+        return self._held.tally
 
     def encode(self, table: object, *, bad_rows: str = "stop") -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
@@ -235,11 +240,15 @@ class Synthesizer:
         with self._lock:
             self._update(self._mechanism.check(array))
 
-    def _update(self, rows: Rows) -> None:
-        """All or nothing: a copy takes the records, and replaces the mechanism in one step when it has."""
-        after = copy(self._mechanism)
+    def _update(self, rows: Rows, tally: Tally | None = None, kind: str | None = None) -> None:
+        """All or nothing: a copy takes the records, and everything is replaced in one step when it has."""
+        after, held = copy(self._mechanism), self._held
         after.update(rows)
-        self._mechanism = after
+        self._held = _Held(after, held.tally + (tally or Tally()), kind or held.kind)
+
+    @property
+    def _mechanism(self) -> Mechanism:
+        return self._held.mechanism
 
     def update_counts(self, cells: object, counts: object) -> None:
         """Take records that were counted elsewhere with `headwater.histogram`; the same as giving the records.
@@ -256,7 +265,7 @@ class Synthesizer:
         with self._lock:
             after = copy(self._cascade("update_counts"))
             after.update_counts(*check_counts(cells, counts, after.partition, after.finest))
-            self._mechanism = after
+            self._held = self._held._replace(mechanism=after)
 
     def histogram(self, table: object) -> tuple[Cells, NDArray[np.int64]]:
         """`headwater.histogram` under this run's schema, for `update_counts`. Cascade only.
@@ -327,7 +336,7 @@ class Synthesizer:
             Only the records after the first so many. Not with the paper's mechanism.
         """
         with self._lock:
-            t, kind = self.t, self._kind
+            t, kind = self.t, self._held.kind
             start = self._mechanism.window(window_start(t, last, since))
             seed = _seed(self._public, t, start)
             measured = self._mechanism.measured(start, seed)
@@ -370,8 +379,8 @@ class Synthesizer:
                 "consistency": self._options.get("consistency", "halving"),
                 "key": self._mechanism.noise.key.hex(),
                 "public": self._public.hex(),
-                "kind": self._kind,
-                "tally": self._tally.to_dict(),
+                "kind": self._held.kind,
+                "tally": self._held.tally.to_dict(),
             }
         return header, arrays
 
@@ -412,10 +421,10 @@ class Synthesizer:
         noise, public = Noise(key=bytes.fromhex(header["key"])), bytes.fromhex(header["public"])
         synth = cls.__new__(cls)
         synth._begin(schema, epsilon, kind, options, noise, public)
-        synth._kind = header["kind"]
-        synth._tally = Tally.from_dict(header.get("tally"))
+        kind_, tally = header["kind"], Tally.from_dict(header.get("tally"))
+        synth._held = _Held(synth._mechanism, tally, kind_)
         files.need(len(synth._public) == 32, "public")
-        files.need(synth._kind is None or (isinstance(synth.schema, Schema) and synth._kind in TABLE_KINDS), "kind")
+        files.need(kind_ is None or (isinstance(synth.schema, Schema) and kind_ in TABLE_KINDS), "kind")
         try:
             synth._mechanism.restore(header, arrays)
         except files.FileRefusedError:
@@ -461,7 +470,8 @@ def histogram(table: object, schema: AnySchema) -> tuple[Cells, NDArray[np.int64
 
     Examples
     --------
-    >>> cells, counts = histogram([[0.1, 0.2], [0.1, 0.2], [0.9, 0.9]], UnitCube(2))
+    >>> from headwater import unit_cube
+    >>> cells, counts = histogram([[0.1, 0.2], [0.1, 0.2], [0.9, 0.9]], unit_cube(2))
     >>> counts.tolist()
     [2, 1]
     """
@@ -489,7 +499,8 @@ def pmm(
 
     Examples
     --------
-    >>> pmm([[0.1, 0.2], [0.3, 0.9]], UnitCube(2), epsilon=2.0).points().shape
+    >>> from headwater import unit_cube
+    >>> pmm([[0.1, 0.2], [0.3, 0.9]], unit_cube(2), epsilon=2.0).points().shape
     (2, 2)
     """
     warn_of_epsilon(check_epsilon(epsilon), 2)

@@ -63,16 +63,16 @@ def test_a_record_in_a_list_changes_no_other() -> None:
 
 def test_numbers_that_are_read_together_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A float among integers turns all of them into floats, as an array of both does."""
-    encode = Schema.encode
+    encode = Schema.encode_batch
 
-    def together(self: Schema, table: object) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    def together(self: Schema, table: object, *, bad_rows: str = "stop") -> object:
         columns = {name: [row[name] for row in table] for name in table[0]} if isinstance(table, list) else dict(table)  # type: ignore[call-overload]
         mixed = dict(columns)
         for name, values in columns.items():
             if all(isinstance(value, int | float) for value in values):
                 mixed[name] = np.array(values).tolist()
-        return encode(self, mixed)
+        return encode(self, mixed, bad_rows=bad_rows)
 
-    monkeypatch.setattr(Schema, "encode", together)
+    monkeypatch.setattr(Schema, "encode_batch", together)
     with pytest.raises(AuditAlarm, match="one record changes what is kept of others"):
         check_tables()

@@ -300,8 +300,8 @@ def test_neighbours_over_one_tree_are_added_up_and_others_are_not(seed: int, whi
     for i in which:
         summaries.append(random_summary(rng, tree=trees[i], start=summaries[-1].end if summaries else 0))
     sums = merged(summaries)
-    same = [i % 2 for i in which]
-    runs = [i for k, i in enumerate(same) if k == 0 or same[k - 1] != i]
+    keys = [trees[i].key for i in which]
+    runs = [i for k, i in enumerate(which) if k == 0 or keys[k - 1] != keys[k]]
     assert [s.tree.key for s in sums] == [trees[i].key for i in runs]
     whole, parts = Pool(), Pool()
     for s in sums:

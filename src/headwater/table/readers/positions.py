@@ -30,7 +30,7 @@ def check_position(position: Any, name: str) -> None:  # noqa: ANN401 - whatever
         good = isinstance(sealed, list) and all(map(_is_seal, sealed)) and _count(position.get("taken", 0))
         good = good and ("done" not in position or _is_seal(position["done"]))
         inode = position.get("inode", [])
-        good = good and isinstance(inode, list) and all(isinstance(number, int) for number in inode)
+        good = good and isinstance(inode, list) and len(inode) in (0, 2) and all(isinstance(n, int) for n in inode)
     if not good:
         raise _unknown(name)
 
