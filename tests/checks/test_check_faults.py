@@ -72,7 +72,7 @@ def a_ledger_that_overdraws_later(patch: pytest.MonkeyPatch) -> None:
 
 def a_batch_in_place(patch: pytest.MonkeyPatch) -> None:
     """The update of the mechanism itself, as before updates were made on a copy."""
-    patch.setattr(Synthesizer, "_update", lambda self, rows: self._mechanism.update(rows))
+    patch.setattr(Synthesizer, "_update", lambda self, rows, *_: self._mechanism.update(rows))
 
 
 def no_lock(patch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,8 @@ def test_evaluation_says_first_that_it_is_not_private(trips: Path) -> None:
     assert done.output.lstrip().startswith("NOT PRIVATE")
     found = json.loads(call(*arguments, "--json").stdout)
     assert found["warning"].startswith("NOT PRIVATE")
-    assert 0 <= found["w1"]["value"] < 0.2
+    distance = found["w1"]["value"]  # left out, with a reason, where its own error is large beside it
+    assert distance is None or 0 <= distance < 0.2
 
 
 def test_standard_input_is_read(trips: Path) -> None:
