@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from datetime import datetime, time
 from decimal import Decimal, InvalidOperation
@@ -31,7 +32,8 @@ def check_format(format_: object, *, dates: bool) -> None:
         return
     written = None
     if isinstance(format_, str) and "%Z" not in format_:  # names of zones differ from machine to machine
-        with suppress(ValueError):
+        with suppress(ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of a day without a year, which is refused below
             written = datetime.strptime(_EXAMPLE.strftime(format_), format_)
     if written is None or (written.year != _EXAMPLE.year if dates else written.hour != _EXAMPLE.hour):
         what = "the year of a date" if dates else "the hour of a day"
