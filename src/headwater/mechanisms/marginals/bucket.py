@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from headwater.mechanisms.counted import CountedBucket
 from headwater.mechanisms.marginals.bins import cut, profile
 from headwater.mechanisms.marginals.codes import Codes
 from headwater.mechanisms.marginals.counting import Question, count
@@ -45,13 +46,22 @@ class Bucket:
         `SLOW` or `FAST`.
     start, end
         The arrivals that the bucket holds.
+    counted
+        Records of the bucket that were counted elsewhere, besides those of ``codes``.
     """
 
     def __init__(
-        self, codes: Codes, codings: Sequence[Coding], noise: Noise, timescale: int, start: int, end: int
+        self,
+        codes: Codes,
+        codings: Sequence[Coding],
+        noise: Noise,
+        timescale: int,
+        start: int,
+        end: int,
+        counted: Sequence[CountedBucket] = (),
     ) -> None:
         self.codes, self.codings, self.noise = codes, codings, noise
-        self.timescale, self.start, self.end = timescale, start, end
+        self.timescale, self.start, self.end, self.counted = timescale, start, end, counted
 
     @property
     def size(self) -> int:
@@ -60,7 +70,11 @@ class Bucket:
 
     def count(self, questions: Sequence[Question]) -> list[Integers]:
         """Exact counts. Not private."""
-        return count(self.codes, questions, self.codings)
+        found = count(self.codes, questions, self.codings)
+        for one in self.counted:
+            further = count(np.ascontiguousarray(one.rows.T), questions, self.codings, one.counts)
+            found = [table + more for table, more in zip(found, further, strict=True)]
+        return found
 
     def one_way(
         self, budget: Fraction, weights: Sequence[float], known: Sequence[NoisyTable], *, again: bool = False
