@@ -3,11 +3,12 @@
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
+from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
 from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
-from headwater.stateless import histogram, pmm
+from headwater.stateless import pmm
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.draft import draft
@@ -20,6 +21,7 @@ from headwater.version import __version__
 __all__ = [
     "BinaryCounter",
     "Boolean",
+    "BucketedCounts",
     "Category",
     "Datetime",
     "EpsilonWarning",
@@ -39,7 +41,6 @@ __all__ = [
     "__version__",
     "draft",
     "evaluate",
-    "histogram",
     "outlook",
     "pmm",
     "read",

@@ -7,10 +7,13 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headwater import files
 from headwater.arguments import options_of
 from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Mechanism, Rows
+from headwater.mechanisms.protocol import AnySchema, Arrays, CountingMechanism, Header, Mechanism, Rows
 from headwater.noise import Noise
 from headwater.privacy import check_epsilon
 from headwater.randomness import restored_keys
@@ -57,10 +60,16 @@ class SynthesizerState:
             schema, epsilon, options, public, kind(schema, epsilon, noise, **options), Tally(), None
         )
 
-    def after(self, rows: Rows, tally: Tally, kind: str | None) -> SynthesizerState:
-        """With more records: a copy of the mechanism takes them, so this state stays as it is."""
+    def after(
+        self, rows: Rows, tally: Tally, kind: str | None, counts: NDArray[np.int64] | None = None
+    ) -> SynthesizerState:
+        """With more records, perhaps counted ones: a copy of the mechanism takes them, so this state stays as it is."""
         mechanism = copy(self.mechanism)
-        mechanism.update(rows)
+        if counts is None:
+            mechanism.update(rows)
+        else:
+            assert isinstance(mechanism, CountingMechanism)  # noqa: S101 - the caller has checked that
+            mechanism.update_counts(rows, counts)
         return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind)
 
     def write(self, path: str | os.PathLike[str]) -> None:

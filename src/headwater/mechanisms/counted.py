@@ -17,6 +17,7 @@ from headwater.files import need
 from headwater.mechanisms.protocol import Arrays, Rows, null_records
 
 Integers = NDArray[np.int64]
+Bucket = Callable[[int], tuple[int, int]]
 Unsigned = NDArray[np.unsignedinteger[Any]]
 
 _ODD = 0x9E3779B97F4A7C15  # mixes the integers of a row; which rows are compared depends on it, the result does not
@@ -70,7 +71,49 @@ class BucketedCounts:
         return _joined((int(starts[i]), *distinct(rows[i:j], counts[i:j])) for i, j in _runs(starts)) or every[0]
 
 
-def count_by_bucket(rows: Rows, numbers: Integers, bucket: Callable[[int], tuple[int, int]]) -> BucketedCounts:
+def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], bucket: Bucket) -> BucketedCounts:
+    """Counted records that are exactly those after the first ``t``, or an error that says what is wrong.
+
+    Parameters
+    ----------
+    counts
+        As `count_by_bucket` gives them.
+    t
+        How many records arrived before.
+    check
+        Refuses rows that no record has.
+    bucket
+        First number and end of the bucket that holds a number.
+    """
+    if not isinstance(counts, BucketedCounts):
+        raise TypeError(f"counts must be BucketedCounts, as histogram() gives them, not {type(counts).__name__}")
+    starts, numbers, rows = (whole_numbers(name, getattr(counts, name)) for name in ("starts", "counts", "rows"))
+    for name, array in (("starts", starts), ("counts", numbers)):
+        if array.ndim != 1 or len(array) != len(rows):
+            raise ValueError(f"{name} must be a list as long as rows, not of shape {array.shape}")
+        if array.dtype.kind not in "iu" and array.size:
+            raise TypeError(f"{name} must be whole numbers, not {array.dtype}")
+    if numbers.size and (int(numbers.min()) < 1 or int(numbers.max()) >= 1 << 53):
+        raise ValueError("counts must lie between 1 and 2^53 − 1")
+    starts, rows = starts.astype(np.int64), check(rows)
+    if (np.diff(starts) < 0).any():
+        raise ValueError("starts must not fall; add counts with + or BucketedCounts.merge")
+    runs = list(_runs(starts))
+    for number, (i, j) in enumerate(runs):
+        first, end = bucket(t)
+        found, wanted = sum(numbers[i:j].tolist()), end - t
+        if int(starts[i]) != first or found > wanted or (found < wanted and number + 1 < len(runs)):
+            raise ValueError(
+                f"the bucket of records {int(starts[i]):,} and after has {found:,} counted ones, where the next "
+                f"{wanted:,} of the bucket from {first:,} were expected: count every record after the first t once"
+            )
+        t += found
+    return BucketedCounts(starts, rows, numbers.astype(np.int64))
+
+
+def count_by_bucket(
+    rows: Rows, numbers: Integers, bucket: Bucket, coarser: Callable[[Rows, int], Rows]
+) -> BucketedCounts:
     """Count records by the fastest bucket that they arrived in.
 
     Parameters
@@ -81,6 +124,8 @@ def count_by_bucket(rows: Rows, numbers: Integers, bucket: Callable[[int], tuple
         Each record's number in the order of arrival, from 0.
     bucket
         First number and end of the bucket that holds a number.
+    coarser
+        Rows of the bucket that holds a number, without what no noisy count can ever tell apart.
     """
     if len(numbers) and (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
@@ -89,7 +134,7 @@ def count_by_bucket(rows: Rows, numbers: Integers, bucket: Callable[[int], tuple
     while first < len(rows):
         start, end = bucket(int(numbers[first]))
         last = int(np.searchsorted(numbers, end))
-        found.append((start, *distinct(rows[first:last])))
+        found.append((start, *distinct(coarser(rows[first:last], start))))
         first = last
     return _joined(found) or BucketedCounts(np.empty(0, dtype=np.int64), rows, np.empty(0, dtype=np.int64))
 
@@ -243,9 +288,7 @@ class CountedBuckets:
         }
 
     @classmethod
-    def restore(
-        cls, arrays: Arrays, start: int, t: int, width: int, word: type[Any], bucket: Callable[[int], tuple[int, int]]
-    ) -> Self:
+    def restore(cls, arrays: Arrays, start: int, t: int, width: int, word: type[Any], bucket: Bucket) -> Self:
         """What `state` gave, if these can be the counted records of a slow bucket that is open from ``start`` to ``t``.
 
         The mechanism checks the rows.
@@ -272,9 +315,7 @@ class CountedBuckets:
         return kept
 
 
-def parts_by_bucket(
-    rows: Rows, counts: Integers, t: int, bucket: Callable[[int], tuple[int, int]]
-) -> Iterator[tuple[int, Rows, Integers]]:
+def parts_by_bucket(rows: Rows, counts: Integers, t: int, bucket: Bucket) -> Iterator[tuple[int, Rows, Integers]]:
     """Start, rows and counts of each fastest bucket that counted records fall into, the first of them number ``t``.
 
     An entry that is in two buckets is divided: only its bucket decides what a record counts in.
@@ -291,16 +332,11 @@ def parts_by_bucket(
         first, t = last - (int(ends[last - 1]) > end), end
 
 
-def cut_counts(rows: Rows, counts: Integers, first: int, end: int) -> tuple[Rows, Integers]:
-    """The records ``first … end − 1`` of counted ones.
-
-    >>> rows, counts = cut_counts(np.array([[7], [8], [9]]), np.array([4, 5, 6]), 2, 10)
-    >>> rows[:, 0].tolist(), counts.tolist()
-    ([7, 8, 9], [2, 5, 1])
-    """
-    ends = np.cumsum(counts)
-    part = np.maximum(np.minimum(ends, end) - np.maximum(ends - counts, first), 0)
-    return rows[part > 0], part[part > 0]
+def whole_numbers(what: str, numbers: object) -> NDArray[Any]:
+    """An array, or an error that names what it is."""
+    if isinstance(numbers, np.ma.MaskedArray):
+        raise TypeError(f"{what} must not be a masked array: leave out what is masked first")
+    return np.asarray(numbers)
 
 
 def _short(counts: NDArray[Any]) -> Unsigned:

@@ -132,16 +132,18 @@ class CascadeMechanism(CellRows):
     def update_counts(self, rows: Rows, counts: NDArray[np.int64]) -> None:
         """Take counted points, in the order of their fastest buckets and in any order inside these."""
         for start, part, numbers in parts_by_bucket(rows, counts, self.t, self.bucket):
-            shift = np.uint64(self.finest - self._deepest(self.stage))
-            word = _word(self._deepest(self.stage))
-            one = CountedBucket.of(start, part, numbers, lambda cells, s=shift, w=word: (cells >> s).astype(w))
+            one = CountedBucket.of(start, part, numbers, self._counted_cells)
             self._counted = self._counted.plus(one)
             self.t += one.records
             for scale in self.stage.timescales[1:]:
-                if (self.t - self.start) % scale.size == 0:
+                if (self.t - self.start) % scale.size == 0:  # faster buckets in this one are never measured from now on
                     self._counted = self._counted.merged(self.t - scale.size)
                     break
             self._arrived()
+
+    def _counted_cells(self, rows: Rows) -> Rows:
+        depth = self._deepest(self.stage)
+        return (rows >> np.uint64(self.finest - depth)).astype(_word(depth))
 
     def _stage_of(self, number: int) -> Stage:
         if self.stage.start <= number < self.stage.end:
