@@ -6,6 +6,7 @@ any process can count the records whose numbers it knows, and counts of one buck
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -50,7 +51,7 @@ class BucketedCounts:
     @property
     def records(self) -> int:
         """How many records were counted."""
-        return sum(self.counts.tolist())
+        return _total(self.counts)
 
     def __add__(self, other: BucketedCounts) -> BucketedCounts:
         return BucketedCounts.merge((self, other))
@@ -64,11 +65,11 @@ class BucketedCounts:
         parts
             At least one.
         """
-        every = list(parts)
-        starts, rows, counts = (np.concatenate([getattr(p, f) for p in every]) for f in ("starts", "rows", "counts"))
-        order = np.argsort(starts, kind="stable")
-        starts, rows, counts = starts[order], rows[order], counts[order]
-        return _joined((int(starts[i]), *distinct(rows[i:j], counts[i:j])) for i, j in _runs(starts)) or every[0]
+        every, found = list(parts), defaultdict[int, list[tuple[Rows, Integers]]](list)
+        for one in every:
+            for i, j in _runs(one.starts):
+                found[int(one.starts[i])].append((one.rows[i:j], one.counts[i:j]))
+        return _joined((start, *_added(found[start])) for start in sorted(found)) or every[0]
 
 
 def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], bucket: Bucket) -> BucketedCounts:
@@ -101,7 +102,7 @@ def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], 
     runs = list(_runs(starts))
     for number, (i, j) in enumerate(runs):
         first, end = bucket(t)
-        found, wanted = sum(numbers[i:j].tolist()), end - t
+        found, wanted = _total(numbers[i:j]), end - t
         if int(starts[i]) != first or found > wanted or (found < wanted and number + 1 < len(runs)):
             raise ValueError(
                 f"the bucket of records {int(starts[i]):,} and after has {found:,} counted ones, where the next "
@@ -137,6 +138,12 @@ def count_by_bucket(
         found.append((start, *distinct(coarser(rows[first:last], start))))
         first = last
     return _joined(found) or BucketedCounts(np.empty(0, dtype=np.int64), rows, np.empty(0, dtype=np.int64))
+
+
+def _added(parts: list[tuple[Rows, Integers]]) -> tuple[Rows, Integers]:
+    """The sum of the counts of one bucket."""
+    rows, counts = zip(*parts, strict=True)
+    return parts[0] if len(parts) == 1 else distinct(np.concatenate(rows), np.concatenate(counts))
 
 
 def _joined(buckets: Iterable[tuple[int, Rows, Integers]]) -> BucketedCounts | None:
@@ -306,7 +313,7 @@ class CountedBuckets:
             need(before <= first < t and bucket(first)[0] == first, "counted")
             need(0 <= size <= len(counts) - at and 0 < records <= t - first, "counted")
             one = CountedBucket(first, records, rows[at : at + size], _short(counts[at : at + size]))
-            need(sum(one.counts.tolist()) <= records, "counted")
+            need(_total(one.counts) <= records, "counted")
             found.append(one)
             at, before = at + size, first
         need(at == len(counts), "counted")
@@ -337,6 +344,12 @@ def whole_numbers(what: str, numbers: object) -> NDArray[Any]:
     if isinstance(numbers, np.ma.MaskedArray):
         raise TypeError(f"{what} must not be a masked array: leave out what is masked first")
     return np.asarray(numbers)
+
+
+def _total(counts: NDArray[Any]) -> int:
+    """The sum, exact whatever the counts are: Python's numbers do not wrap around."""
+    small = int(counts.max(initial=0)) < 1 << 31 and len(counts) < 1 << 31
+    return int(counts.sum(dtype=np.int64)) if small else sum(counts.tolist())
 
 
 def _short(counts: NDArray[Any]) -> Unsigned:

@@ -226,7 +226,7 @@ def test_a_reused_address_is_found() -> None:
 
     def one_timescale(patch: pytest.MonkeyPatch) -> None:
         start = Bucket.__init__
-        patch.setattr(Bucket, "__init__", lambda self, c, k, n, _timescale, s, e: start(self, c, k, n, 0, s, e))
+        patch.setattr(Bucket, "__init__", lambda self, c, k, n, _, *rest: start(self, c, k, n, 0, *rest))
 
     noise = Watched(seed=4)
     run(a_schema(5), a_stream(a_schema(5), 600), 64.0, noise, fault=one_timescale)

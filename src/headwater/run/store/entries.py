@@ -40,7 +40,7 @@ class Entry(NamedTuple):
     @property
     def end(self) -> int:
         """How many records there are with these."""
-        return self.start + (len(self.rows) if self.counts is None else sum(self.counts.tolist()))
+        return self.start + (len(self.rows) if self.counts is None else int(self.counts.sum()))
 
     def between(self, first: int, end: int) -> Entry:
         """The records from number ``first`` on, before number ``end``."""
@@ -83,13 +83,13 @@ def pack_entry(entry: Entry, receipts: bytes = b"") -> tuple[str, memoryview, by
             "dtype": entry.rows.dtype.str,
             "shape": entry.rows.shape,
             "position": entry.position,
-            **({} if entry.counts is None else {"counts": True}),
+            **({} if entry.counts is None else {"counts": _shortest(entry.counts)}),
             **({"receipts": base64.b64encode(receipts).decode()} if receipts else {}),
         }
     )
     data = entry.rows.data.cast("B") if entry.rows.size else memoryview(b"")
     if entry.counts is not None:
-        data = memoryview(b"".join((data, entry.counts.astype("<i8").tobytes())))
+        data = memoryview(b"".join((data, entry.counts.astype(_shortest(entry.counts)).tobytes())))
     return head, data, digest(head.encode(), data)
 
 
@@ -104,15 +104,24 @@ def unpack_entry(path: Path, head: str, data: bytes, checksum: bytes) -> Entry:
     if not _UNSIGNED.fullmatch(fields["dtype"]):
         raise ValueError("rows are unsigned integers")
     counts, position = None, dict(fields["position"])
-    if fields.get("counts"):
-        counts = np.frombuffer(data, dtype="<i8", offset=len(data) - 8 * shape[0]).astype(np.int64)
-        data = data[: len(data) - 8 * shape[0]]
+    if "counts" in fields:
+        if not _UNSIGNED.fullmatch(fields["counts"]):
+            raise ValueError("counts are unsigned integers")
+        size = len(data) - np.dtype(fields["counts"]).itemsize * shape[0]
+        counts = np.frombuffer(data, dtype=fields["counts"], offset=size).astype(np.int64)
+        data = data[:size]
         if counts.size and not 0 < int(counts.min()) <= int(counts.max()) < 1 << 53:
             raise ValueError("a row stands for at least one record")
     entry = Entry(start, np.frombuffer(data, dtype=fields["dtype"]).reshape(shape), position, counts)
     if type(end) is not int or end != entry.end:
         raise ValueError("rows and counts say how many records there are")
     return entry
+
+
+def _shortest(counts: NDArray[np.int64]) -> str:
+    """The shortest type that holds all of these."""
+    largest = int(counts.max(initial=0))
+    return "|u1" if largest < 1 << 8 else "<u4" if largest < 1 << 32 else "<u8"
 
 
 def receipts_in(head: Mapping[str, Any]) -> bytes:
