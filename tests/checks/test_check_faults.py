@@ -15,7 +15,7 @@ from headwater.audit import AuditAlarm
 from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
 from headwater.checks.cases import Case
 from headwater.noise import Noise
-from headwater.privacy import Ledger, Spend
+from headwater.privacy import IntegerLaplace, Ledger, Spend
 from headwater.synthesizer import Synthesizer
 from tests.checks.toy.measure import ToyMechanism
 from tests.checks.toy.model import ToyModel
@@ -61,12 +61,14 @@ def asking_changes_something(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_scale_that_no_ledger_lists(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", 2 * self.scale, touches=2)]))
+    patch.setattr(
+        ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", IntegerLaplace(2 * self.scale), touches=2)])
+    )
 
 
 def a_ledger_that_overdraws_later(patch: pytest.MonkeyPatch) -> None:
     ledger = ToyMechanism.ledger
-    late = Ledger([Spend("count", 1e-3)])
+    late = Ledger([Spend("count", IntegerLaplace(1e-3))])
     patch.setattr(ToyMechanism, "ledger", lambda self, t=None: late if t and t > 1 << 30 else ledger(self))
 
 
