@@ -1,5 +1,6 @@
 """The curl lines of the page about the service work as they are written."""
 
+import inspect
 import re
 import shlex
 import shutil
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.cli.run import command as run_command
 from headwater.service import ServiceConfig
 from tests.service.conftest import SCHEMA
 from tests.service.test_process import Process
@@ -43,6 +45,18 @@ def test_the_configuration_on_the_page_can_be_read(tmp_path: Path) -> None:
     assert config.runs["trips"].public
 
 
+def test_limits_are_those_of_a_run_on_the_command_line_unless_given(tmp_path: Path) -> None:
+    SCHEMA.save(tmp_path / "trips.toml")
+    run = '[runs.{name}]\nschema = "trips.toml"\nepsilon = 1\n'
+    text = run.format(name="a") + run.format(name="b") + 'rows = "all"\nkeep = "all"\n'
+    (tmp_path / "service.toml").write_text(text)
+    runs = ServiceConfig.load(tmp_path / "service.toml").runs
+    options = inspect.signature(run_command).parameters
+    assert (str(runs["a"].rows), str(runs["a"].keep)) == (options["rows"].default, options["keep"].default)
+    assert (runs["b"].rows, runs["b"].keep) == (None, None)
+    assert runs["a"].mechanism == options["mechanism"].default == "auto"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -58,6 +72,8 @@ def test_the_configuration_on_the_page_can_be_read(tmp_path: Path) -> None:
             '[runs.a]\nschema="trips.toml"\nepsilon=1\nout="o"\n[runs.b]\nschema="trips.toml"\nepsilon=1\nout="o"',
             "share",
         ),
+        ('[runs.trips]\nschema = "trips.toml"\nepsilon = 1\nkeep = 0', "runs.trips.keep must be a whole number"),
+        ('[runs.trips]\nschema = "trips.toml"\nepsilon = 1\npublic = "no"', "runs.trips.public must be true or false"),
         ("[[", "not TOML"),
     ],
 )
