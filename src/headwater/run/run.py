@@ -125,6 +125,9 @@ class Run:
     def resume(cls, state: Path, sink: Sink, *, allow_copy: bool = False) -> Run:
         """Continue the run of a state under the configuration that the state holds, with no schedule.
 
+        If the run was killed, a release may be due that its schedule knows of. As long as no record is taken here, it
+        stays due, and is published when the run itself goes on.
+
         Parameters
         ----------
         state
@@ -136,7 +139,7 @@ class Run:
         """
         store = Store.open(state, allow_copy=allow_copy)
         try:
-            return cls._continued(store, sink, Schedule(), allow_copy)
+            return cls._continued(store, sink, Schedule(), allow_copy, journal_stays=True)
         except BaseException:
             store.close()
             raise
@@ -149,8 +152,10 @@ class Run:
         schedule: Schedule,
         allow_copy: bool,
         windows: Mapping[int, Sink] | None = None,
+        *,
+        journal_stays: bool = False,
     ) -> Run:
-        run = cls(DurableSynthesizer.open(store), sink, schedule, windows)
+        run = cls(DurableSynthesizer.open(store, journal_stays=journal_stays), sink, schedule, windows)
         _check_windows(run.synth, windows)
         if not allow_copy:
             run._refuse_older(store)
