@@ -135,7 +135,12 @@ class DurableSynthesizer:
     def snapshot_if_large(self) -> None:
         """Replace a journal that has outgrown the snapshot, so that all snapshots together cost linear time."""
         store = self.store
-        if store and not self._pending and not self._journal_stays and store.journal_bytes > max(store.snapshot_bytes, _LEAST_SNAPSHOT):
+        if (
+            store
+            and not self._pending
+            and not self._journal_stays
+            and store.journal_bytes > max(store.snapshot_bytes, _LEAST_SNAPSHOT)
+        ):
             store.snapshot(self.synth.t, self.synth.to_bytes())
 
     def close(self) -> None:
