@@ -53,7 +53,8 @@ function drawQuality(quality) {
 }
 
 /** Which bounds of the schema cut real values: the first thing to correct. */
-function drawCut(cut) {
+function drawCut(all) {
+  const cut = all.filter((c) => c.below + c.above >= 0.001);  // of rarer ones the column itself says it
   byId("cut").hidden = cut.length === 0;
   const parts = (c) => [c.below ? `${percent(c.below)} below` : "", c.above ? `${percent(c.above)} above` : ""].filter(Boolean).join(" and ");
   byId("cut").replaceChildren(make("strong", {}, "Bounds cut real values. "), `Such a value counts as the bound in every release; here it is compared as it is. ${cut.map((c) => `${c.name}: ${parts(c)}`).join("; ")}.`);
@@ -87,11 +88,16 @@ class Matrix {
 
   show(most) {
     const { svg, names, values } = this, n = names.length, tall = Math.min(26, Math.max(14, Math.floor(300 / n)));
-    svg.style.height = `${n * tall + 2}px`;
+    const below = Math.min(Math.max(...names.map(widthOf)) + 8, 84);
+    svg.style.height = `${n * tall + below + 2}px`;
     const { width } = svg.getBoundingClientRect(), left = Math.min(Math.max(...names.map(widthOf)) + 10, width * 0.36), w = (width - left) / n;
     this.plot = { left, w, tall };
     const palette = colours();
     svg.replaceChildren();
+    if (w >= 11) names.forEach((name, i) => {  // from top to bottom, so that it ends where it may be cut
+      const [x, y] = [left + (i + 0.5) * w - 4, n * tall + 4];
+      svg.append(draw("text", { x, y, transform: `rotate(90 ${x} ${y})` }, fit(name, below - 6)));
+    });
     names.forEach((name, j) => {
       svg.append(draw("text", { x: left - 8, y: j * tall + tall / 2 + 4, "text-anchor": "end" }, fit(name, left - 10)));
       names.forEach((_, i) => {
