@@ -7,7 +7,8 @@ from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
 from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
-from headwater.synthesizer import Synthesizer, histogram, pmm
+from headwater.stateless import histogram, pmm
+from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.draft import draft
 from headwater.table.errors import SchemaError, TableError

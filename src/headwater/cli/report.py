@@ -67,13 +67,13 @@ def command(
     with Progress(console=err, transient=True) as bar:
         tasks = {}
 
-        def tell(what: str, done: int, total: int | None) -> None:
+        def show(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
             bar.update(tasks[what], completed=done, total=total)
 
         page = write_report(
-            releases, out_, against=truth, pairs=pairs, name=name, target=target, public=public, progress=tell
+            releases, out_, against=truth, pairs=pairs, name=name, target=target, public=public, progress=show
         )
     if against and not public:
         complain(f"{page} shows the real data: it is NOT PRIVATE", "bold red")

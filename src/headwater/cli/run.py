@@ -16,9 +16,9 @@ from headwater import kafka as topics
 from headwater.cli import reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
-from headwater.cli.limits import limit
 from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
+from headwater.run.limits import KEEP, ROWS, limit
 from headwater.run.store import StateInUseError, StoreError
 from headwater.table.bad_rows import check_policy
 from headwater.table.readers import open_source
@@ -54,10 +54,10 @@ def command(
     format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
     rows: Annotated[
         str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")
-    ] = "1000000",
+    ] = str(ROWS),
     keep: Annotated[
         str, typer.Option(help="Only the newest so many releases keep their table, older ones their card; or all.")
-    ] = "100",
+    ] = str(KEEP),
     window: Annotated[
         list[int] | None,
         typer.Option(

@@ -110,7 +110,7 @@ class FileStream:
 
     @property
     def inode(self) -> tuple[int, int]:
-        """What tells this file from all others that are there."""
+        """What identifies this file among all that are there."""
         return self._seen.st_dev, self._seen.st_ino
 
     @property

@@ -123,7 +123,7 @@ class TextFile:
 
     @property
     def inode(self) -> tuple[int, int]:
-        """What tells this file from all others that are there."""
+        """What identifies this file among all that are there."""
         return self._stream.inode
 
     @property
