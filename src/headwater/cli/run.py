@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,10 +19,12 @@ from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
-from headwater.run.store import StoreError
+from headwater.run.store import StateInUseError, StoreError
 from headwater.table.bad_rows import check_policy
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
+
+_PATIENCE = 5.0  # seconds until a state that is in use is refused
 
 
 @reports_errors
@@ -129,7 +132,7 @@ def command(
             windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}
             options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
             options["windows"] = windows
-            with Run.open(config, sink, **options) as run:
+            with _opened(config, sink, options) as run:
                 display.start(run)
                 try:
                     if kafka is not None and topic is not None:
@@ -146,6 +149,18 @@ def command(
     display.summarize(out_, kept, stopped=stopped)
     if stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
+
+
+def _opened(config: RunConfig, sink: ShownSink, options: dict[str, Any]) -> Run:
+    """The run, as soon as its state is free: a command that looks into a stopped run has it for a moment."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return Run.open(config, sink, **options)
+        except StateInUseError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
 
 
 @contextmanager
