@@ -40,6 +40,7 @@ def command(
     encoding: reading.Encoding = None,
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
+    thousands: reading.Thousands = None,
     bad_rows: reading.BadRows = None,
 ) -> None:
     """Draw how the releases of a run grew and how good they are: a page that needs no network.
@@ -57,7 +58,8 @@ def command(
         first = folders(releases)
         if not first:
             raise FileNotFoundError(2, "there are no releases here", str(releases))
-        options = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, bad_rows)
+        written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands)
+        options = written | {"bad_rows": bad_rows}
         truth = rows_of(against, schema_from_dict(read_card(first[0])["schema"]), **options)
     elif target is not None or public:
         raise ValueError("--target and --public are about the real data: name them with --against")
