@@ -317,7 +317,7 @@ class Synthesizer:
 
     @property
     def run_id(self) -> str:
-        """A name of this run, the same for ever and on all its cards. Public, and owes nothing to data or noise."""
+        """A name of this run, the same for ever and on all its cards. Public: depends on neither data nor noise."""
         return run_id(self._state.public)
 
     @property
@@ -353,17 +353,27 @@ class Synthesizer:
         """
         with self._lock:
             t, kind = self.t, self._state.kind
-            start = self._mechanism.window(window_start(t, last, since))
-            seed = release_seed(self._state.public, t, start)
-            measured = self._mechanism.measured(start, seed)
+            start, seed, measured = self._measure(last, since)
         # From here on nothing has seen data, and other threads may go on.
         model = registry.model(self.mechanism).fit(measured, self.schema, seed)
         return Release(Facts(t, self.guarantee, self.schema, self.mechanism), start, model, seed, kind)
 
-    def measured(self) -> Measured:
-        """The noisy counts that a release of this moment is made from: as public as the release itself."""
+    def measured(self, *, last: int | None = None, since: int | None = None) -> Measured:
+        """The noisy counts that a release of this moment is made from: as public as the release itself.
+
+        Parameters
+        ----------
+        last, since
+            As for `release`.
+        """
         with self._lock:
-            return self._mechanism.measured(0, release_seed(self._state.public, self.t, 0))
+            return self._measure(last, since)[-1]
+
+    def _measure(self, last: int | None, since: int | None) -> tuple[int, int, Measured]:
+        """Where a release starts, its seed, and what it is made from."""
+        start = self._mechanism.window(window_start(self.t, last, since))
+        seed = release_seed(self._state.public, self.t, start)
+        return start, seed, self._mechanism.measured(start, seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it.
