@@ -34,6 +34,8 @@ class Guarantee:
         Whose data is protected.
     neighbours
         How two inputs differ that cannot be told apart.
+    records
+        How many records of one unit count: noise is so wide that together they cost no more.
 
     Examples
     --------
@@ -45,6 +47,7 @@ class Guarantee:
     delta: float = 0.0
     unit: str = "record"
     neighbours: str = "replace one record"
+    records: int = 1
 
     def __str__(self) -> str:
         delta = f", δ = {self.delta:g}" if self.delta else ""
@@ -52,9 +55,16 @@ class Guarantee:
             f"ε = {self.epsilon:g}{delta} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
         )
 
+    @property
+    def record_epsilon(self) -> float:
+        """What one record costs at most: ε divided by how many records of one unit count."""
+        return record_epsilon(self.epsilon, self.records)
+
     def to_dict(self) -> dict[str, float | str]:
         """The guarantee as plain values, as cards have it."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit, "neighbours": self.neighbours}
+        plain: dict[str, float | str] = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit}
+        plain["neighbours"] = self.neighbours
+        return plain if self.unit == "record" else plain | {"records_per_person": self.records}
 
 
 @dataclass(frozen=True)
@@ -185,6 +195,18 @@ def warn_of_epsilon(epsilon: float, stacklevel: int) -> None:
         )
     if what:
         warnings.warn(what, EpsilonWarning, stacklevel=stacklevel + 1)
+
+
+def record_epsilon(epsilon: float, records: int) -> float:
+    """The largest float of which ``records`` together cost no more than ``epsilon``, exactly.
+
+    >>> record_epsilon(1.0, 1), 3 * Fraction(record_epsilon(1.0, 3)) <= 1
+    (1.0, True)
+    """
+    each = epsilon / records
+    while Fraction(each) * records > Fraction(epsilon):
+        each = math.nextafter(each, 0)
+    return each
 
 
 def scale_for(cost: float | Fraction) -> float:
