@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
+from typing import Any
 
 
 class OverdrawnError(ValueError):
@@ -54,6 +55,20 @@ class Guarantee:
         return (
             f"ε = {self.epsilon:g}{delta} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
         )
+
+    @staticmethod
+    def from_dict(kept: Mapping[str, Any]) -> Guarantee:
+        """The guarantee that a card states, or a `ValueError` if it is none of ours."""
+        unit, records = kept.get("unit", "record"), kept.get("records_per_person", 1)
+        found = Guarantee(kept["epsilon"], kept.get("delta", 0.0))
+        if unit != "record":
+            found = Guarantee(found.epsilon, found.delta, unit, kept["neighbours"], records)
+            known = str(unit).startswith("person") and str(found.neighbours).startswith("replace all records of one")
+            if not known or type(records) is not int or records < 1:
+                raise ValueError("no guarantee is stated in these words")
+        if not {**found.to_dict(), **kept}.items() >= found.to_dict().items():
+            raise ValueError("no guarantee is stated in these words")
+        return found
 
     @property
     def record_epsilon(self) -> float:

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
-from headwater.run.restore import read_tally
+from headwater.run.restore import read_state, read_tally
 from headwater.run.store import Store
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
@@ -141,7 +141,7 @@ def test_every_line_of_a_rotating_log_counts_once(tmp_path: Path, how: str) -> N
     kept = [json.loads(line)["text"] for line in (tmp_path / "releases.state.bad-rows.jsonl").read_text().splitlines()]
     assert sorted(kept) == sorted(bad)
     assert (tmp_path / "releases.state.bad-rows.jsonl").stat().st_mode & 0o777 == 0o600
-    assert read_tally(tmp_path / "releases.state").bad == len(bad)
+    assert read_tally(tmp_path / "releases.state", read_state(tmp_path / "releases.state")).bad == len(bad)
     assert released_alone(tmp_path, everything) == published(tmp_path / "releases")
 
 

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from headwater.cli import people
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
+from headwater.people import Person
 from headwater.run import Schedule
 from headwater.table.schema import Schema
 
@@ -32,6 +34,11 @@ def command(
         typer.Option(help="The file that keeps the run. Secret. Default: the name of --out plus .state."),
     ] = None,
     mechanism: Annotated[str, typer.Option(help="auto, cascade, marginals or paper.")] = "auto",
+    person: people.Column = None,
+    records_per_person: people.Records = None,
+    person_period: people.Period = None,
+    null_person: people.Null = "refuse",
+    records_per_bucket: people.PerBucket = None,
     name: Annotated[str | None, typer.Option(help="Of the run. Default: the name of the schema file.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Reading needs no token.")] = False,
     host: Annotated[str | None, typer.Option(help="The address to listen at. Default: 127.0.0.1.")] = None,
@@ -45,9 +52,11 @@ def command(
 
     Example: headwater serve --schema trips.toml --epsilon 1 --out releases --port 8640
     """
+    whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
     start(
         config=config,
         single=None if schema is None else (schema, epsilon, out_, every, state, mechanism, name, public),
+        person=whose,
         changes={"host": host, "port": port, "tokens": tokens},
         quiet=quiet,
     )
@@ -59,6 +68,7 @@ def start(
     single: tuple[Path, float | None, Path, str, Path | None, str, str | None, bool] | None,
     changes: dict[str, Any],
     quiet: bool,
+    person: Person | None = None,
     started: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until the end, and call back with the address when requests are answered."""
@@ -69,6 +79,8 @@ def start(
         raise ImportError(f"{error.name} is not installed: pip install 'headwater[serve]'") from None
     if (config is None) == (single is None):
         raise ValueError("give a service.toml, or --schema and --epsilon for a single run")
+    if config is not None and person is not None:
+        raise ValueError("with a service.toml write the person into the table of its run: person = { column = … }")
     given = {key: value for key, value in changes.items() if value is not None}
     if config is not None:
         found = replace(ServiceConfig.load(config), **given)
@@ -76,7 +88,8 @@ def start(
         schema, epsilon, out_, every, state, mechanism, name, public = single
         if epsilon is None:
             raise ValueError("give --epsilon, the privacy budget of the whole run")
-        run = RunSettings(Schema.load(schema), epsilon, out_, mechanism, Schedule.parse(every), state, public=public)
+        how: dict[str, Any] = {"state": state, "public": public, "person": person}
+        run = RunSettings(Schema.load(schema), epsilon, out_, mechanism, Schedule.parse(every), **how)
         found = ServiceConfig({name or schema.stem: run}, **given)
     logs.quiet = quiet
 
