@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from headwater.files import need
 from headwater.people.hashing import Hashes
 
+Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
-RATIO = 4  # an array that is not so many times larger than the next one is merged with it
+RATIO = 2  # an array that is not so many times larger than the next one is merged with it
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,33 +68,38 @@ class _Level:
     low: NDArray[np.uint64]
     counts: NDArray[Any]
 
-    def find(self, people: Hashes) -> Integers:
-        """Where these people are, −1 for those that are not here."""
-        found, places = np.full(len(people), -1), np.searchsorted(self.high, people[:, 0])
-        asked = np.arange(len(people))
-        while True:
-            inside = places < len(self.high)
-            asked, places = asked[inside], places[inside]
-            same = self.high[places] == people[asked, 0]
-            asked, places = asked[same], places[same]
-            if not len(asked):
-                return found
-            match = self.low[places] == people[asked, 1]
-            found[asked[match]] = places[match]
-            asked, places = asked[~match], places[~match] + 1  # others may share the first half
+    def find(self, high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[Integers, Flags]:
+        """Where these people are, or would be, and whether they are here."""
+        places = np.searchsorted(self.high, high)
+        here, asked = np.zeros(len(high), dtype=np.bool_), np.arange(len(high))
+        while len(asked):
+            at = places[asked]
+            same = self.high.take(at, mode="clip") == high[asked]
+            asked, at = asked[same], at[same]
+            match = self.low[at] == low[asked]
+            here[asked[match]] = True
+            asked = asked[~match]
+            places[asked] += 1  # others share the first half
+            asked = asked[places[asked] < len(self.high)]
+        return places, here
 
     def with_newer(self, newer: _Level) -> _Level:
         """Both together; where somebody is in both, the newer count holds."""
-        places = self.find(np.stack((newer.high, newer.low), axis=1))
-        known = places >= 0
-        counts = self.counts.copy()
+        places, known = self.find(newer.high, newer.low)
+        counts, new = self.counts.copy(), ~known
         counts[places[known]] = newer.counts[known]
-        new = ~known
-        if not new.any():
+        at = places[new] + np.arange(np.count_nonzero(new))
+        if not len(at):
             return _Level(self.high, self.low, counts)
-        at = np.searchsorted(self.high, newer.high[new])
+        old = np.ones(len(counts) + len(at), dtype=np.bool_)
+        old[at] = False
         parts = ((self.high, newer.high), (self.low, newer.low), (counts, newer.counts))
-        return _Level(*(np.insert(old, at, more[new]) for old, more in parts))
+        merged = []
+        for mine, more in parts:
+            whole = np.empty(len(old), dtype=mine.dtype)
+            whole[old], whole[at] = mine, more[new]
+            merged.append(whole)
+        return _Level(*merged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +133,7 @@ class Caps:
         for level in reversed(self.levels):
             if not len(asked):
                 break
-            places = level.find(people[asked])
-            known = places >= 0
+            places, known = level.find(people[asked, 0], people[asked, 1])
             found[asked[known]] = level.counts[places[known]]
             asked = asked[~known]
         return found
