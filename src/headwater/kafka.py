@@ -146,9 +146,10 @@ class Topic:
         self._fresh = position is None
         self._next: Offsets = self._checked(position)
         self._starting: set[int] = set()  # partitions whose first offset is wherever the topic begins
-        self._looked = -_LOOK
+        self._looked = self._asked = -_LOOK
+        self._compacted: bool | None = None  # what the broker said last; None if it did not say
+        self._brokers = {**(options or {}), "bootstrap.servers": servers}
         needed = {
-            "bootstrap.servers": servers,
             "group.id": "headwater",  # asked for by the library; no group is joined and nothing is committed
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -157,7 +158,7 @@ class Topic:
             "isolation.level": "read_committed",
         }
         self.trouble = ""
-        self._consumer = confluent_kafka.Consumer({**(options or {}), **needed, "error_cb": self._trouble})
+        self._consumer = confluent_kafka.Consumer({**self._brokers, **needed, "error_cb": self._trouble})
 
     def _checked(self, position: Mapping[str, Any] | None) -> Offsets:
         if position is None:
@@ -199,15 +200,35 @@ class Topic:
         return {"topic": self.name, "offsets": {str(part): offset for part, offset in sorted(self._next.items())}}
 
     def _advance(self, partition: int, offset: int) -> None:
+        """Expect the next offset. Transactions leave gaps, and so does compaction, which loses records."""
         expected = self._next[partition]
-        if offset != expected and partition not in self._starting:
+        if offset < expected or (offset > expected and partition not in self._starting and self._is_compacted()):
             raise TopicError(
                 f"partition {partition} of {self.name!r} goes on with offset {offset}, and {expected} was to come: "
-                "messages are missing, as in a compacted topic or after transactions; use a topic that keeps every "
-                "message and is written without transactions"
+                "messages are missing, as in a compacted topic; use one that keeps every message (cleanup.policy = "
+                "delete), and let this client ask for it (DescribeConfigs) if the topic is written in transactions"
             )
         self._starting.discard(partition)
         self._next[partition] = offset + 1
+
+    def _is_compacted(self) -> bool:
+        """Whether messages can vanish from the middle of the topic; so if the broker does not say."""
+        if time.monotonic() - self._asked >= _LOOK:
+            self._compacted = self._ask_compacted()
+            self._asked = time.monotonic()
+        return self._compacted is not False
+
+    def _ask_compacted(self) -> bool | None:
+        from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+        asked = AdminClient(self._brokers).describe_configs(
+            [ConfigResource(ResourceType.TOPIC, self.name)], request_timeout=_TIMEOUT
+        )
+        try:
+            (answer,) = asked.values()
+            return "compact" in str(answer.result()["cleanup.policy"].value)
+        except (self._kafka.KafkaException, KeyError):
+            return None
 
     def _refuse(self, message: Any) -> None:  # noqa: ANN401 - a message of the library
         error, partition = message.error(), message.partition()

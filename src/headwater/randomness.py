@@ -9,7 +9,7 @@ from headwater.noise import Noise, warn_of_seed
 
 
 def new_keys(seed: int | None) -> tuple[Noise, bytes]:
-    """The noise under a new secret key, and a public key that owes nothing to it; both follow from a seed if given."""
+    """The noise under a new secret key, and a public key that is independent of it; both from a seed if given."""
     if seed is None:
         return Noise(), secrets.token_bytes(32)
     noise = Noise(seed)

@@ -287,7 +287,7 @@ class Synthesizer:
 
     @property
     def run_id(self) -> str:
-        """A name of this run, the same for ever and on all its cards. Public, and owes nothing to data or noise."""
+        """A name of this run, the same for ever and on all its cards. Public: depends on neither data nor noise."""
         return run_id(self._state.public)
 
     @property

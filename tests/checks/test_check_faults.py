@@ -14,9 +14,11 @@ import headwater as hw
 from headwater.audit import AuditAlarm
 from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
 from headwater.checks.cases import Case
+from headwater.mechanisms.protocol import Rows
 from headwater.noise import Noise
 from headwater.privacy import Ledger, Spend
 from headwater.synthesizer import Synthesizer
+from headwater.synthesizer_state import SynthesizerState
 from tests.checks.toy.measure import ToyMechanism
 from tests.checks.toy.model import ToyModel
 
@@ -72,7 +74,12 @@ def a_ledger_that_overdraws_later(patch: pytest.MonkeyPatch) -> None:
 
 def a_batch_in_place(patch: pytest.MonkeyPatch) -> None:
     """The update of the mechanism itself, as before updates were made on a copy."""
-    patch.setattr(Synthesizer, "_update", lambda self, rows, *_: self._mechanism.update(rows))
+
+    def in_place(self: SynthesizerState, rows: Rows, *_: object) -> SynthesizerState:
+        self.mechanism.update(rows)
+        return self
+
+    patch.setattr(SynthesizerState, "after", in_place)
 
 
 def no_lock(patch: pytest.MonkeyPatch) -> None:

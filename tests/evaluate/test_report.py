@@ -387,12 +387,12 @@ def test_a_schema_that_is_not_the_one_on_the_card_is_refused(out: Path, tmp_path
 
 
 def test_progress_is_told(out: Path, tmp_path: Path) -> None:
-    told = list[tuple[str, int, int | None]]()
+    shown = list[tuple[str, int, int | None]]()
     real = [table_of(25), table_of(50)]
-    write_report(out, tmp_path / "r.html", against=real, progress=lambda *news: told.append(news))
-    assert told[0] == ("releases", 0, 3)
-    assert told[1:3] == [("real rows", 25, 60), ("real rows", 60, 60)]
-    assert told[3:] == [("releases", i, 3) for i in (1, 2, 3)]
+    write_report(out, tmp_path / "r.html", against=real, progress=lambda *news: shown.append(news))
+    assert shown[0] == ("releases", 0, 3)
+    assert shown[1:3] == [("real rows", 25, 60), ("real rows", 60, 60)]
+    assert shown[3:] == [("releases", i, 3) for i in (1, 2, 3)]
 
 
 def expecting(typical: float, **columns: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater.kafka import POSITION, Topic, TopicBatch, TopicError, feed, take
 from headwater.run import FolderSink, Run, RunConfig, Schedule
@@ -169,12 +169,145 @@ def test_offsets_that_are_gone_are_a_clear_refusal(cluster: Cluster) -> None:
             pass
 
 
-def test_a_gap_in_the_offsets_is_a_clear_refusal(cluster: Cluster) -> None:
+def test_offsets_that_have_expired_are_a_clear_refusal(cluster: Cluster, tmp_path: Path) -> None:
+    """The mock keeps the last five megabytes of a partition."""
+    for _ in range(4):
+        cluster.producer.produce("trips", value=b'{"x": 0.5, "kind": "a"}', partition=0)
+    cluster.producer.flush(20)
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+        read(topic, run, 4)
+    for _ in range(12):
+        cluster.producer.produce("trips", value=b"x" * 900_000, partition=0)
+        cluster.producer.flush(20)
+    with open_run(tmp_path) as run:
+        assert run.position(POSITION)["offsets"]["0"] == 4
+        with (
+            Topic(cluster.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic,
+            pytest.raises(TopicError, match="no offset 4 any more"),
+        ):
+            read(topic, run, 5, seconds=20)
+        assert run.t == 4
+
+
+def test_another_consumer_of_the_same_group_takes_nothing_away(cluster: Cluster, tmp_path: Path) -> None:
+    """Partitions are assigned, not subscribed to: when somebody joins the group there is no rebalance for us."""
+    cluster.write(0, 20)
+    other = Consumer({"bootstrap.servers": cluster.servers, "group.id": "headwater", "log_level": 0})
+    other.subscribe(["trips"])
+    end = time.monotonic() + 30
+    while not other.assignment() and time.monotonic() < end:
+        other.poll(0.1)
+    assert other.assignment()
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+        read(topic, run, 20)
+        cluster.write(20, 20)
+        read(topic, run, 40)
+        assert run.position(POSITION)["offsets"]["1"] == 20
+    other.close()
+
+
+_BROKER = """
+import json, sys
+from confluent_kafka import Producer
+writer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0})
+brokers = writer.list_topics(timeout=10).brokers.values()
+print(",".join(f"{broker.host}:{broker.port}" for broker in brokers), flush=True)
+for line in sys.stdin:
+    for number in range(int(line)):
+        value = json.dumps({"x": number / 100, "kind": "b"}).encode()
+        writer.produce("trips", value=value, partition=number % 2)
+    print(writer.flush(20), flush=True)
+"""
+
+
+def test_a_broker_that_goes_away_and_comes_back_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """A broker in a process of its own, which is stopped until the connection is given up, then continued."""
+    options = {"socket.timeout.ms": 1000, "log_level": 0, "reconnect.backoff.max.ms": 500}
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", _BROKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as broker,
+        open_run(tmp_path) as run,
+    ):
+        assert broker.stdin is not None
+        assert broker.stdout is not None
+        servers = broker.stdout.readline().strip()
+
+        def write(count: int) -> None:
+            assert broker.stdin is not None
+            assert broker.stdout is not None
+            broker.stdin.write(f"{count}\n")
+            broker.stdin.flush()
+            assert broker.stdout.readline() == "0\n"
+
+        try:
+            write(20)
+            with Topic(servers, "trips", poll_seconds=0.1, options=options) as topic:
+                read(topic, run, 20)
+                broker.send_signal(signal.SIGSTOP)
+                end = time.monotonic() + 30
+                while not topic.trouble and time.monotonic() < end:
+                    assert topic.next() is None
+                assert topic.trouble
+                broker.send_signal(signal.SIGCONT)
+                write(20)
+                read(topic, run, 40)
+                assert topic.next() is None
+                assert run.position(POSITION)["offsets"] == {"0": 20, "1": 20, "2": 0, "3": 0}
+                assert topic.trouble == ""
+        finally:
+            broker.send_signal(signal.SIGCONT)
+            broker.kill()
+
+
+@pytest.mark.parametrize("said", [True, None])
+def test_a_gap_in_the_offsets_is_a_clear_refusal_unless_the_topic_is_known_to_keep_all(
+    cluster: Cluster, said: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Topic, "_ask_compacted", lambda self: said)
     with Topic(cluster.servers, "trips") as topic:
         topic._next = {0: 5}
         topic._advance(0, 5)
         with pytest.raises(TopicError, match="compacted"):
             topic._advance(0, 8)
+
+
+def test_offsets_that_go_back_are_refused_whatever_the_topic_keeps(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Topic, "_ask_compacted", lambda self: False)
+    with Topic(cluster.servers, "trips") as topic:
+        topic._next = {0: 5}
+        with pytest.raises(TopicError, match="5 was to come"):
+            topic._advance(0, 4)
+
+
+def test_a_broker_that_does_not_say_what_it_keeps_counts_as_one_that_compacts(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mock does not know this question."""
+    monkeypatch.setattr("headwater.kafka._TIMEOUT", 0.3)
+    with Topic(cluster.servers, "trips") as topic:
+        assert topic._ask_compacted() is None
+        assert topic._is_compacted()
+
+
+def test_a_topic_that_is_written_in_transactions_is_read_whole_and_goes_on_after_each(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a transaction takes an offset that no message has; here the run is opened again behind each."""
+    monkeypatch.setattr(Topic, "_ask_compacted", lambda self: False)
+    writer = Producer({"bootstrap.servers": cluster.servers, "transactional.id": "w", "log_level": 0})
+    writer.init_transactions(20)
+    for number in range(3):
+        writer.begin_transaction()
+        for value in range(10):
+            writer.produce("trips", value=json.dumps({"x": value / 10, "kind": "a"}).encode(), partition=0)
+        writer.commit_transaction(20)
+        with open_run(tmp_path) as run:
+            with Topic(cluster.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic:
+                read(topic, run, 10 * (number + 1))
+            assert run.position(POSITION)["offsets"]["0"] == 11 * number + 10
 
 
 def test_another_topic_than_before_is_refused(cluster: Cluster) -> None:

@@ -27,12 +27,12 @@ pytestmark = pytest.mark.slow  # processes, browsers and brokers
 class Process:
     """A service of one run called trips."""
 
-    def __init__(self, folder: Path, schema: Schema = SCHEMA) -> None:
+    def __init__(self, folder: Path, schema: Schema = SCHEMA, more: str = "") -> None:
         self.folder, self.port = folder, free_port()
         schema.save(folder / "trips.toml")
         limits = "[limits]\nbody_seconds = 1.5\nbody_bytes = 100000"
         run = '[runs.trips]\nschema = "trips.toml"\nepsilon = 1\nevery = "100"\nout = "out"'
-        (folder / "service.toml").write_text(f"port = {self.port}\n{limits}\n{run}\n")
+        (folder / "service.toml").write_text(f"port = {self.port}\n{more}\n{limits}\n{run}\n")
         self.start()
 
     def start(self) -> None:

@@ -66,12 +66,12 @@ def refused(table: object, schema: Schema = SCHEMA) -> TableError:
     with pytest.raises(TableError) as caught:
         schema.encode(table)
     error = caught.value
-    told = "".join(traceback.format_exception(error))
+    shown = "".join(traceback.format_exception(error))
     assert PRIVATE not in str(error)
-    assert PRIVATE not in told.replace(__file__, "").partition("TableError")[2]
+    assert PRIVATE not in shown.replace(__file__, "").partition("TableError")[2]
     assert error.remedy
     assert error.remedy in str(error)
-    assert "Traceback" not in told.partition("Traceback")[2]  # no error below this one that may hold the value
+    assert "Traceback" not in shown.partition("Traceback")[2]  # no error below this one that may hold the value
     return error
 
 

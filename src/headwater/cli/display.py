@@ -116,7 +116,7 @@ class Display:
 
 
 def say_tally(tally: Tally, quarantine: Path | None) -> None:
-    """Tell the operator what was clipped, unlisted, missing or bad in all of the run so far."""
+    """Print for the operator what was clipped, unlisted, missing or bad in all of the run so far."""
     lines = list(tally.lines())
     if lines:
         say("secret, counted without noise (for you only; it is in no release):", style="bold")

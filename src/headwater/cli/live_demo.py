@@ -8,6 +8,7 @@ from pathlib import Path
 
 from headwater.cli import serve
 from headwater.cli.console import say
+from headwater.run import Schedule
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
@@ -40,8 +41,8 @@ def serve_live(data: Path, schema: Path, out: Path, epsilon: float, port: int) -
             style="bold",
         )
 
-    single = (schema, epsilon, out, "2000", None, "auto", None, False)
-    serve.start(config=None, single=single, changes={"port": port}, quiet=True, started=feed)
+    single = {"epsilon": epsilon, "out": out, "schedule": Schedule(records=2000)}
+    serve.start(schema=schema, single=single, changes={"port": port}, quiet=True, started=feed)
 
 
 def _feed(data: Path, schema: Path, address: str) -> None:

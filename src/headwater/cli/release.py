@@ -10,8 +10,8 @@ import typer
 
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
-from headwater.cli.limits import limit
 from headwater.run import FolderSink, Published, Run
+from headwater.run.limits import limit
 from headwater.run.requests import OwnerGoneError, request_release
 from headwater.run.store import StateInUseError, is_store
 from headwater.synthesizer import Synthesizer

@@ -15,9 +15,9 @@ from headwater import kafka as topics
 from headwater.cli import people, reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
-from headwater.cli.limits import limit
 from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
+from headwater.run.limits import KEEP, ROWS, limit
 from headwater.run.store import StoreError
 from headwater.table.bad_rows import check_policy
 from headwater.table.readers import open_source
@@ -51,25 +51,19 @@ def command(
     format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
     rows: Annotated[
         str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")
-    ] = "1000000",
+    ] = str(ROWS),
     keep: Annotated[
         str, typer.Option(help="Only the newest so many releases keep their table, older ones their card; or all.")
-    ] = "100",
+    ] = str(KEEP),
     window: Annotated[
         list[int] | None,
         typer.Option(
             metavar="LAST", help="Also publish the last so many records, in a subfolder of --out. May be repeated."
         ),
     ] = None,
-    input_format: Annotated[
-        str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Between the fields of CSV input: a comma unless given.")
-    ] = None,
-    ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")
-    ] = False,
+    input_format: reading.InputFormat = None,
+    delimiter: reading.Delimiter = None,
+    ignore_extra: reading.IgnoreExtra = False,
     bad_rows: Annotated[
         str | None,
         typer.Option(
@@ -79,6 +73,7 @@ def command(
     encoding: reading.Encoding = None,
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
+    thousands: reading.Thousands = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
@@ -118,12 +113,7 @@ def command(
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
     how: dict[str, Any] = {
-        "format": input_format,
-        "delimiter": delimiter,
-        "ignore_extra": ignore_extra,
-        "encoding": encoding,
-        "null_values": tuple(null_values or ()),
-        "decimal": decimal,
+        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands),
         "stdin_continues": stdin_continues,
         "gone_is_done": gone_is_done,
         "follow": follow,

@@ -29,7 +29,7 @@ def command(
 
     The first records are looked at for formats of dates and numbers, for gaps, and for columns that are best left out.
 
-    A bound taken from the data would tell the largest or smallest record of all. Take bounds from what you know of the
+    A bound taken from the data would reveal the largest or smallest record. Take bounds from what you know of the
     world, or from a public source.
 
     Example: headwater schema trips.csv --out trips.toml

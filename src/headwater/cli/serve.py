@@ -12,8 +12,8 @@ import typer
 from headwater.cli import people
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
-from headwater.people import Person
 from headwater.run import Schedule
+from headwater.run.limits import KEEP, ROWS, limit
 from headwater.table.schema import Schema
 
 
@@ -40,6 +40,23 @@ def command(
     null_person: people.Null = "refuse",
     records_per_bucket: people.PerBucket = None,
     name: Annotated[str | None, typer.Option(help="Of the run. Default: the name of the schema file.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
+    rows: Annotated[
+        str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")
+    ] = str(ROWS),
+    keep: Annotated[
+        str, typer.Option(help="Only the newest so many releases keep their table, older ones their card; or all.")
+    ] = str(KEEP),
+    bad_rows: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
+        ),
+    ] = None,
+    allow_copy: Annotated[
+        bool,
+        typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
+    ] = False,
     public: Annotated[bool, typer.Option("--public", help="Reading needs no token.")] = False,
     host: Annotated[str | None, typer.Option(help="The address to listen at. Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen at. Default: 8640; 0 for any.")] = None,
@@ -52,44 +69,51 @@ def command(
 
     Example: headwater serve --schema trips.toml --epsilon 1 --out releases --port 8640
     """
-    whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
-    start(
-        config=config,
-        single=None if schema is None else (schema, epsilon, out_, every, state, mechanism, name, public),
-        person=whose,
-        changes={"host": host, "port": port, "tokens": tokens},
-        quiet=quiet,
-    )
+    single = {
+        "epsilon": epsilon,
+        "out": out_,
+        "schedule": Schedule.parse(every),
+        "state": state,
+        "mechanism": mechanism,
+        "format": format_,
+        "rows": limit("--rows", rows),
+        "keep": limit("--keep", keep),
+        "bad_rows": bad_rows,
+        "allow_copy": allow_copy,
+        "public": public,
+        "person": people.person_of(person, records_per_person, person_period, null_person, records_per_bucket),
+    }
+    changes = {"host": host, "port": port, "tokens": tokens}
+    start(config=config, schema=schema, name=name, single=single, changes=changes, quiet=quiet)
 
 
 def start(
     *,
-    config: Path | None,
-    single: tuple[Path, float | None, Path, str, Path | None, str, str | None, bool] | None,
+    config: Path | None = None,
+    schema: Path | None = None,
+    name: str | None = None,
+    single: dict[str, Any],
     changes: dict[str, Any],
     quiet: bool,
-    person: Person | None = None,
     started: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve until the end, and call back with the address when requests are answered."""
+    """Serve the runs of a file, or a single one, and call back with the address when requests are answered."""
     try:
         from headwater.service import RunSettings, ServiceConfig, logs
         from headwater.service.server import serve
     except ModuleNotFoundError as error:
         raise ImportError(f"{error.name} is not installed: pip install 'headwater[serve]'") from None
-    if (config is None) == (single is None):
+    if (config is None) == (schema is None):
         raise ValueError("give a service.toml, or --schema and --epsilon for a single run")
-    if config is not None and person is not None:
-        raise ValueError("with a service.toml write the person into the table of its run: person = { column = … }")
     given = {key: value for key, value in changes.items() if value is not None}
+    if config is not None and single.get("person") is not None:
+        raise ValueError("with a service.toml write the person into the table of its run: person = { column = … }")
     if config is not None:
         found = replace(ServiceConfig.load(config), **given)
-    elif single is not None:
-        schema, epsilon, out_, every, state, mechanism, name, public = single
-        if epsilon is None:
+    elif schema is not None:
+        if single["epsilon"] is None:
             raise ValueError("give --epsilon, the privacy budget of the whole run")
-        how: dict[str, Any] = {"state": state, "public": public, "person": person}
-        run = RunSettings(Schema.load(schema), epsilon, out_, mechanism, Schedule.parse(every), **how)
+        run = RunSettings(schema=Schema.load(schema), **single)
         found = ServiceConfig({name or schema.stem: run}, **given)
     logs.quiet = quiet
 

@@ -108,7 +108,7 @@ class Mechanism(Protocol):
     online: ClassVar[bool]
     """Whether records can be taken one after another; if not, only all at once."""
     windows: ClassVar[bool]
-    """Whether it can tell the last records from all of them."""
+    """Whether it can measure the last records alone."""
     thresholds: ClassVar[bool]
     """Whether it compares true counts with noisy thresholds (sparse vector), besides adding noise to counts."""
     partitions: ClassVar[bool]

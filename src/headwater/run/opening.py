@@ -26,9 +26,11 @@ def begun(config: RunConfig, state: Path | None, sink: Sink, windows: Windows) -
     return DurableSynthesizer.create(synth, config, state)
 
 
-def continued(store: Store, sink: Sink, windows: Windows, *, allow_copy: bool) -> DurableSynthesizer:
+def continued(
+    store: Store, sink: Sink, windows: Windows, *, allow_copy: bool, journal_stays: bool
+) -> DurableSynthesizer:
     """The run of a state that is open."""
-    durable = DurableSynthesizer.open(store)
+    durable = DurableSynthesizer.open(store, journal_stays=journal_stays)
     check_windows(durable.synth, windows)
     sinks, run_id = (sink, *windows.values()), durable.synth.run_id
     if not allow_copy:

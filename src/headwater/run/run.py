@@ -115,6 +115,9 @@ class Run:
     def resume(cls, state: Path, sink: Sink, *, allow_copy: bool = False) -> Run:
         """Continue the run of a state under the configuration that the state holds, with no schedule.
 
+        If the run was killed, a release may be due that its schedule knows of. As long as no record is taken here, it
+        stays due, and is published when the run itself goes on.
+
         Parameters
         ----------
         state
@@ -125,11 +128,21 @@ class Run:
             Whether the state may be a copy or an older backup: no other run may continue from it.
         """
         with open_store(state, allow_copy=allow_copy) as store:
-            return cls._continued(store, sink, Schedule(), allow_copy, {})
+            return cls._continued(store, sink, Schedule(), allow_copy, {}, journal_stays=True)
 
     @classmethod
-    def _continued(cls, store: Store, sink: Sink, schedule: Schedule, allow_copy: bool, windows: Windows) -> Run:
-        run = cls(continued(store, sink, windows, allow_copy=allow_copy), sink, schedule, windows)
+    def _continued(
+        cls,
+        store: Store,
+        sink: Sink,
+        schedule: Schedule,
+        allow_copy: bool,
+        windows: Windows,
+        *,
+        journal_stays: bool = False,
+    ) -> Run:
+        durable = continued(store, sink, windows, allow_copy=allow_copy, journal_stays=journal_stays)
+        run = cls(durable, sink, schedule, windows)
         with run._durable.step():
             run._count()
         return run

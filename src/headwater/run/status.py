@@ -1,4 +1,4 @@
-"""What the operator of a run is told about it."""
+"""The status of a run, for its operator."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from typing import Any
 from headwater.mechanisms.protocol import AnySchema
 from headwater.people import Person
 from headwater.run import RunConfig, Schedule
+from headwater.run.limits import KEEP, ROWS, limit
 from headwater.table.bad_rows import check_policy
 from headwater.table.schema import Schema
 
@@ -110,9 +111,9 @@ class RunSettings:
     format
         Of published tables: ``"parquet"`` or ``"csv"``.
     rows
-        A release of more rows is published as a sample of so many. All rows unless given.
+        A release of more rows is published as a sample of so many; ``None`` for all of them.
     keep
-        How many releases keep their table; of older ones only the cards stay. All unless given.
+        How many releases keep their table; of older ones only the cards stay. ``None`` for all.
     bad_rows
         What happens to rows that are no records: ``"stop"`` (the request is refused), ``"null"`` or ``"quarantine"``.
         Unless given, what the schema says; ``"stop"`` if it says nothing.
@@ -135,8 +136,8 @@ class RunSettings:
     schedule: Schedule = _EVERY
     state: Path | None = None
     format: str = "parquet"
-    rows: int | None = None
-    keep: int | None = None
+    rows: int | None = ROWS
+    keep: int | None = KEEP
     bad_rows: str | None = None
     public: bool = False
     allow_copy: bool = False
@@ -266,16 +267,20 @@ def _service(found: dict[str, Any], base: Path) -> ServiceConfig:
 
 def _run(name: str, found: dict[str, Any], base: Path) -> RunSettings:
     where = f"runs.{name}."
-    plain = {"epsilon", "mechanism", "format", "rows", "keep", "bad_rows", "public", "allow_copy", "seed"}
-    _known(found, plain | {"schema", "out", "state", "every", "topic", "person"}, where)
+    plain = {"epsilon", "mechanism", "format", "bad_rows", "public", "allow_copy", "seed"}
+    _known(found, plain | {"schema", "out", "state", "every", "rows", "keep", "topic", "person"}, where)
     for needed in ("schema", "epsilon"):
         if needed not in found:
             raise ValueError(f"{where}{needed} is missing")
+    for key in ("public", "allow_copy"):  # a text such as "no" would count as yes
+        if not isinstance(found.get(key, False), bool):
+            raise ValueError(f"{where}{key} must be true or false")
     options: dict[str, Any] = {key: found[key] for key in plain if key in found}
     options["schema"] = Schema.load(base / found["schema"])
     options["out"] = base / found.get("out", f"{name}/releases")
     if "state" in found:
         options["state"] = base / found["state"]
+    options |= {name: limit(f"{where}{name}", found[name]) for name in ("rows", "keep") if name in found}
     if "every" in found:
         options["schedule"] = Schedule.parse(str(found["every"]))
     if "person" in found:

@@ -58,7 +58,7 @@ def observe(name: str, values: Iterable[Any], kind: str | None = None) -> Observ
     values
         Some of its values, as texts or as a library has them; None where one is missing.
     kind
-        The kind that the type of the column tells; None if it is text.
+        The kind that follows from the type of the column; None if it is text.
 
     Examples
     --------

@@ -59,7 +59,7 @@ class ToyMechanism(CellRows):
 
     def window(self, since: int) -> int:
         if since:
-            raise ValueError("the toy mechanism cannot tell windows apart")
+            raise ValueError("the toy mechanism has no windows")
         return 0
 
     def measured(self, start: int, seed: int) -> Measured:

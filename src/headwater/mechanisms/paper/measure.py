@@ -132,9 +132,9 @@ class PaperMechanism(CellRows):
             cells = cells[take:]
 
     def window(self, since: int) -> int:
-        """Always all records: the counters do not tell recent ones apart."""
+        """Always all records: the counters have no windows."""
         if since:
-            raise ValueError(f"the {self.name} mechanism cannot tell windows apart; mechanism='cascade' can")
+            raise ValueError(f"the {self.name} mechanism has no windows; mechanism='cascade' can")
         return 0
 
     def measured(self, start: int, seed: int) -> Measured:

@@ -71,7 +71,7 @@ class PmmMechanism(CellRows):
     def window(self, since: int) -> int:
         """Always all records."""
         if since:
-            raise ValueError("the pmm mechanism cannot tell windows apart; mechanism='cascade' can")
+            raise ValueError("the pmm mechanism has no windows; mechanism='cascade' can")
         return 0
 
     def measured(self, start: int, seed: int) -> Measured:

@@ -25,6 +25,10 @@ _INF = re.compile(rb"[:\[,]\s*-?Inf(?!inity)")  # what pyarrow takes for a numbe
 _DEEPEST = 500  # nesting that Python's parser can take in any case
 
 
+class NotJsonError(TableError):
+    """A line that is not JSON. As part of an array it may be several elements, or part of one."""
+
+
 class JsonParser:
     """The JSON of one file: blocks of whole lines come one after another."""
 
@@ -123,7 +127,7 @@ class JsonParser:
         except UnicodeDecodeError:
             error = NOT_UTF8
         except (ValueError, RecursionError):
-            error = TableError("a line that is not JSON", "write one JSON object a line, and no blank lines")
+            error = NotJsonError("a line that is not JSON", "write one JSON object a line, and no blank lines")
         if isinstance(pairs, _Pairs):
             pairs = self._flat(pairs) if self._objects else pairs
             record = dict(pairs)
