@@ -22,7 +22,7 @@ from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.streams import Pair, replaced
 from headwater.audit.trace import Address, Measurement, watching
 from headwater.audit.views import View
-from headwater.privacy import Ledger
+from headwater.privacy import Budget, Ledger, OverdrawnError
 
 _BEYOND = 1 << 20  # more than any count here
 
@@ -151,11 +151,16 @@ def _off_the_faces(experiment: Experiment) -> Pair:
     return replaced(np.array(experiment.pair.one), position, *places)
 
 
-def check_ledger(ledger: Ledger, epsilon: float, *, drawn: Collection[float] = ()) -> Fraction:
-    """Alarm unless a ledger adds up to at most ε, and lists every scale of ``drawn``. Gives its total."""
-    if ledger.total > Fraction(epsilon):
-        raise AuditAlarm(f"the ledger adds up to {float(ledger.total):.17g}, more than ε = {epsilon!r}")
+def check_ledger(ledger: Ledger, budget: Budget | float, *, drawn: Collection[float] = ()) -> Fraction:
+    """Alarm unless a ledger keeps a budget, and lists every scale of ``drawn``. Gives the ε that it comes to."""
+    budget = Budget.of(budget)
+    try:
+        ledger.check(budget)
+    except OverdrawnError as error:
+        raise AuditAlarm(f"the ledger adds up to more than {budget}: {error}") from None
     listed = {spend.scale for spend in ledger}
     if unlisted := sorted(scale for scale in drawn if not any(math.isclose(scale, one) for one in listed)):
         raise AuditAlarm(f"noise of scale {unlisted[0]!r} is drawn, which the ledger does not list")
-    return ledger.total
+    if isinstance(ledger.total, Fraction):
+        return ledger.total
+    return Fraction(budget.epsilon) * ledger.rho / (budget.rho or 1)  # the part of ρ that is spent
