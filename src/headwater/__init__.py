@@ -6,6 +6,7 @@ from headwater.files import FileRefusedError
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
+from headwater.people import Person
 from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
 from headwater.stateless import pmm
@@ -30,6 +31,7 @@ __all__ = [
     "InhomogeneousCounter",
     "Integer",
     "Number",
+    "Person",
     "Release",
     "Schema",
     "SchemaError",

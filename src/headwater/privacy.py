@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
+from typing import Any
 
 from headwater.laws import Cost, Law
 from headwater.laws import DiscreteGaussian as DiscreteGaussian
@@ -40,6 +41,8 @@ class Guarantee:
         Whose data is protected.
     neighbours
         How two inputs differ that cannot be told apart.
+    records
+        How many records of one unit count: noise is so wide that together they cost no more.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Guarantee:
     delta: float = 0.0
     unit: str = "record"
     neighbours: str = "replace one record"
+    records: int = 1
 
     def __str__(self) -> str:
         delta = f", δ = {self.delta:g}" if self.delta else ""
@@ -58,9 +62,30 @@ class Guarantee:
             f"ε = {self.epsilon:g}{delta} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
         )
 
+    @staticmethod
+    def from_dict(kept: Mapping[str, Any]) -> Guarantee:
+        """The guarantee that a card states, or a `ValueError` if it is none of ours."""
+        unit, records = kept.get("unit", "record"), kept.get("records_per_person", 1)
+        found = Guarantee(kept["epsilon"], kept.get("delta", 0.0))
+        if unit != "record":
+            found = Guarantee(found.epsilon, found.delta, unit, kept["neighbours"], records)
+            known = str(unit).startswith("person") and str(found.neighbours).startswith("replace all records of one")
+            if not known or type(records) is not int or records < 1:
+                raise ValueError("no guarantee is stated in these words")
+        if not {**found.to_dict(), **kept}.items() >= found.to_dict().items():
+            raise ValueError("no guarantee is stated in these words")
+        return found
+
+    @property
+    def record_epsilon(self) -> float:
+        """What one record costs at most: ε divided by how many records of one unit count."""
+        return record_epsilon(self.epsilon, self.records)
+
     def to_dict(self) -> dict[str, float | str]:
         """The guarantee as plain values, as cards have it."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit, "neighbours": self.neighbours}
+        plain: dict[str, float | str] = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit}
+        plain["neighbours"] = self.neighbours
+        return plain if self.unit == "record" else plain | {"records_per_person": self.records}
 
 
 @dataclass(frozen=True)
@@ -254,3 +279,15 @@ def warn_of_epsilon(epsilon: float, stacklevel: int) -> None:
         )
     if what:
         warnings.warn(what, EpsilonWarning, stacklevel=stacklevel + 1)
+
+
+def record_epsilon(epsilon: float, records: int) -> float:
+    """The largest float of which ``records`` together cost no more than ``epsilon``, exactly.
+
+    >>> record_epsilon(1.0, 1), 3 * Fraction(record_epsilon(1.0, 3)) <= 1
+    (1.0, True)
+    """
+    each = epsilon / records
+    while Fraction(each) * records > Fraction(epsilon):
+        each = math.nextafter(each, 0)
+    return each

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 
 from headwater.aliases import ALIASES
-from headwater.arguments import checked_schema, options_of, table_kind, whole, window_start
-from headwater.encoded_rows import EncodedRows
+from headwater.arguments import checked_person, checked_schema, options_of, table_kind, whole, window_start
+from headwater.encoded_rows import EncodedRows, encode_with_people
 from headwater.mechanisms import registry
 from headwater.mechanisms.counted import BucketedCounts, check_counts, count_by_bucket, whole_numbers
 from headwater.mechanisms.protocol import (
@@ -22,12 +22,16 @@ from headwater.mechanisms.protocol import (
     Rows,
     with_null_records,
 )
+from headwater.people import Person
+from headwater.people.people import People
 from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
-from headwater.randomness import new_keys, release_seed, run_id
+from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
 from headwater.synthesizer_state import SynthesizerState
 from headwater.table.batches import Part, batches_of
 from headwater.table.errors import TableError
+from headwater.table.input_schema import InputSchema
+from headwater.table.schema import Schema
 from headwater.table.tally import Tally
 
 
@@ -51,13 +55,16 @@ class Synthesizer:
         ``"paper"``: Algorithms 1 to 4 of He, Vershynin and Zhu.
     consistency
         Of the paper's mechanism only: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
+    person
+        Who records belong to, if people may have several: then ε is for all records of one person together. Unless
+        given, ε is for one record.
     seed
         For tests only: makes the run repeatable, and so protects nobody.
 
     Formal guarantees
     -----------------
-    All releases of one run, taken together, are ε-differentially private under replacing one record (event level).
-    How many records arrived is public.
+    All releases of one run, taken together, are ε-differentially private under replacing one record (event level), or
+    all records of one person with ``person=``. How many records arrived is public.
 
     Examples
     --------
@@ -77,9 +84,11 @@ class Synthesizer:
         epsilon: float,
         mechanism: str = registry.AUTO,
         consistency: str | None = None,
+        person: Person | None = None,
         seed: int | None = None,
     ) -> None:
         schema, epsilon = checked_schema(schema), check_epsilon(epsilon)
+        people = None if person is None else People.begin(checked_person(person, schema), new_person_key(seed))
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
@@ -87,18 +96,33 @@ class Synthesizer:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
         options = options_of(kind, {"consistency": consistency})
         warn_of_epsilon(epsilon, 2)
-        self._begin(SynthesizerState.begin(kind, schema, epsilon, options, new_keys(seed)))
+        self._begin(SynthesizerState.begin(kind, schema, epsilon, options, new_keys(seed), people))
 
     def _begin(self, state: SynthesizerState) -> None:
         self._state = state
         self.schema, self.epsilon, self.mechanism = state.schema, state.epsilon, state.mechanism.name
-        self.guarantee: Guarantee = state.mechanism.ledger().guarantee(state.epsilon)
+        self.guarantee: Guarantee = state.guarantee
         self._lock = threading.RLock()
 
     @property
     def t(self) -> int:
         """How many records have arrived. Public."""
         return self._mechanism.t
+
+    @property
+    def person(self) -> Person | None:
+        """Who records belong to, as it was declared. Public."""
+        return self._state.people.person if self._state.people else None
+
+    @property
+    def person_key(self) -> bytes | None:
+        """The key of `headwater.people.hash_people` in this run. Secret."""
+        return self._state.people.key if self._state.people else None
+
+    @property
+    def input_schema(self) -> AnySchema | InputSchema:
+        """The columns that are read: those of the schema, and the one that names the person."""
+        return self.schema if self.person is None else InputSchema(cast("Schema", self.schema), self.person.column)
 
     def update(self, table: object, *, bad_rows: str = "stop") -> None:
         """Take one record or a batch of them, in order of arrival.
@@ -119,7 +143,7 @@ class Synthesizer:
         if bad_rows == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
-        for part in batches_of(table, self.schema, bad_rows):
+        for part in batches_of(table, self.input_schema, bad_rows):
             try:
                 self._update_batch(part, bad_rows)
             except (TypeError, ValueError) as error:
@@ -133,17 +157,27 @@ class Synthesizer:
         if part.batch is not None and part.batch.bad:
             encoded = encoded.among(part.batch)
         with self._lock:
-            self._state = self._state.after(encoded.rows, encoded.tally, table_kind(self.schema, part.table))
+            rows, kind = self.stamped(encoded.rows), table_kind(self.schema, part.table)
+            self._state = self._state.after(rows, encoded.tally, kind)
 
     @property
     def width(self) -> int:
         """How many integers are kept of a record."""
-        return self._mechanism.width
+        people = self._state.people
+        if people is None:
+            return self._mechanism.width
+        nothing = self._mechanism.encode(np.empty((0, self.schema.dimension)))
+        return self._mechanism.width + people.columns(nothing.dtype.itemsize)
 
     @property
     def tally(self) -> Tally:
-        """How many values `update` has clipped, not found listed, or found missing. Secret: there is no noise in it."""
-        return self._state.tally
+        """What `update` has clipped, not found listed, found missing, or capped. Secret: there is no noise in it."""
+        return self._state.tally.with_capped(self.capped, self.t)
+
+    @property
+    def capped(self) -> int:
+        """How many records did not count, because their person had enough that did. Secret: there is no noise in it."""
+        return self._state.people.capped if self._state.people else 0
 
     def encode(self, table: object, *, bad_rows: str = "stop") -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
@@ -169,8 +203,22 @@ class Synthesizer:
         bad_rows
             As for `update`; ``"quarantine"`` as well.
         """
+        people = self._state.people
+        if people is not None:
+            return encode_with_people(people, self._mechanism, cast("Schema", self.schema), table, bad_rows)
         found = self.schema.encode_batch(table, bad_rows=bad_rows)
         return EncodedRows(with_null_records(self._mechanism.encode(found.points), found.flags), found.bad, found.tally)
+
+    def stamped(self, rows: Rows) -> Rows:
+        """Rows with the period of this moment, where periods of people go by the clock: before they are kept.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        """
+        people = self._state.people
+        return rows if people is None else people.stamped(rows, self._mechanism.width)
 
     def update_rows(self, rows: object) -> None:
         """Take records as `encode` gave them, here or elsewhere. The same as `update` with the records themselves.
@@ -184,7 +232,7 @@ class Synthesizer:
         """
         array = whole_numbers("rows", rows)
         with self._lock:
-            self._state = self._state.after(self._mechanism.check(array), Tally(), None)
+            self._state = self._state.after(self._state.checked(array), Tally(), None)
 
     @property
     def _mechanism(self) -> Mechanism:
@@ -252,7 +300,7 @@ class Synthesizer:
             raise ValueError("numbers must be at least 0")
         return count_by_bucket(rows, array.astype(np.int64), mechanism.bucket, mechanism.coarser)
 
-    def update_counts(self, counts: BucketedCounts) -> None:
+    def update_counts(self, counts: BucketedCounts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
         """Take records that were counted elsewhere (`histogram`): the same as the records in order, bit for bit.
 
         The paper's mechanism needs the records themselves.
@@ -261,10 +309,12 @@ class Synthesizer:
         ----------
         counts
             Of all records after the first `t`, up to any number, each of them counted once.
+        tally
+            What was clipped, unlisted, missing or bad in them, if that is known.
         """
         with self._lock:
             checked = self.check_counts(counts, self.t)
-            self._state = self._state.after(checked.rows, Tally(), None, checked.counts)
+            self._state = self._state.after_counts(checked.rows, checked.counts, tally)
 
     def check_counts(self, counts: BucketedCounts, t: int) -> BucketedCounts:
         """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.
@@ -292,9 +342,11 @@ class Synthesizer:
         mechanism = self._counting("update_counts")
         with self._lock:
             numbers = whole_numbers("counts", counts).astype(np.int64)
-            self._state = self._state.after(mechanism.check(whole_numbers("rows", rows)), Tally(), None, numbers)
+            self._state = self._state.after_counts(mechanism.check(whole_numbers("rows", rows)), numbers, Tally())
 
     def _counting(self, what: str) -> CountingMechanism:
+        if self.person is not None:
+            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
         if not isinstance(self._mechanism, CountingMechanism):
             raise ValueError(f"{what} needs mechanism='cascade' or 'marginals'; this run uses {self.mechanism!r}")
         return self._mechanism
