@@ -5,6 +5,7 @@ from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
+from headwater.people import Person
 from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
 from headwater.stateless import histogram, pmm
@@ -28,6 +29,7 @@ __all__ = [
     "InhomogeneousCounter",
     "Integer",
     "Number",
+    "Person",
     "Release",
     "Schema",
     "SchemaError",

@@ -6,26 +6,30 @@ import os
 import threading
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.aliases import ALIASES
-from headwater.arguments import checked_schema, options_of, table_kind, whole, whole_numbers, window_start
-from headwater.encoded_rows import EncodedRows
+from headwater.arguments import checked_person, checked_schema, options_of, table_kind, whole, whole_numbers, window_start
+from headwater.encoded_rows import EncodedRows, encode_with_people
 from headwater.mechanisms import registry
 from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows, with_null_records
 from headwater.partition import Cells
+from headwater.people import Person
+from headwater.people.people import People
 from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
-from headwater.randomness import new_keys, release_seed, run_id
+from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
 from headwater.stateless import histogram
 from headwater.synthesizer_state import SynthesizerState
 from headwater.table.batches import Part, batches_of
 from headwater.table.cell_input import check_counts
 from headwater.table.errors import TableError
+from headwater.table.input_schema import InputSchema
+from headwater.table.schema import Schema
 from headwater.table.tally import Tally
 
 
@@ -49,13 +53,16 @@ class Synthesizer:
         ``"paper"``: Algorithms 1 to 4 of He, Vershynin and Zhu.
     consistency
         Of the paper's mechanism only: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
+    person
+        Who records belong to, if people may have several: then ε is for all records of one person together. Unless
+        given, ε is for one record.
     seed
         For tests only: makes the run repeatable, and so protects nobody.
 
     Formal guarantees
     -----------------
-    All releases of one run, taken together, are ε-differentially private under replacing one record (event level).
-    How many records arrived is public.
+    All releases of one run, taken together, are ε-differentially private under replacing one record (event level), or
+    all records of one person with ``person=``. How many records arrived is public.
 
     Examples
     --------
@@ -75,9 +82,11 @@ class Synthesizer:
         epsilon: float,
         mechanism: str = registry.AUTO,
         consistency: str | None = None,
+        person: Person | None = None,
         seed: int | None = None,
     ) -> None:
         schema, epsilon = checked_schema(schema), check_epsilon(epsilon)
+        people = None if person is None else People.begin(checked_person(person, schema), new_person_key(seed))
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
@@ -85,18 +94,33 @@ class Synthesizer:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
         options = options_of(kind, {"consistency": consistency})
         warn_of_epsilon(epsilon, 2)
-        self._begin(SynthesizerState.begin(kind, schema, epsilon, options, new_keys(seed)))
+        self._begin(SynthesizerState.begin(kind, schema, epsilon, options, new_keys(seed), people))
 
     def _begin(self, state: SynthesizerState) -> None:
         self._state = state
         self.schema, self.epsilon, self.mechanism = state.schema, state.epsilon, state.mechanism.name
-        self.guarantee: Guarantee = state.mechanism.ledger().guarantee(state.epsilon)
+        self.guarantee: Guarantee = state.guarantee
         self._lock = threading.RLock()
 
     @property
     def t(self) -> int:
         """How many records have arrived. Public."""
         return self._mechanism.t
+
+    @property
+    def person(self) -> Person | None:
+        """Who records belong to, as it was declared. Public."""
+        return self._state.people.person if self._state.people else None
+
+    @property
+    def person_key(self) -> bytes | None:
+        """The key of `headwater.people.hash_people` in this run. Secret."""
+        return self._state.people.key if self._state.people else None
+
+    @property
+    def input_schema(self) -> AnySchema | InputSchema:
+        """The columns that are read: those of the schema, and the one that names the person."""
+        return self.schema if self.person is None else InputSchema(cast("Schema", self.schema), self.person.column)
 
     def update(self, table: object, *, bad_rows: str = "stop") -> None:
         """Take one record or a batch of them, in order of arrival.
@@ -117,7 +141,7 @@ class Synthesizer:
         if bad_rows == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
-        for part in batches_of(table, self.schema, bad_rows):
+        for part in batches_of(table, self.input_schema, bad_rows):
             try:
                 self._update_batch(part, bad_rows)
             except (TypeError, ValueError) as error:
@@ -131,17 +155,27 @@ class Synthesizer:
         if part.batch is not None and part.batch.bad:
             encoded = encoded.among(part.batch)
         with self._lock:
-            self._state = self._state.after(encoded.rows, encoded.tally, table_kind(self.schema, part.table))
+            rows, kind = self.stamped(encoded.rows), table_kind(self.schema, part.table)
+            self._state = self._state.after(rows, encoded.tally, kind)
 
     @property
     def width(self) -> int:
         """How many integers are kept of a record."""
-        return self._mechanism.width
+        people = self._state.people
+        if people is None:
+            return self._mechanism.width
+        nothing = self._mechanism.encode(np.empty((0, self.schema.dimension)))
+        return self._mechanism.width + people.columns(nothing.dtype.itemsize)
 
     @property
     def tally(self) -> Tally:
-        """How many values `update` has clipped, not found listed, or found missing. Secret: there is no noise in it."""
-        return self._state.tally
+        """What `update` has clipped, not found listed, found missing, or capped. Secret: there is no noise in it."""
+        return self._state.tally.with_capped(self.capped, self.t)
+
+    @property
+    def capped(self) -> int:
+        """How many records did not count, because their person had enough that did. Secret: there is no noise in it."""
+        return self._state.people.capped if self._state.people else 0
 
     def encode(self, table: object, *, bad_rows: str = "stop") -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
@@ -167,8 +201,22 @@ class Synthesizer:
         bad_rows
             As for `update`; ``"quarantine"`` as well.
         """
+        people = self._state.people
+        if people is not None:
+            return encode_with_people(people, self._mechanism, cast("Schema", self.schema), table, bad_rows)
         found = self.schema.encode_batch(table, bad_rows=bad_rows)
         return EncodedRows(with_null_records(self._mechanism.encode(found.points), found.flags), found.bad, found.tally)
+
+    def stamped(self, rows: Rows) -> Rows:
+        """Rows with the period of this moment, where periods of people go by the clock: before they are kept.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        """
+        people = self._state.people
+        return rows if people is None else people.stamped(rows, self._mechanism.width)
 
     def update_rows(self, rows: object) -> None:
         """Take records as `encode` gave them, here or elsewhere. The same as `update` with the records themselves.
@@ -182,7 +230,7 @@ class Synthesizer:
         """
         array = whole_numbers("rows", rows)
         with self._lock:
-            self._state = self._state.after(self._mechanism.check(array), Tally(), None)
+            self._state = self._state.after(self._state.checked(array), Tally(), None)
 
     @property
     def _mechanism(self) -> Mechanism:
@@ -275,19 +323,31 @@ class Synthesizer:
         """
         with self._lock:
             t, kind = self.t, self._state.kind
-            start = self._mechanism.window(window_start(t, last, since))
-            seed = release_seed(self._state.public, t, start)
-            measured = self._mechanism.measured(start, seed)
+            start, seed, measured = self._measure(last, since)
         # From here on nothing has seen data, and other threads may go on.
         model = registry.model(self.mechanism).fit(measured, self.schema, seed)
         return Release(Facts(t, self.guarantee, self.schema, self.mechanism), start, model, seed, kind)
 
-    def measured(self) -> Measured:
-        """The noisy counts that a release of this moment is made from: as public as the release itself."""
+    def measured(self, *, last: int | None = None, since: int | None = None) -> Measured:
+        """The noisy counts that a release of this moment is made from: as public as the release itself.
+
+        Parameters
+        ----------
+        last, since
+            As for `release`.
+        """
         with self._lock:
-            return self._mechanism.measured(0, release_seed(self._state.public, self.t, 0))
+            return self._measure(last, since)[-1]
+
+    def _measure(self, last: int | None, since: int | None) -> tuple[int, int, Measured]:
+        """Where a release starts, its seed, and what it is made from."""
+        start = self._mechanism.window(window_start(self.t, last, since))
+        seed = release_seed(self._state.public, self.t, start)
+        return start, seed, self._mechanism.measured(start, seed)
 
     def _cascade(self, what: str) -> CascadeMechanism:
+        if self.person is not None:
+            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
         if not isinstance(self._mechanism, CascadeMechanism):
             raise ValueError(f"{what} needs mechanism='cascade'; this run uses {self.mechanism!r}")
         return self._mechanism

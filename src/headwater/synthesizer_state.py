@@ -7,12 +7,15 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from numpy.typing import NDArray
+
 from headwater import files
 from headwater.arguments import options_of
 from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Mechanism, Rows
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Mechanism, Rows, with_null_records
 from headwater.noise import Noise
-from headwater.privacy import check_epsilon
+from headwater.people.people import People
+from headwater.privacy import Guarantee, check_epsilon, record_epsilon
 from headwater.randomness import restored_keys
 from headwater.table.frames import TABLE_KINDS
 from headwater.table.schema import Schema, schema_from_dict
@@ -37,6 +40,8 @@ class SynthesizerState:
         What was clipped, unlisted or missing in them.
     kind
         The kind of table that came last, which releases give back.
+    people
+        Who has had how many records; None if the unit is a record.
     """
 
     schema: AnySchema
@@ -46,22 +51,54 @@ class SynthesizerState:
     mechanism: Mechanism
     tally: Tally
     kind: str | None
+    people: People | None = None
 
     @staticmethod
     def begin(
-        kind: type[Mechanism], schema: AnySchema, epsilon: float, options: dict[str, str], keys: tuple[Noise, bytes]
+        kind: type[Mechanism],
+        schema: AnySchema,
+        epsilon: float,
+        options: dict[str, str],
+        keys: tuple[Noise, bytes],
+        people: People | None = None,
     ) -> SynthesizerState:
-        """Before the first record."""
+        """Before the first record. Of people each record gets its part of ε, so that all that count cost ε."""
         noise, public = keys
-        return SynthesizerState(
-            schema, epsilon, options, public, kind(schema, epsilon, noise, **options), Tally(), None
+        each = record_epsilon(epsilon, people.person.records if people else 1)
+        mechanism = kind(schema, each, noise, **options)
+        return SynthesizerState(schema, epsilon, options, public, mechanism, Tally(), None, people)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised; refused if the mechanism's draws cost more."""
+        person = self.people.person if self.people else None
+        each = record_epsilon(self.epsilon, person.records if person else 1)
+        promised = self.mechanism.ledger().guarantee(each)
+        if person is None:
+            return promised
+        return replace(
+            promised, epsilon=self.epsilon, unit=person.unit, neighbours=person.neighbours, records=person.records
         )
+
+    def checked(self, rows: NDArray[Any]) -> Rows:
+        """Rows that were encoded elsewhere, or an error that says what is wrong with them."""
+        if self.people is None:
+            return self.mechanism.check(rows)
+        of_mechanism, hashes, stamps = self.people.split(rows, self.mechanism.width)
+        self.mechanism.check(of_mechanism)
+        return self.people.stamped(rows, self.mechanism.width)
 
     def after(self, rows: Rows, tally: Tally, kind: str | None) -> SynthesizerState:
         """With more records: a copy of the mechanism takes them, so this state stays as it is."""
-        mechanism = copy(self.mechanism)
+        mechanism, people = copy(self.mechanism), self.people
+        if people is not None:
+            rows, hashes, stamps = people.split(rows, mechanism.width)
+            ends = getattr(mechanism, "bucket_end", None)
+            counted, people = people.after(hashes, stamps, mechanism.t, ends)
+            if not counted.all():
+                rows = with_null_records(rows.copy(), ~counted)
         mechanism.update(rows)
-        return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind)
+        return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind, people=people)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that only its owner can read."""
@@ -83,6 +120,9 @@ class SynthesizerState:
             "kind": self.kind,
             "tally": self.tally.to_dict(),
         }
+        if self.people is not None:
+            header["people"], of_people = self.people.state()
+            arrays |= of_people
         return header, arrays
 
     @staticmethod
@@ -104,7 +144,8 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerSt
         files.need(kind.online, "mechanism")
         schema, epsilon = schema_from_dict(header["schema"]), check_epsilon(header["epsilon"])
         keys = restored_keys(header["key"], header["public"])
-        state = SynthesizerState.begin(kind, schema, epsilon, options, keys)
+        people = People.restore(header["people"], arrays) if "people" in header else None
+        state = SynthesizerState.begin(kind, schema, epsilon, options, keys, people)
         state = replace(state, tally=Tally.from_dict(header.get("tally")), kind=header["kind"])
         files.need(len(state.public) == 32, "public")
         files.need(state.kind is None or (isinstance(schema, Schema) and state.kind in TABLE_KINDS), "kind")

@@ -16,7 +16,7 @@ from headwater.checks import CheckFailed, behaviour, interrupts, offline, thread
 from headwater.checks.cases import Case
 from headwater.mechanisms.protocol import Rows
 from headwater.noise import Noise
-from headwater.privacy import Ledger, Spend
+from headwater.privacy import IntegerLaplace, Ledger, Spend
 from headwater.synthesizer import Synthesizer
 from headwater.synthesizer_state import SynthesizerState
 from tests.checks.toy.measure import ToyMechanism
@@ -63,12 +63,16 @@ def asking_changes_something(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_scale_that_no_ledger_lists(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", 2 * self.scale, touches=2)]))
+    patch.setattr(
+        ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", IntegerLaplace(2 * self.scale), touches=2)])
+    )
 
 
 def a_scale_that_is_divided(patch: pytest.MonkeyPatch) -> None:
     """More noise than the ledger says: no harm, but not what is written down."""
-    patch.setattr(ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", self.scale / 2, touches=2)]))
+    patch.setattr(
+        ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", IntegerLaplace(self.scale / 2), touches=2)])
+    )
 
 
 def less_noise_than_is_divided(patch: pytest.MonkeyPatch) -> None:
@@ -78,7 +82,7 @@ def less_noise_than_is_divided(patch: pytest.MonkeyPatch) -> None:
 
 def a_ledger_that_overdraws_later(patch: pytest.MonkeyPatch) -> None:
     ledger = ToyMechanism.ledger
-    late = Ledger([Spend("count", 1e-3)])
+    late = Ledger([Spend("count", IntegerLaplace(1e-3))])
     patch.setattr(ToyMechanism, "ledger", lambda self, t=None: late if t and t > 1 << 30 else ledger(self))
 
 
