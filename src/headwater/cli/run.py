@@ -77,6 +77,7 @@ def command(
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
     thousands: reading.Thousands = None,
+    formats: reading.Formats = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
@@ -116,7 +117,7 @@ def command(
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
     how: dict[str, Any] = {
-        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands),
+        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats),
         "stdin_continues": stdin_continues,
         "gone_is_done": gone_is_done,
         "follow": follow,

@@ -52,6 +52,8 @@ class MarginalsMechanism:
     windows: ClassVar[bool] = True
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
+    divides: ClassVar[bool] = True
+    """Whether a spend of the ledger is divided among tables: then each of them has more noise than is listed."""
     deltas: ClassVar[bool] = False
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
