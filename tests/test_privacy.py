@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.counters.levels import level_at, level_start
 from headwater.mechanisms.paper.plan import cell_budget
-from headwater.privacy import Spend, scale_for
+from headwater.privacy import IntegerLaplace, Spend, scale_for
 
 budgets = st.floats(1e-6, 1e6)
 
@@ -30,7 +30,7 @@ def test_the_level_of_a_time_is_the_last_that_has_started(epsilon: float, t: int
 
 @given(st.fractions(Fraction(1, 10**9), 10**6))
 def test_a_scale_never_costs_more_than_asked_and_hardly_less(cost: Fraction) -> None:
-    spent = Spend("x", scale_for(cost)).cost
+    spent = Spend("x", IntegerLaplace(scale_for(cost))).cost
     assert cost * (1 - Fraction(1, 2**50)) < spent <= cost
 
 

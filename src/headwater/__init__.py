@@ -5,9 +5,11 @@ from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
+from headwater.people import Person
 from headwater.privacy import EpsilonWarning
 from headwater.release.release import Release
-from headwater.synthesizer import Synthesizer, histogram, pmm
+from headwater.stateless import histogram, pmm
+from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.draft import draft
 from headwater.table.errors import SchemaError, TableError
@@ -27,6 +29,7 @@ __all__ = [
     "InhomogeneousCounter",
     "Integer",
     "Number",
+    "Person",
     "Release",
     "Schema",
     "SchemaError",

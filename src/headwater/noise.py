@@ -24,6 +24,7 @@ import hashlib
 import math
 import secrets
 import warnings
+from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -34,11 +35,17 @@ from numpy.typing import ArrayLike, NDArray
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 _BLOCKS = 1 << 16  # an address leaves 16 bits free, which number its cipher blocks
 _UNIFORM_BLOCK = _BLOCKS - 1  # never reached by a Laplace draw, which needs at most 32 blocks
 _CHUNK = 1 << 14  # draws at a time: what they need stays in the processor's cache
 _FEW = 256  # draws for which it is not worth while to copy the coins of a law beside each other
+_ATTEMPT = 64  # cipher blocks for each attempt of a Gaussian draw, from the 64th on: a proposal takes at most 32
+_MOST_ATTEMPTS = 1020  # before they would reach the block of uniform bits
+_AT_ONCE = 4  # attempts at once, of few draws
+_UNSURE = 2.0**-20  # acceptance is decided exactly if floats come so close; their error is below 2^-30
+_VERDICT = 1 << 36  # the label of further bits of a verdict, beyond those of coins
 _HEAD = 16  # bits of a coin's first look; further bits are needed once in 65,536 coins
 
 
@@ -87,6 +94,59 @@ class Noise:
         """
         return self._draw(scale, hi, lo, signs=(1,))
 
+    def gaussian_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        """The discrete Gaussian draws, ``P(z) ∝ exp(−z²/(2·scale²))``, that live at the addresses ``(hi, lo)``.
+
+        Rejection from integer Laplace noise of scale ``t = ⌊scale⌋ + 1``: a draw ``y`` is accepted with probability
+        ``exp(−(|y| − scale²/t)²/(2·scale²))``. Each attempt at an address has bits of its own.
+        """
+        his, los = _addresses(hi, lo)
+        law, out = _gaussian(float(scale)), np.empty(los.shape, dtype=np.int64)
+        open_, attempt = np.arange(len(los)), 0
+        while len(open_):
+            # Few draws are mostly overhead, so then some attempts are made at once; the first accepted one counts.
+            at_once = _AT_ONCE if len(open_) <= _FEW else 1
+            value = np.empty((at_once, len(open_)), dtype=np.int64)
+            taken = np.empty(value.shape, dtype=bool)
+            for start in range(0, len(open_), _CHUNK):
+                part = open_[start : start + _CHUNK]
+                here = slice(start, start + len(part))
+                value[:, here], taken[:, here] = self._attempts(law, his[part], los[part], attempt, at_once)
+            done = taken.any(axis=0)
+            at = np.flatnonzero(done)
+            out[open_[at]] = value[taken[:, at].argmax(axis=0), at]
+            open_, attempt = open_[~done], attempt + at_once
+        return out
+
+    def _attempts(self, law: _Gaussian, hi: Words, lo: Words, first: int, count: int) -> tuple[Integers, Flags]:
+        """Values and verdicts of the attempts ``first … first + count − 1`` at each address."""
+        if first + count > _MOST_ATTEMPTS:
+            raise RuntimeError(f"a draw was rejected {first} times, which has a probability below 2^-800")
+        blocks, n = law.proposal.blocks, len(hi)
+        numbers = [range(_ATTEMPT * (1 + a), _ATTEMPT * (1 + a) + blocks + 1) for a in range(first, first + count)]
+        words = np.concatenate([self._blocks(hi, lo, each)[:, None] for each in numbers], axis=1)
+        words = words.reshape(blocks + 1, count * n, 2)
+        # Further bits live at addresses beyond all others: the attempt, from 1 on, is above the 48 bits of ``lo``.
+        hi, lo = np.tile(hi, count), np.tile(lo, count)
+        lo |= np.repeat(np.arange(first + 1, first + count + 1, dtype=np.uint64) << np.uint64(48), n)
+        heads = law.proposal.heads.reshape(-1, 1, 8)
+        if count * n > 4 * _FEW:
+            heads = np.repeat(heads, count * n, axis=1)
+        value = self._values(law.proposal, heads, words[:blocks], hi, lo, (1, -1))
+        word = words[blocks, :, 0]
+        taken, unsure = law.verdicts(value, word)
+        for row in np.flatnonzero(unsure):
+            taken[row] = self._is_below(law, abs(int(value[row])), int(word[row]), int(hi[row]), int(lo[row]))
+        return value.reshape(count, n), taken.reshape(count, n)
+
+    def _is_below(self, law: _Gaussian, size: int, word: int, hi: int, lo: int) -> bool:
+        """Compare random bits, the first 64 of them ``word``, with the probability to accept, until they differ."""
+        index = 0
+        while word == (digits := law.bits(size, 64 * (index + 1)) & (2**64 - 1)):
+            word = self.further_word(hi, lo, _VERDICT, index)
+            index += 1
+        return word < digits
+
     def _draw(self, scale: float, hi: ArrayLike, lo: ArrayLike, signs: tuple[int, ...]) -> Integers:
         """Sums of geometric variables with these signs, chunk by chunk."""
         his, los = _addresses(hi, lo)
@@ -127,10 +187,20 @@ class Noise:
         return np.frombuffer(self._encrypt(plain.reshape(-1).view(np.uint8).data), dtype="<u8").reshape(plain.shape)
 
     def _chunk(self, law: _Law, heads: NDArray[np.uint16], hi: Words, lo: Words, signs: tuple[int, ...]) -> Integers:
-        """One chunk of draws. A block holds 8 words of 16 bits, for 8 coins: one byte of binary digits."""
-        n = len(hi)
-        words = self._blocks(hi, lo, range(law.blocks)).view("<u2")
-        heads = heads[:, :n]
+        """One chunk of draws."""
+        return self._values(law, heads[:, : len(hi)], self._blocks(hi, lo, range(law.blocks)), hi, lo, signs)
+
+    def _values(
+        self,
+        law: _Law,
+        heads: NDArray[np.uint16],
+        blocks: Words,
+        hi: Words,
+        lo: Words,
+        signs: tuple[int, ...],
+    ) -> Integers:
+        """The draws that these cipher blocks decide. A block has 8 words of 16 bits, for 8 coins: a byte of digits."""
+        n, words = len(hi), blocks.view("<u2")
         lanes = np.zeros((n, 16), dtype=np.uint8)
         lanes[:, : law.blocks] = np.packbits((words < heads).reshape(-1), bitorder="little").reshape(-1, n).T
         low, high = lanes.view("<i8").T
@@ -237,21 +307,64 @@ class _Law:
 
     def bits(self, coin: int, count: int) -> int:
         """The first ``count`` bits after the point of the coin's probability, exactly."""
-        exponent = self.rate * (1 << coin)
-        if exponent > count:  # then the probability is below e^−count, and so are all these bits
-            return 0
-        precision = 20 + count // 3
-        while True:
-            context = Context(prec=precision, Emin=MIN_EMIN, Emax=MAX_EMAX)
-            power = context.exp(context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
-            chance = power if coin == self.digits else context.divide(power, context.add(power, Decimal(1)))
-            scaled = Fraction(chance) * (1 << count)
-            # Rounding the exponent and the four operations moves the result by less than this, relatively.
-            slack = scaled * (exponent + 10) / 10 ** (precision - 1)
-            below, above = int(scaled - slack), int(scaled + slack)  # both are positive
-            if below == above:
-                return below
-            precision *= 2
+        last = coin == self.digits
+        return _floor_of(
+            self.rate * (1 << coin),
+            count,
+            lambda context, power: power if last else context.divide(power, context.add(power, Decimal(1))),
+        )
+
+
+def _floor_of(exponent: Fraction, count: int, chance_of: Callable[[Context, Decimal], Decimal]) -> int:
+    """``⌊2^count · chance_of(exp(−exponent))⌋``, exactly, for a probability that is irrational."""
+    if exponent > count:  # then the probability is below e^−count, and so are all these bits
+        return 0
+    precision = 20 + count // 3
+    while True:
+        context = Context(prec=precision, Emin=MIN_EMIN, Emax=MAX_EMAX)
+        power = context.exp(context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
+        scaled = Fraction(chance_of(context, power)) * (1 << count)
+        # Rounding the exponent and the four operations moves the result by less than this, relatively.
+        slack = scaled * (exponent + 10) / 10 ** (precision - 1)
+        below, above = int(scaled - slack), int(scaled + slack)  # both are positive
+        if below == above:
+            return below
+        precision *= 2
+
+
+class _Gaussian:
+    """The proposal of a discrete Gaussian law, and the probability to accept what it proposes."""
+
+    def __init__(self, scale: float) -> None:
+        if not (math.isfinite(scale) and 2.0**-20 <= scale <= 2.0**40):
+            raise ValueError(f"the scale of Gaussian noise must lie between 2^-20 and 2^40, not {scale!r}")
+        self.square, self.width = Fraction(scale) ** 2, math.floor(scale) + 1
+        self.proposal = _law(float(self.width))
+        self._centre, self._rate = float(self.square / self.width), float(-1 / (2 * self.square))
+
+    def verdicts(self, value: Integers, word: Words) -> tuple[Flags, Flags]:
+        """Which values are accepted, and for which of them that is not sure: floats decide only clear cases."""
+        chance = np.exp(np.square(np.abs(value) - self._centre) * self._rate)
+        gap = chance - word * 2.0**-64
+        taken: Flags = gap > 0
+        unsure: Flags = np.abs(gap) < _UNSURE
+        return taken, unsure
+
+    def bits(self, size: int, count: int) -> int:
+        """The first ``count`` bits after the point of the probability to accept ``±size``, exactly."""
+        return _exp_bits((size - self.square / self.width) ** 2 / (2 * self.square), count)
+
+
+def _exp_bits(exponent: Fraction, count: int) -> int:
+    """The first ``count`` bits after the point of ``exp(−exponent)``; all of them ones if the exponent is 0."""
+    if not exponent:
+        return (1 << count) - 1
+    return _floor_of(exponent, count, lambda context, power: power)
+
+
+@lru_cache(maxsize=4096)
+def _gaussian(scale: float) -> _Gaussian:
+    return _Gaussian(scale)
 
 
 @lru_cache(maxsize=4096)

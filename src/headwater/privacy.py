@@ -1,19 +1,26 @@
 """What is promised, and the sum that shows it: `Guarantee`, and the `Ledger` of all draws that one record can move.
 
-A ledger lists every kind of draw that one record can move: the scale of its noise, how many such draws the record
-can touch and by how much each of them moves. A draw of integer Laplace noise of scale ``σ`` whose centre moves by
-``s`` changes any outcome's probability by a factor of at most ``exp(s/σ)``; the ledger adds up the exponents, in
-exact rational arithmetic, so that the sum is a fact and not a rounding.
+A ledger lists every kind of draw that one record can move: the law of its noise, how many such draws the record can
+touch and by how much each of them moves. A draw of integer Laplace noise of scale ``σ`` whose centre moves by ``s``
+changes any outcome's probability by a factor of at most ``exp(s/σ)``; the ledger adds up the exponents, in exact
+rational arithmetic, so that the sum is a fact and not a rounding. With a δ it adds up ρ instead (`headwater.zcdp`).
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
+from typing import Any
+
+from headwater.laws import Cost, Law
+from headwater.laws import DiscreteGaussian as DiscreteGaussian
+from headwater.laws import IntegerLaplace as IntegerLaplace
+from headwater.laws import scale_for as scale_for
+from headwater.zcdp import rho_for
 
 
 class OverdrawnError(ValueError):
@@ -34,6 +41,8 @@ class Guarantee:
         Whose data is protected.
     neighbours
         How two inputs differ that cannot be told apart.
+    records
+        How many records of one unit count: noise is so wide that together they cost no more.
 
     Examples
     --------
@@ -45,6 +54,7 @@ class Guarantee:
     delta: float = 0.0
     unit: str = "record"
     neighbours: str = "replace one record"
+    records: int = 1
 
     def __str__(self) -> str:
         delta = f", δ = {self.delta:g}" if self.delta else ""
@@ -52,52 +62,101 @@ class Guarantee:
             f"ε = {self.epsilon:g}{delta} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
         )
 
+    @staticmethod
+    def from_dict(kept: Mapping[str, Any]) -> Guarantee:
+        """The guarantee that a card states, or a `ValueError` if it is none of ours."""
+        unit, records = kept.get("unit", "record"), kept.get("records_per_person", 1)
+        found = Guarantee(kept["epsilon"], kept.get("delta", 0.0))
+        if unit != "record":
+            found = Guarantee(found.epsilon, found.delta, unit, kept["neighbours"], records)
+            known = str(unit).startswith("person") and str(found.neighbours).startswith("replace all records of one")
+            if not known or type(records) is not int or records < 1:
+                raise ValueError("no guarantee is stated in these words")
+        if not {**found.to_dict(), **kept}.items() >= found.to_dict().items():
+            raise ValueError("no guarantee is stated in these words")
+        return found
+
+    @property
+    def record_epsilon(self) -> float:
+        """What one record costs at most: ε divided by how many records of one unit count."""
+        return record_epsilon(self.epsilon, self.records)
+
     def to_dict(self) -> dict[str, float | str]:
         """The guarantee as plain values, as cards have it."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit, "neighbours": self.neighbours}
+        plain: dict[str, float | str] = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit}
+        plain["neighbours"] = self.neighbours
+        return plain if self.unit == "record" else plain | {"records_per_person": self.records}
 
 
 @dataclass(frozen=True)
-class IntegerLaplace:
-    """The law of the noise in a count: ``P(z) ∝ exp(−|z|/scale)`` on the integers.
+class Budget:
+    """What may be spent on one unit in a whole run: what a mechanism is given, and plans divide.
 
     Parameters
     ----------
-    scale
-        How wide it is.
+    epsilon
+        The privacy budget.
+    delta
+        The probability with which it may be exceeded. 0: pure differential privacy.
+    records
+        How many records one unit may have; more than one if the unit is a person.
+    per_bucket
+        How many of them may lie in one bucket; as many as there may be at all unless given.
 
     Examples
     --------
-    >>> round(IntegerLaplace(2.0).variance, 3)
-    7.835
+    >>> Budget(1.0).rho is None, round(float(Budget(1.0, delta=1e-9).rho), 6)
+    (True, 0.014973)
     """
 
-    scale: float
+    epsilon: float
+    delta: float = 0.0
+    records: int = 1
+    per_bucket: int | None = None
+
+    @staticmethod
+    def of(budget: Budget | float) -> Budget:
+        """A bare number is a budget of so much pure ε for one record."""
+        return budget if isinstance(budget, Budget) else Budget(float(budget))
+
+    def __str__(self) -> str:
+        delta = f", δ = {self.delta:g}" if self.delta else ""
+        return f"ε = {self.epsilon:g}{delta}"
 
     @property
-    def variance(self) -> float:
-        """Its variance, ``2q/(1−q)²`` with ``q = exp(−1/scale)``."""
-        return 2 * math.exp(-1 / self.scale) / math.expm1(-1 / self.scale) ** 2
+    def rho(self) -> Fraction | None:
+        """The ρ of zero-concentrated differential privacy that keeps ``epsilon`` and ``delta``; None without a δ."""
+        return rho_for(self.epsilon, self.delta) if self.delta else None
 
     @property
-    def deviation(self) -> float:
-        """A close upper bound of its standard deviation: that of real Laplace noise of the same scale."""
-        return math.sqrt(2) * self.scale
+    def guarantee(self) -> Guarantee:
+        """What is promised if no more than this is spent."""
+        return Guarantee(self.epsilon, self.delta)
 
 
 @dataclass(frozen=True)
 class Spend:
-    """One kind of draw: a record moves ``touches`` of them, each by at most ``shift``, under noise of ``scale``."""
+    """One kind of draw: a record moves ``touches`` of them, each by at most ``shift``, under a law."""
 
     what: str
-    scale: float
+    law: Law
     touches: int = 1
     shift: int = 1
 
     @property
-    def cost(self) -> Fraction:
-        """The ε that this kind of draw costs a record, exactly."""
-        return self.touches * self.shift / Fraction(self.scale)
+    def scale(self) -> float:
+        """Of the law."""
+        return self.law.scale
+
+    @property
+    def cost(self) -> Cost:
+        """The ε that this kind of draw costs a record, exactly; infinite for Gaussian noise."""
+        return self.touches * self.law.epsilon(self.shift)
+
+    @property
+    def rho(self) -> Fraction:
+        """The ρ that this kind of draw costs a record, exactly."""
+        return self.touches * self.law.rho(self.shift)
 
 
 class Ledger(tuple[Spend, ...]):
@@ -105,13 +164,16 @@ class Ledger(tuple[Spend, ...]):
 
     Examples
     --------
-    >>> ledger = Ledger([Spend("count", scale=4.0), Spend("check", scale=2.0)])
+    >>> ledger = Ledger([Spend("count", IntegerLaplace(4.0)), Spend("check", IntegerLaplace(2.0))])
     >>> ledger.total
     Fraction(3, 4)
     >>> print(ledger)
     count   1 draw(s) of scale 4, shift 1    ε = 0.25
     check   1 draw(s) of scale 2, shift 1    ε = 0.5
     total                                    ε = 0.75
+    >>> print(Ledger([Spend("count", DiscreteGaussian(10.0), touches=2)]))
+    count   2 draw(s) of scale 10, shift 1    ρ = 0.01
+    total                                     ρ = 0.01
     """
 
     __slots__ = ()
@@ -121,34 +183,66 @@ class Ledger(tuple[Spend, ...]):
         return super().__new__(cls, spends)
 
     @property
-    def total(self) -> Fraction:
-        """What one record can lose in all: the ε that the draws together cost, exactly."""
+    def total(self) -> Cost:
+        """The ε that the draws together cost a record, exactly; infinite with Gaussian noise."""
         return sum((spend.cost for spend in self), Fraction(0))
 
-    def guarantee(self, epsilon: float) -> Guarantee:
-        """The promise that these draws keep: ``epsilon`` for one replaced record, if they cost no more than that.
+    @property
+    def rho(self) -> Fraction:
+        """The ρ that the draws together cost, exactly."""
+        return sum((spend.rho for spend in self), Fraction(0))
+
+    @property
+    def laws(self) -> str:
+        """The names of the laws of its draws."""
+        return " and ".join(dict.fromkeys(spend.law.name for spend in self))
+
+    def check(self, budget: Budget | float) -> None:
+        """Refuse draws that cost more than a budget: in ε, and if it has a δ, in ρ as well.
 
         Parameters
         ----------
-        epsilon
-            The budget that was declared.
+        budget
+            What was declared.
 
         Raises
         ------
         OverdrawnError
             The draws cost more.
         """
-        if self.total > Fraction(epsilon):
-            raise OverdrawnError(f"the draws cost ε = {float(self.total):.9g}, but only {epsilon:.9g} was declared")
-        return Guarantee(epsilon)
+        budget = Budget.of(budget)
+        if self.total <= Fraction(budget.epsilon) or (budget.rho is not None and self.rho <= budget.rho):
+            return
+        if budget.rho is None or self.total < math.inf:
+            raise OverdrawnError(
+                f"the draws cost ε = {float(self.total):.9g}, but only {budget.epsilon:.9g} was declared"
+            )
+        raise OverdrawnError(
+            f"the draws cost ρ = {float(self.rho):.9g}, but ε = {budget.epsilon:.9g} and δ = {budget.delta:.9g} "
+            f"allow only {float(budget.rho):.9g}"
+        )
+
+    def guarantee(self, budget: Budget | float) -> Guarantee:
+        """The promise that these draws keep, if they cost no more than the budget.
+
+        Parameters
+        ----------
+        budget
+            What was declared.
+        """
+        self.check(budget)
+        return Budget.of(budget).guarantee
 
     def __str__(self) -> str:
         names = [*(spend.what for spend in self), "total"]
         draws = [*(f"{s.touches} draw(s) of scale {s.scale:.6g}, shift {s.shift}" for s in self), ""]
-        costs = [*(float(spend.cost) for spend in self), float(self.total)]
+        pure = self.total < math.inf
+        costs = [float(cost) for cost in ((s.cost if pure else s.rho) for s in self)]
+        costs.append(float(self.total if pure else self.rho))
         first, second = (max(map(len, column)) for column in (names, draws))
         rows = zip(names, draws, costs, strict=True)
-        return "\n".join(f"{name:{first}}   {draw:{second}}    ε = {cost:.6g}" for name, draw, cost in rows)
+        unit = "ε" if pure else "ρ"
+        return "\n".join(f"{name:{first}}   {draw:{second}}    {unit} = {cost:.6g}" for name, draw, cost in rows)
 
 
 def check_epsilon(epsilon: float) -> float:
@@ -187,13 +281,13 @@ def warn_of_epsilon(epsilon: float, stacklevel: int) -> None:
         warnings.warn(what, EpsilonWarning, stacklevel=stacklevel + 1)
 
 
-def scale_for(cost: float | Fraction) -> float:
-    """A noise scale, as small as a float can be, whose exact cost for a shift of one is at most ``cost``.
+def record_epsilon(epsilon: float, records: int) -> float:
+    """The largest float of which ``records`` together cost no more than ``epsilon``, exactly.
 
-    >>> Spend("count", scale_for(Fraction(1, 3))).cost <= Fraction(1, 3)
-    True
+    >>> record_epsilon(1.0, 1), 3 * Fraction(record_epsilon(1.0, 3)) <= 1
+    (1.0, True)
     """
-    scale = float(1 / cost)
-    while Fraction(scale) * Fraction(cost) < 1:
-        scale = math.nextafter(scale, math.inf)
-    return scale
+    each = epsilon / records
+    while Fraction(each) * records > Fraction(epsilon):
+        each = math.nextafter(each, 0)
+    return each

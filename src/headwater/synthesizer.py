@@ -2,78 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 import threading
 from copy import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater import files
 from headwater.aliases import ALIASES
-from headwater.arguments import checked_schema, options_of, table_kind, whole, whole_numbers, window_start
+from headwater.arguments import checked_person, checked_schema, options_of, table_kind, whole, whole_numbers, window_start
+from headwater.encoded_rows import EncodedRows, encode_with_people
 from headwater.mechanisms import registry
 from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.cascade.measure import histogram as count_cells
 from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows, with_null_records
-from headwater.noise import Noise, warn_of_seed
 from headwater.partition import Cells
+from headwater.people import Person
+from headwater.people.people import People
 from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
+from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
-from headwater.table.bad_rows import BadRow
+from headwater.stateless import histogram
+from headwater.synthesizer_state import SynthesizerState
 from headwater.table.batches import Part, batches_of
 from headwater.table.cell_input import check_counts
 from headwater.table.errors import TableError
-from headwater.table.frames import TABLE_KINDS
-from headwater.table.readers import Batch
-from headwater.table.schema import Schema, schema_from_dict
+from headwater.table.input_schema import InputSchema
+from headwater.table.schema import Schema
 from headwater.table.tally import Tally
-
-
-@dataclass(frozen=True)
-class EncodedRows:
-    """A batch as a mechanism takes it. Secret.
-
-    Parameters
-    ----------
-    rows
-        What is kept of each record; bad ones are null records.
-    bad
-        The rows that are no records, in order.
-    tally
-        What was clipped, unlisted, missing or bad.
-    """
-
-    rows: Rows
-    bad: tuple[BadRow, ...]
-    tally: Tally
-
-    def among(self, batch: Batch) -> EncodedRows:
-        """These rows of a batch of a file, with its lines that could not be read, which are null records.
-
-        Parameters
-        ----------
-        batch
-            The batch whose table was encoded.
-        """
-        rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
-        rows[batch.places] = self.rows
-        return EncodedRows(rows, self.bad, self.tally + Tally(len(batch.bad), len(batch.bad)))
-
-
-class _Held(NamedTuple):
-    """What an update replaces, in one step."""
-
-    mechanism: Mechanism
-    tally: Tally
-    kind: str | None
-
-
-_BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
 
 
 class Synthesizer:
@@ -96,13 +53,16 @@ class Synthesizer:
         ``"paper"``: Algorithms 1 to 4 of He, Vershynin and Zhu.
     consistency
         Of the paper's mechanism only: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
+    person
+        Who records belong to, if people may have several: then ε is for all records of one person together. Unless
+        given, ε is for one record.
     seed
         For tests only: makes the run repeatable, and so protects nobody.
 
     Formal guarantees
     -----------------
-    All releases of one run, taken together, are ε-differentially private under replacing one record (event level).
-    How many records arrived is public.
+    All releases of one run, taken together, are ε-differentially private under replacing one record (event level), or
+    all records of one person with ``person=``. How many records arrived is public.
 
     Examples
     --------
@@ -122,9 +82,11 @@ class Synthesizer:
         epsilon: float,
         mechanism: str = registry.AUTO,
         consistency: str | None = None,
+        person: Person | None = None,
         seed: int | None = None,
     ) -> None:
         schema, epsilon = checked_schema(schema), check_epsilon(epsilon)
+        people = None if person is None else People.begin(checked_person(person, schema), new_person_key(seed))
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
@@ -132,27 +94,33 @@ class Synthesizer:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
         options = options_of(kind, {"consistency": consistency})
         warn_of_epsilon(epsilon, 2)
-        self._begin(schema, epsilon, kind, options, *_randomness(seed))
+        self._begin(SynthesizerState.begin(kind, schema, epsilon, options, new_keys(seed), people))
 
-    def _begin(
-        self,
-        schema: AnySchema,
-        epsilon: float,
-        kind: type[Mechanism],
-        options: dict[str, str],
-        noise: Noise,
-        public: bytes,
-    ) -> None:
-        self.schema, self.epsilon, self.mechanism = schema, epsilon, kind.name
-        self._options, self._public = options, public
-        self._held = _Held(kind(schema, epsilon, noise, **options), Tally(), None)
-        self.guarantee: Guarantee = self._mechanism.ledger().guarantee(epsilon)
+    def _begin(self, state: SynthesizerState) -> None:
+        self._state = state
+        self.schema, self.epsilon, self.mechanism = state.schema, state.epsilon, state.mechanism.name
+        self.guarantee: Guarantee = state.guarantee
         self._lock = threading.RLock()
 
     @property
     def t(self) -> int:
         """How many records have arrived. Public."""
         return self._mechanism.t
+
+    @property
+    def person(self) -> Person | None:
+        """Who records belong to, as it was declared. Public."""
+        return self._state.people.person if self._state.people else None
+
+    @property
+    def person_key(self) -> bytes | None:
+        """The key of `headwater.people.hash_people` in this run. Secret."""
+        return self._state.people.key if self._state.people else None
+
+    @property
+    def input_schema(self) -> AnySchema | InputSchema:
+        """The columns that are read: those of the schema, and the one that names the person."""
+        return self.schema if self.person is None else InputSchema(cast("Schema", self.schema), self.person.column)
 
     def update(self, table: object, *, bad_rows: str = "stop") -> None:
         """Take one record or a batch of them, in order of arrival.
@@ -173,7 +141,7 @@ class Synthesizer:
         if bad_rows == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
-        for part in batches_of(table, self.schema, bad_rows):
+        for part in batches_of(table, self.input_schema, bad_rows):
             try:
                 self._update_batch(part, bad_rows)
             except (TypeError, ValueError) as error:
@@ -187,17 +155,27 @@ class Synthesizer:
         if part.batch is not None and part.batch.bad:
             encoded = encoded.among(part.batch)
         with self._lock:
-            self._update(encoded.rows, encoded.tally, table_kind(self.schema, part.table))
+            rows, kind = self.stamped(encoded.rows), table_kind(self.schema, part.table)
+            self._state = self._state.after(rows, encoded.tally, kind)
 
     @property
     def width(self) -> int:
         """How many integers are kept of a record."""
-        return self._mechanism.width
+        people = self._state.people
+        if people is None:
+            return self._mechanism.width
+        nothing = self._mechanism.encode(np.empty((0, self.schema.dimension)))
+        return self._mechanism.width + people.columns(nothing.dtype.itemsize)
 
     @property
     def tally(self) -> Tally:
-        """How many values `update` has clipped, not found listed, or found missing. Secret: there is no noise in it."""
-        return self._held.tally
+        """What `update` has clipped, not found listed, found missing, or capped. Secret: there is no noise in it."""
+        return self._state.tally.with_capped(self.capped, self.t)
+
+    @property
+    def capped(self) -> int:
+        """How many records did not count, because their person had enough that did. Secret: there is no noise in it."""
+        return self._state.people.capped if self._state.people else 0
 
     def encode(self, table: object, *, bad_rows: str = "stop") -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
@@ -223,8 +201,22 @@ class Synthesizer:
         bad_rows
             As for `update`; ``"quarantine"`` as well.
         """
+        people = self._state.people
+        if people is not None:
+            return encode_with_people(people, self._mechanism, cast("Schema", self.schema), table, bad_rows)
         found = self.schema.encode_batch(table, bad_rows=bad_rows)
         return EncodedRows(with_null_records(self._mechanism.encode(found.points), found.flags), found.bad, found.tally)
+
+    def stamped(self, rows: Rows) -> Rows:
+        """Rows with the period of this moment, where periods of people go by the clock: before they are kept.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        """
+        people = self._state.people
+        return rows if people is None else people.stamped(rows, self._mechanism.width)
 
     def update_rows(self, rows: object) -> None:
         """Take records as `encode` gave them, here or elsewhere. The same as `update` with the records themselves.
@@ -238,17 +230,11 @@ class Synthesizer:
         """
         array = whole_numbers("rows", rows)
         with self._lock:
-            self._update(self._mechanism.check(array))
-
-    def _update(self, rows: Rows, tally: Tally | None = None, kind: str | None = None) -> None:
-        """All or nothing: a copy takes the records, and everything is replaced in one step when it has."""
-        after, held = copy(self._mechanism), self._held
-        after.update(rows)
-        self._held = _Held(after, held.tally + (tally or Tally()), kind or held.kind)
+            self._state = self._state.after(self._state.checked(array), Tally(), None)
 
     @property
     def _mechanism(self) -> Mechanism:
-        return self._held.mechanism
+        return self._state.mechanism
 
     def update_counts(self, cells: object, counts: object) -> None:
         """Take records that were counted elsewhere with `headwater.histogram`; the same as giving the records.
@@ -265,7 +251,7 @@ class Synthesizer:
         with self._lock:
             after = copy(self._cascade("update_counts"))
             after.update_counts(*check_counts(cells, counts, after.partition, after.finest))
-            self._held = self._held._replace(mechanism=after)
+            self._state = replace(self._state, mechanism=after)
 
     def histogram(self, table: object) -> tuple[Cells, NDArray[np.int64]]:
         """`headwater.histogram` under this run's schema, for `update_counts`. Cascade only.
@@ -301,8 +287,8 @@ class Synthesizer:
 
     @property
     def run_id(self) -> str:
-        """A name of this run, the same for ever and on all its cards. Public, and owes nothing to data or noise."""
-        return hashlib.sha256(b"run" + self._public).hexdigest()[:16]
+        """A name of this run, the same for ever and on all its cards. Public: depends on neither data nor noise."""
+        return run_id(self._state.public)
 
     @property
     def measurement_version(self) -> str:
@@ -336,20 +322,32 @@ class Synthesizer:
             Only the records after the first so many. Not with the paper's mechanism.
         """
         with self._lock:
-            t, kind = self.t, self._held.kind
-            start = self._mechanism.window(window_start(t, last, since))
-            seed = _seed(self._public, t, start)
-            measured = self._mechanism.measured(start, seed)
+            t, kind = self.t, self._state.kind
+            start, seed, measured = self._measure(last, since)
         # From here on nothing has seen data, and other threads may go on.
         model = registry.model(self.mechanism).fit(measured, self.schema, seed)
         return Release(Facts(t, self.guarantee, self.schema, self.mechanism), start, model, seed, kind)
 
-    def measured(self) -> Measured:
-        """The noisy counts that a release of this moment is made from: as public as the release itself."""
+    def measured(self, *, last: int | None = None, since: int | None = None) -> Measured:
+        """The noisy counts that a release of this moment is made from: as public as the release itself.
+
+        Parameters
+        ----------
+        last, since
+            As for `release`.
+        """
         with self._lock:
-            return self._mechanism.measured(0, _seed(self._public, self.t, 0))
+            return self._measure(last, since)[-1]
+
+    def _measure(self, last: int | None, since: int | None) -> tuple[int, int, Measured]:
+        """Where a release starts, its seed, and what it is made from."""
+        start = self._mechanism.window(window_start(self.t, last, since))
+        seed = release_seed(self._state.public, self.t, start)
+        return start, seed, self._mechanism.measured(start, seed)
 
     def _cascade(self, what: str) -> CascadeMechanism:
+        if self.person is not None:
+            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
         if not isinstance(self._mechanism, CascadeMechanism):
             raise ValueError(f"{what} needs mechanism='cascade'; this run uses {self.mechanism!r}")
         return self._mechanism
@@ -362,27 +360,13 @@ class Synthesizer:
         path
             The file to write.
         """
-        header, arrays = self._state()
-        files.write(path, _BANNER, header, arrays, mode=0o600)
+        with self._lock:
+            self._state.write(path)
 
     def to_bytes(self) -> bytes:
         """What `save` writes, as bytes: as secret as the data."""
-        return files.pack(_BANNER, *self._state())
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         with self._lock:
-            header, arrays = self._mechanism.state()
-            header |= {
-                "schema": self.schema.to_dict(),
-                "epsilon": self.epsilon,
-                "mechanism": self.mechanism,
-                "consistency": self._options.get("consistency", "halving"),
-                "key": self._mechanism.noise.key.hex(),
-                "public": self._public.hex(),
-                "kind": self._held.kind,
-                "tally": self._held.tally.to_dict(),
-            }
-        return header, arrays
+            return self._state.to_bytes()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -395,9 +379,7 @@ class Synthesizer:
         path
             A file that `save` wrote.
         """
-        header, arrays = files.read(path, _BANNER)
-        with files.assembling(str(path)):
-            return cls._restored(header, arrays)
+        return cls._of(SynthesizerState.read(path))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -408,29 +390,12 @@ class Synthesizer:
         data
             What `to_bytes` gave.
         """
-        header, arrays = files.unpack(data, _BANNER, "these bytes")
-        with files.assembling("these bytes"):
-            return cls._restored(header, arrays)
+        return cls._of(SynthesizerState.from_bytes(data))
 
     @classmethod
-    def _restored(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        kind = registry.mechanism(header["mechanism"])
-        options = options_of(kind, {name: header[name] for name in kind.options})
-        files.need(kind.online, "mechanism")
-        schema, epsilon = schema_from_dict(header["schema"]), check_epsilon(header["epsilon"])
-        noise, public = Noise(key=bytes.fromhex(header["key"])), bytes.fromhex(header["public"])
+    def _of(cls, state: SynthesizerState) -> Self:
         synth = cls.__new__(cls)
-        synth._begin(schema, epsilon, kind, options, noise, public)
-        kind_, tally = header["kind"], Tally.from_dict(header.get("tally"))
-        synth._held = _Held(synth._mechanism, tally, kind_)
-        files.need(len(synth._public) == 32, "public")
-        files.need(kind_ is None or (isinstance(synth.schema, Schema) and kind_ in TABLE_KINDS), "kind")
-        try:
-            synth._mechanism.restore(header, arrays)
-        except files.FileRefusedError:
-            raise
-        except Exception as error:  # whatever it is, it comes from the file
-            raise files.FileRefusedError("the state cannot be put together again") from error
+        synth._begin(state)
         return synth
 
     if not TYPE_CHECKING:  # a checker would take any name for an attribute
@@ -454,76 +419,3 @@ _ONE_RUN = (
     "a synthesizer cannot be copied or pickled: two copies would put the same noise on different records, which shows "
     "what it should hide. Write it with save() and go on once with Synthesizer.load()"
 )
-
-
-def histogram(table: object, schema: AnySchema) -> tuple[Cells, NDArray[np.int64]]:
-    """Which cells a batch falls into, and how many records into each: for `Synthesizer.update_counts`. Not private.
-
-    A pure function: any process with the same schema gets the same, and the owner of the run adds the counts.
-
-    Parameters
-    ----------
-    table
-        Any kind of table that the schema reads.
-    schema
-        What a record is.
-
-    Examples
-    --------
-    >>> from headwater import unit_cube
-    >>> cells, counts = histogram([[0.1, 0.2], [0.1, 0.2], [0.9, 0.9]], unit_cube(2))
-    >>> counts.tolist()
-    [2, 1]
-    """
-    schema = checked_schema(schema)
-    return count_cells(schema.encode(table), schema.partition)
-
-
-def pmm(
-    table: object, schema: AnySchema, *, epsilon: float, consistency: str | None = None, seed: int | None = None
-) -> Release:
-    """One ε-private release of a data set that is already complete.
-
-    Parameters
-    ----------
-    table
-        All records: any kind of table that the schema reads.
-    schema
-        What a record is.
-    epsilon
-        The privacy budget.
-    consistency
-        How noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
-    seed
-        For tests only: makes the release repeatable, and so protects nobody.
-
-    Examples
-    --------
-    >>> from headwater import unit_cube
-    >>> pmm([[0.1, 0.2], [0.3, 0.9]], unit_cube(2), epsilon=2.0).points().shape
-    (2, 2)
-    """
-    warn_of_epsilon(check_epsilon(epsilon), 2)
-    noise, public = _randomness(seed)
-    points, kind = checked_schema(schema).encode(table), registry.mechanism("pmm")
-    mechanism = kind(schema, check_epsilon(epsilon), noise, **options_of(kind, {"consistency": consistency}))
-    mechanism.update(mechanism.encode(points))
-    seed = _seed(public, mechanism.t, 0)
-    facts = Facts(mechanism.t, mechanism.ledger().guarantee(float(epsilon)), schema, "pmm")
-    model = registry.model("pmm").fit(mechanism.measured(0, seed), schema, seed)
-    return Release(facts, 0, model, seed, table_kind(schema, table))
-
-
-def _seed(public: bytes, t: int, start: int) -> int:
-    """Of a release's own randomness: public, the same whenever the same release is asked for."""
-    text = b"".join(number.to_bytes(16, "little") for number in (t, start))
-    return int.from_bytes(hashlib.sha256(public + text).digest()[:16], "little")
-
-
-def _randomness(seed: int | None) -> tuple[Noise, bytes]:
-    """The protecting noise, and a key for public randomness that owes nothing to it."""
-    if seed is None:
-        return Noise(), secrets.token_bytes(32)
-    noise = Noise(seed)
-    warn_of_seed(4)
-    return noise, hashlib.sha256(b"headwater public seed %d" % seed).digest()

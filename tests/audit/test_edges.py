@@ -39,10 +39,10 @@ def ends_by_content(arguments: Sequence[str], folder: Path) -> int:
 
 
 CAUGHT: list[tuple[Command, str, str]] = [
-    (drops_blank_lines, "a missing value alone on its line", "what is published when tells the files apart"),
-    (drops_blank_lines, "an empty text alone on its line", "what is published when tells the files apart"),
-    (cuts_by_bytes, "a longer text of the same value", "what is published when tells the files apart"),
-    (ends_by_content, "a line break inside a record", "the exit code tells the files apart"),
+    (drops_blank_lines, "a missing value alone on its line", "what is published when distinguishes the files"),
+    (drops_blank_lines, "an empty text alone on its line", "what is published when distinguishes the files"),
+    (cuts_by_bytes, "a longer text of the same value", "what is published when distinguishes the files"),
+    (ends_by_content, "a line break inside a record", "the exit code distinguishes the files"),
 ]
 
 

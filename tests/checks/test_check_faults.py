@@ -14,9 +14,11 @@ import headwater as hw
 from headwater.audit import AuditAlarm
 from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
 from headwater.checks.cases import Case
+from headwater.mechanisms.protocol import Rows
 from headwater.noise import Noise
-from headwater.privacy import Ledger, Spend
+from headwater.privacy import IntegerLaplace, Ledger, Spend
 from headwater.synthesizer import Synthesizer
+from headwater.synthesizer_state import SynthesizerState
 from tests.checks.toy.measure import ToyMechanism
 from tests.checks.toy.model import ToyModel
 
@@ -61,18 +63,25 @@ def asking_changes_something(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_scale_that_no_ledger_lists(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", 2 * self.scale, touches=2)]))
+    patch.setattr(
+        ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", IntegerLaplace(2 * self.scale), touches=2)])
+    )
 
 
 def a_ledger_that_overdraws_later(patch: pytest.MonkeyPatch) -> None:
     ledger = ToyMechanism.ledger
-    late = Ledger([Spend("count", 1e-3)])
+    late = Ledger([Spend("count", IntegerLaplace(1e-3))])
     patch.setattr(ToyMechanism, "ledger", lambda self, t=None: late if t and t > 1 << 30 else ledger(self))
 
 
 def a_batch_in_place(patch: pytest.MonkeyPatch) -> None:
     """The update of the mechanism itself, as before updates were made on a copy."""
-    patch.setattr(Synthesizer, "_update", lambda self, rows, *_: self._mechanism.update(rows))
+
+    def in_place(self: SynthesizerState, rows: Rows, *_: object) -> SynthesizerState:
+        self.mechanism.update(rows)
+        return self
+
+    patch.setattr(SynthesizerState, "after", in_place)
 
 
 def no_lock(patch: pytest.MonkeyPatch) -> None:

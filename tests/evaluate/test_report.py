@@ -128,7 +128,8 @@ def test_every_column_kind_has_bins_and_labels(tmp_path: Path) -> None:
     assert [label for _, label in clock["ticks"]][1] == "04:00"
     assert clock["names"][0] == "00:00:00 to 00:30:00"
     assert ok["labels"] == ["false", "true"]
-    assert many["names"][:2] == ["0 to 20", "21 to 41"]
+    assert many["names"][:2] == ["0 to 19", "20 to 40"]
+    assert np.ptp(np.diff(many["edges"])) < 0.00101  # bins differ by a value at most, also the last one
     assert code["labels"] == ["7", "8"]
     for column in (day, clock, many):
         assert sum(column["counts"][0]) == 500
@@ -387,12 +388,12 @@ def test_a_schema_that_is_not_the_one_on_the_card_is_refused(out: Path, tmp_path
 
 
 def test_progress_is_told(out: Path, tmp_path: Path) -> None:
-    told = list[tuple[str, int, int | None]]()
+    shown = list[tuple[str, int, int | None]]()
     real = [table_of(25), table_of(50)]
-    write_report(out, tmp_path / "r.html", against=real, progress=lambda *news: told.append(news))
-    assert told[0] == ("releases", 0, 3)
-    assert told[1:3] == [("real rows", 25, 60), ("real rows", 60, 60)]
-    assert told[3:] == [("releases", i, 3) for i in (1, 2, 3)]
+    write_report(out, tmp_path / "r.html", against=real, progress=lambda *news: shown.append(news))
+    assert shown[0] == ("releases", 0, 3)
+    assert shown[1:3] == [("real rows", 25, 60), ("real rows", 60, 60)]
+    assert shown[3:] == [("releases", i, 3) for i in (1, 2, 3)]
 
 
 def expecting(typical: float, **columns: float) -> dict[str, Any]:

@@ -97,7 +97,7 @@ const look = () => ({
 def drive(browser: str, page: Path, script: str, address: str = "", more: Sequence[str] = (WIDE,)) -> dict[str, Any]:
     """Run a script that fills ``result`` at the end of the page, whose policy would forbid it and is taken out.
 
-    ``look()`` tells what is to be seen.
+    ``look()`` returns what is visible.
     """
     text = page.read_text(encoding="utf-8").replace('http-equiv="Content-Security-Policy"', 'name="policy"')
     save = "document.body.dataset.result = JSON.stringify(result);"

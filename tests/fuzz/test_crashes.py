@@ -155,7 +155,7 @@ def test_a_state_that_was_made_up_is_refused(which: int, tmp_path: Path) -> None
 
 
 def test_a_state_without_the_trees_of_its_fast_buckets_is_refused() -> None:
-    """It was believed, and broke at the next release."""
+    """It was accepted, and broke at the next release."""
     data = seeds.states()[1]
     header = json.loads(data.split(b"\n", 2)[1])
     assert header["start"] > 0

@@ -1,4 +1,4 @@
-"""Bad rows in a run: never lost, never twice, never published, and the operator is told."""
+"""Bad rows in a run: never lost, never twice, never published, and in the operator's tally."""
 
 from __future__ import annotations
 

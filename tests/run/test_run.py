@@ -304,6 +304,31 @@ def test_what_a_release_needs_to_be_measured_again_is_kept_before_it_is_seen(tmp
     assert synth.to_bytes() == before
 
 
+@pytest.mark.parametrize("last", [None, 100])
+def test_a_release_that_was_due_when_the_run_was_killed_stays_due_whoever_publishes_in_between(
+    tmp_path: Path, last: int | None
+) -> None:
+    """The run is killed after 950 records were kept and before those of 400 and 800 were published."""
+    values = {"x": np.random.default_rng(0).random(1250)}
+    with open_run(tmp_path / "alone", state=tmp_path / "alone.state") as run:
+        run.take(values)
+        run.publish_if_due()
+    state = tmp_path / "run.state"
+    run = open_run(tmp_path / "out", state=state)
+    run.take({"x": values["x"][:950]})
+    kill(run)
+    sink = FolderSink(tmp_path / "asked")
+    with Run.resume(state, sink) as asked:
+        assert asked.publish_to(sink, last=last).t == 950
+    with open_run(tmp_path / "out", state=state) as run:
+        run.publish_if_due()
+        run.take({"x": values["x"][950:]})
+        run.publish_if_due()
+    for t in (400, 800, 1200):
+        name = f"release-{t:012}/data.parquet"
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+
+
 # ---- states of an earlier format, written by the version before
 
 

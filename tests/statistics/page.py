@@ -37,7 +37,7 @@ def text(health: Health, seed: int) -> str:
         f"Made by `make test-statistics` (seed {seed}): {health.draws:,} draws of `headwater.noise`, in",
         f"{health.seconds:,.0f} seconds. Every p-value of every check is below.",
         "",
-        f"**{'Nothing speaks against it.' if health.healthy else 'Something is wrong.'}** There are {len(values):,}",
+        f"**{'No test rejects it.' if health.healthy else 'Something is wrong.'}** There are {len(values):,}",
         f"p-values. The smallest is {min(values):.2g}; times their number that is {health.corrected:.2g}, and below",
         f"{LEVEL_OF_JUDGEMENT:g} it would be an alarm (Holm). A sampler that is right raises one with a probability",
         f"of at most about {LEVEL_OF_JUDGEMENT:g}. {len(health.independent)} of the p-values come from draws of their",

@@ -215,7 +215,7 @@ def examine(
     show: Callable[[int, int], None] = lambda done, total: None,
     run: Callable[[list[Job]], Iterator[tuple[Job, int, Any]]] = everywhere,
 ) -> Health:
-    """Draw everything, and judge it. ``show`` is told how many jobs are done, and of how many."""
+    """Draw everything, and judge it. ``show`` is called with how many jobs are done, and of how many."""
     begun, done = time.perf_counter(), list[tuple[Job, int, Any]]()
     todo = sorted(jobs(share, seed), key=lambda job: -job.scale)  # the slow ones first
     for finished in run(todo):

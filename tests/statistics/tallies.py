@@ -21,7 +21,7 @@ Chances = NDArray[np.float64]
 Draw = Callable[[float, int, int], Integers]  # scale, first address, how many
 
 TAILS = (30, 300, 3000)  # how many draws are expected beyond each threshold
-LEVELS = 5  # far below 0, below 0, 0, above 0, far above 0: what pairs of draws are told apart by
+LEVELS = 5  # far below 0, below 0, 0, above 0, far above 0: the classes of a draw in a pair
 
 
 class Law:

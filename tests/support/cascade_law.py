@@ -46,7 +46,7 @@ Choose = Callable[[Draw, Tree], list[Integers]]
 class Tiny:
     """A run to know everything about: ``lots`` says how many points come before each question.
 
-    Without ``stages`` the plan is the shipped one. A lot must lie in one bucket of every speed: there the order of
+    Without ``stages`` the plan is the shipped one. A lot must lie in one bucket of every timescale: there the order of
     points plays no part, and lots are given in order of place.
     """
 
@@ -69,13 +69,13 @@ class Tiny:
         planned = (stage for stage in self.stages if t < stage.end)
         return next(planned, self.stages[-1]) if self.stages else stage_at(t, dimension, epsilon)
 
-    def size(self, speed: int, start: int) -> int:
+    def size(self, timescale: int, start: int) -> int:
         """Of the bucket that begins there."""
-        return self.stage_at(start, len(self.axes), self.epsilon).timescales[speed].size
+        return self.stage_at(start, len(self.axes), self.epsilon).timescales[timescale].size
 
-    def is_last(self, speed: int, start: int) -> bool:
+    def is_last(self, timescale: int, start: int) -> bool:
         """Whether this bucket is the last to be measured: nothing is chosen by what it says."""
-        return speed == 0 and start + self.size(speed, start) == self.points
+        return timescale == 0 and start + self.size(timescale, start) == self.points
 
     def streams(self) -> list[list[Lot]]:
         """For each lot, all that it may be."""
@@ -101,29 +101,29 @@ class Tiny:
         """The real mechanism, under this plan."""
         patch.setattr(cascade_module, "stage_at", self.stage_at)
         if self.stages:
-            patch.setattr(history_module, "uniform_threshold", dear)
-            patch.setattr(history_module, "split_thresholds", dear_everywhere)
+            patch.setattr(history_module, "uniform_threshold", coarse_threshold)
+            patch.setattr(history_module, "split_thresholds", coarse_thresholds)
         if fault:
             fault(patch)
         return CascadeMechanism(cube(self.partition), self.epsilon, noise)
 
 
-def dear(speed: Timescale, dimension: int) -> float:
+def coarse_threshold(timescale: Timescale, dimension: int) -> float:
     """Splits are dearer than shipped, so that outputs are few enough to list. Any rule that reads no data will do."""
     times = 10 if dimension == 1 else 12
-    return times * math.sqrt(2 / speed.siblings) * speed.noise.scale
+    return times * math.sqrt(2 / timescale.siblings) * timescale.noise.scale
 
 
-def dear_everywhere(speed: Timescale, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
-    fine = dear(speed, dimension)
-    steps = [fine * (speed.size / fine) ** (i / speed.resolutions) for i in range(speed.resolutions)]
+def coarse_thresholds(timescale: Timescale, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
+    fine = coarse_threshold(timescale, dimension)
+    steps = [fine * (timescale.size / fine) ** (i / timescale.resolutions) for i in range(timescale.resolutions)]
     if dimension == 1:  # else these few points would always have the same trees
         return [([step] * deepest, math.inf) for step in steps]
-    return [(thresholds_module._by_depth(speed, dimension, deepest, step), math.inf) for step in steps]
+    return [(thresholds_module._by_depth(timescale, dimension, deepest, step), math.inf) for step in steps]
 
 
-def said(summary: NoisyCounts, most: int | None) -> Output:
-    """A summary as part of an output; of the last one, counts below 0 or above ``most`` are not told apart."""
+def as_output(summary: NoisyCounts, most: int | None) -> Output:
+    """A summary as part of an output; of the last one, counts below 0 or above ``most`` are merged."""
     parts = [(shape(part.tree), part.counts if most is None else part.counts.clip(0, most)) for part in summary.parts]
     return tuple(itertools.chain.from_iterable((tree, counts.tobytes()) for tree, counts in parts))
 
@@ -141,7 +141,7 @@ def near(tiny: Tiny, tail: float) -> Choose:
     known: dict[tuple[bytes, int, int, bool], list[Integers]] = {}
 
     def choose(draw: Draw, tree: Tree) -> list[Integers]:
-        last, points = tiny.is_last(draw.speed, draw.start), tiny.size(draw.speed, draw.start)
+        last, points = tiny.is_last(draw.timescale, draw.start), tiny.size(draw.timescale, draw.start)
         q, reach = math.exp(-1 / draw.scale), 0
         while 2 * q ** (reach + 1) / (1 + q) > tail:
             reach += 1
@@ -157,7 +157,11 @@ def far(tiny: Tiny, distance: int) -> Choose:
     """Outputs that no box holds: every count much too small or much too large."""
 
     def choose(draw: Draw, tree: Tree) -> list[Integers]:
-        ends = (0, tiny.size(draw.speed, draw.start)) if tiny.is_last(draw.speed, draw.start) else (-distance, distance)
+        ends = (
+            (0, tiny.size(draw.timescale, draw.start))
+            if tiny.is_last(draw.timescale, draw.start)
+            else (-distance, distance)
+        )
         ranges = [ends if may else (0,) for may in possible(tree, tiny.partition)]
         return [np.array(counts) for counts in itertools.product(*ranges)]
 
@@ -165,15 +169,15 @@ def far(tiny: Tiny, distance: int) -> Choose:
 
 
 class Path:
-    """A publisher that does as told, and then takes the first of all choices; ``others`` are what it left out."""
+    """Follows the ``given`` choices, and then takes the first of all choices; ``others`` are what it left out."""
 
-    def __init__(self, choose: Choose, told: tuple[Integers, ...]) -> None:
-        self.choose, self.told, self.others = choose, told, list[tuple[Integers, ...]]()
+    def __init__(self, choose: Choose, given: tuple[Integers, ...]) -> None:
+        self.choose, self.given, self.others = choose, given, list[tuple[Integers, ...]]()
         self.taken: tuple[Integers, ...] = ()
 
     def __call__(self, draw: Draw, tree: Tree) -> Integers:
-        if len(self.taken) < len(self.told):
-            choice = self.told[len(self.taken)]
+        if len(self.taken) < len(self.given):
+            choice = self.given[len(self.taken)]
         else:
             choice, *rest = self.choose(draw, tree)
             self.others += [(*self.taken, other) for other in rest]
@@ -183,11 +187,11 @@ class Path:
 
 def paths(choose: Choose) -> Iterator[Path]:
     """As many paths as it takes to choose everything, each to be used before the next is asked for."""
-    told: list[tuple[Integers, ...]] = [()]
-    while told:
-        path = Path(choose, told.pop())
+    given: list[tuple[Integers, ...]] = [()]
+    while given:
+        path = Path(choose, given.pop())
         yield path
-        told += path.others
+        given += path.others
 
 
 # --- the law ----------------------------------------------------------------------------------------------
@@ -195,8 +199,8 @@ def paths(choose: Choose) -> Iterator[Path]:
 
 def log_chance(seen: Seen, tiny: Tiny) -> float:
     """Of the noise in one tree's counts. Leaves that cannot hold anything are published without."""
-    scale, last = seen.draw.scale, tiny.is_last(seen.draw.speed, seen.draw.start)
-    most = tiny.size(seen.draw.speed, seen.draw.start)
+    scale, last = seen.draw.scale, tiny.is_last(seen.draw.timescale, seen.draw.start)
+    most = tiny.size(seen.draw.timescale, seen.draw.start)
     log = 0.0
     for published, true, may in zip(
         seen.published.tolist(), seen.true.tolist(), possible(seen.tree, tiny.partition), strict=True
@@ -228,7 +232,7 @@ def laws(
     noise, streams, found = Forced(None), streams or tiny.streams(), dict[Stream, Law]()
     places, ends = np.array(tiny.places), list[tuple[Output, float]]()
 
-    def told(path: Path, run: Callable[[], NoisyCounts]) -> tuple[NoisyCounts, float]:
+    def published(path: Path, run: Callable[[], NoisyCounts]) -> tuple[NoisyCounts, float]:
         """What a bucket says on a path, and the log probability that it does."""
         noise.publish = path
         noise.seen.clear()
@@ -253,16 +257,16 @@ def laws(
         mechanism = tiny.start(patch, noise, fault)
         measure = CascadeMechanism._measure
 
-        def measuring(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> NoisyCounts:
+        def measuring(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
             outer = noise.publish
             assert isinstance(outer, Path)
-            last = tiny.is_last(speed, start)
-            most = tiny.size(speed, start) if last else None
+            last = tiny.is_last(timescale, start)
+            most = tiny.size(timescale, start) if last else None
             (before, log), ends[:] = ends[0], []
             # After the last bucket nothing is left to be run for each of its outputs.
             for path in paths(choose) if last else [outer]:
-                summary, chance = told(path, lambda: measure(self, speed, start, trees))
-                ends.append(((*before, *said(summary, most)), log + chance))
+                summary, chance = published(path, lambda: measure(self, timescale, start, trees))
+                ends.append(((*before, *as_output(summary, most)), log + chance))
             noise.publish = outer
             return summary
 
@@ -287,9 +291,9 @@ def sample(tiny: Tiny, stream: Stream, runs: int, seed: int = 0) -> Counter[Outp
     found, output, places = Counter[Output](), list[object](), np.array(tiny.places)
     measure = CascadeMechanism._measure
 
-    def measuring(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> NoisyCounts:
-        summary = measure(self, speed, start, trees)
-        output.extend(said(summary, tiny.size(speed, start) if tiny.is_last(speed, start) else None))
+    def measuring(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
+        summary = measure(self, timescale, start, trees)
+        output.extend(as_output(summary, tiny.size(timescale, start) if tiny.is_last(timescale, start) else None))
         return summary
 
     with pytest.MonkeyPatch.context() as patch:

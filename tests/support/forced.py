@@ -26,7 +26,7 @@ Trees = tuple[Tree, ...]
 Fault = Callable[[pytest.MonkeyPatch], None]
 Publisher = Callable[["Draw", Tree], Integers]
 
-RUNGS = 38  # where the number of a tree starts in an address, and that of the speed
+RESOLUTIONS = 38  # where the number of a tree starts in an address, and that of the timescale
 SPEEDS = 44
 
 
@@ -36,16 +36,16 @@ class Draw:
 
     scale: float
     start: int
-    speed: int
-    rung: int
+    timescale: int
+    resolution: int
     leaves: tuple[int, ...]
 
     @staticmethod
     def of(scale: float, hi: ArrayLike, lo: ArrayLike) -> Draw:
         los: list[int] = np.asarray(lo, np.uint64).tolist()
-        tree = los[0] >> RUNGS  # leaves of another tree would have numbers out of range
-        leaves = tuple(lo - (tree << RUNGS) for lo in los)
-        return Draw(scale, int(np.asarray(hi)), tree >> (SPEEDS - RUNGS), tree & 63, leaves)
+        tree = los[0] >> RESOLUTIONS  # leaves of another tree would have numbers out of range
+        leaves = tuple(lo - (tree << RESOLUTIONS) for lo in los)
+        return Draw(scale, int(np.asarray(hi)), tree >> (SPEEDS - RESOLUTIONS), tree & 63, leaves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Seen:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        return self.draw.start, self.draw.speed, self.draw.rung
+        return self.draw.start, self.draw.timescale, self.draw.resolution
 
 
 class Forced(Noise):

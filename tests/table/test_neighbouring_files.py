@@ -315,6 +315,32 @@ def test_files_of_text_with_bad_lines(name: str, policy: str, data: st.DataObjec
         check_all(found[0], found[1], pair[2], len(pair[1]))
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*COLUMNS, "x"]), inner, max_size=3),
+)
+
+
+@pytest.mark.parametrize("policy", ["null", "quarantine"])
+@PAIRS
+@given(st.data())
+def test_arrays_with_bad_elements(policy: str, data: st.DataObject) -> None:
+    """Where bad rows are null records, an element of an array may be replaced by any JSON."""
+    pair = data.draw(pairs())
+    lines = two_texts(data, pair, json_text)[0].splitlines()
+    other = [*lines]
+    other[pair[2]] = json.dumps(data.draw(JSON)).encode()
+    options, encoding = options_of(data) | {"bad_rows": policy}, data.draw(st.sampled_from(ENCODINGS))
+    options["encoding"] = encoding
+    with tempfile.TemporaryDirectory() as folder:
+        found = []
+        for number, some in enumerate((lines, other)):
+            path, text = Path(folder) / f"{number}.json", array(b"\n".join(some))
+            path.write_bytes(text.decode().encode(encoding) if encoding else text)
+            found.append(seen_all(path, pair[0], **options))
+        check_all(found[0], found[1], pair[2], len(pair[1]))
+
+
 @pytest.mark.parametrize("policy", ["null", "quarantine"])
 @pytest.mark.parametrize("name", WRITERS)
 @PAIRS

@@ -157,6 +157,14 @@ ARRAYS = {
 }
 
 
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("block_bytes", [1, 7, 1 << 22])
 @pytest.mark.parametrize("text", ARRAYS)
 def test_a_json_file_is_lines_or_one_array(tmp_path: Path, text: str, block_bytes: int) -> None:
@@ -169,15 +177,38 @@ def test_a_json_file_is_lines_or_one_array(tmp_path: Path, text: str, block_byte
         assert [row["x"] for row in rows(tmp_path / "a.json", schema, block_bytes=block_bytes)] == expected
 
 
-def test_where_bad_rows_do_not_stop_the_run_an_array_is_refused_and_a_line_is_a_line(tmp_path: Path) -> None:
+def test_where_bad_rows_do_not_stop_the_run_a_first_line_is_a_line(tmp_path: Path) -> None:
     schema = hw.Schema(x=hw.Integer(0, 9))
-    (tmp_path / "a.json").write_text('[{"x": 1}]')
     (tmp_path / "a.jsonl").write_text('[{"x": 1}]\n{"x": 2}\n')
-    with pytest.raises(TableError, match="one object a line"):
-        rows(tmp_path / "a.json", schema, bad_rows="null")
     with open_source(tmp_path / "a.jsonl", schema, bad_rows="null") as source:
         (batch,) = [batch for batch in source if batch]
     assert batch.table["x"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 1 << 22])
+def test_an_element_of_an_array_that_is_no_record_can_be_left_out(tmp_path: Path, block_bytes: int) -> None:
+    """Whatever JSON it is; its text is that of the element."""
+    elements = ['{"x": 1}', "7", "null", '{"y": [1, {"x": 2}]}', '{"x": "]},"}', '{"x": 2}', "[]"]
+    (tmp_path / "a.json").write_text("[" + ",\n".join(elements) + "]")
+    options: Any = {"bad_rows": "quarantine", "block_bytes": block_bytes, "batch_rows": 100}
+    schema = hw.Schema(x=hw.Integer(0, 9))
+    with open_source(tmp_path / "a.json", schema, **options) as source:
+        batches = [batch for batch in source if batch]
+    bad = [one for batch in batches for one in batch.all_bad(())]
+    assert [row["x"] for batch in batches for row in batch.table.to_pylist()] == [1, 2]
+    assert sum(batch.records for batch in batches) == len(elements)
+    assert [one.text for one in bad] == [elements[i] for i in (1, 2, 3, 4, 6)]
+    assert [one.error.line for one in bad] == [2, 3, 4, 5, 7]
+
+
+@pytest.mark.parametrize("text", [text for text in ARRAYS if ARRAYS[text] is None and not is_json(text)])
+def test_an_array_that_is_not_json_stops_the_run_under_every_policy(tmp_path: Path, text: str) -> None:
+    """Its elements cannot be told from each other."""
+    (tmp_path / "a.json").write_text(text)
+    for policy in ("stop", "null", "quarantine"):
+        with pytest.raises(TableError, match=r"element that is not JSON.*one object a line") as caught:
+            rows(tmp_path / "a.json", hw.Schema(x=hw.Integer(0, 9)), bad_rows=policy)
+        assert "--bad-rows" not in str(caught.value)
 
 
 def test_strings_in_an_array_may_hold_anything(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.streams import Pair, replaced
 from headwater.audit.trace import Address, Measurement, watching
 from headwater.audit.views import View
-from headwater.privacy import Ledger
+from headwater.privacy import Budget, Ledger, OverdrawnError
+
+T = TypeVar("T")
 
 _BEYOND = 1 << 20  # more than any count here
 
@@ -55,17 +58,21 @@ def loss_between(experiment: Experiment, seed: int = 0, *, passes: int = 30) -> 
             chosen[address] = random.Random(f"{seed} {address}").choice(options)  # noqa: S311
         return chosen[address]
 
-    for _ in range(passes):
-        views, records = [], []
+    def run(look: Callable[[int, int], T]) -> tuple[list[T], dict[Address, tuple[int, int]], dict[Address, float]]:
+        seen, records = [], []
         for side in (0, 1):
             with watching(choose) as record:
-                views.append(experiment.view(side, seed))
+                seen.append(look(side, seed))
             records.append(record)
-        moved, scales = _moved(*records)
+        return seen, *_moved(*records)
+
+    for _ in range(passes):
+        _, moved, _ = run(experiment.measure)
         turned = {a: true + far if shift > 0 else true - far for a, (shift, true) in moved.items() if shift}
         if all(chosen[address] == value for address, value in turned.items()):
             break
         chosen |= turned
+    views, moved, scales = run(experiment.view)  # all that is published, with every draw that it takes
     different = sorted(name for name in views[0] | views[1] if _shown(views[0], name) != _shown(views[1], name))
     if different:
         raise AuditAlarm(
@@ -136,7 +143,7 @@ def check_counting(experiment: Experiment, seed: int = 0) -> None:
 
 def _measured(experiment: Experiment, side: int, seed: int) -> list[Measurement]:
     with watching(lambda _: _BEYOND) as record:
-        experiment.view(side, seed)
+        experiment.measure(side, seed)
     return record
 
 
@@ -151,11 +158,16 @@ def _off_the_faces(experiment: Experiment) -> Pair:
     return replaced(np.array(experiment.pair.one), position, *places)
 
 
-def check_ledger(ledger: Ledger, epsilon: float, *, drawn: Collection[float] = ()) -> Fraction:
-    """Alarm unless a ledger adds up to at most ε, and lists every scale of ``drawn``. Gives its total."""
-    if ledger.total > Fraction(epsilon):
-        raise AuditAlarm(f"the ledger adds up to {float(ledger.total):.17g}, more than ε = {epsilon!r}")
+def check_ledger(ledger: Ledger, budget: Budget | float, *, drawn: Collection[float] = ()) -> Fraction:
+    """Alarm unless a ledger keeps a budget, and lists every scale of ``drawn``. Gives the ε that it comes to."""
+    budget = Budget.of(budget)
+    try:
+        ledger.check(budget)
+    except OverdrawnError as error:
+        raise AuditAlarm(f"the ledger adds up to more than {budget}: {error}") from None
     listed = {spend.scale for spend in ledger}
     if unlisted := sorted(scale for scale in drawn if not any(math.isclose(scale, one) for one in listed)):
         raise AuditAlarm(f"noise of scale {unlisted[0]!r} is drawn, which the ledger does not list")
-    return ledger.total
+    if isinstance(ledger.total, Fraction):
+        return ledger.total
+    return Fraction(budget.epsilon) * ledger.rho / (budget.rho or 1)  # the part of ρ that is spent

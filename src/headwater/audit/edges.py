@@ -4,7 +4,7 @@ Formal guarantees
 -----------------
 The guarantee is about streams of records. It holds for files only if replacing a record *in the file* leaves the number
 of records, the other records and the times of publication as they are: whatever else changed would not be under any
-noise, and one such file would be told from the other with certainty. `check_files` compares what everybody can see,
+noise, and would distinguish one such file from the other with certainty. `check_files` compares what everybody can see,
 `check_tables` compares what is kept of the other records.
 """
 
@@ -114,12 +114,12 @@ def check_files(pair: FilePair, command: Command = in_a_process) -> float:
     if not one.published:
         raise AuditAlarm(f"{pair.name}: nothing was published, exit code {one.exit_code}")
     if one.exit_code != other.exit_code:
-        raise AuditAlarm(f"{pair.name}: the exit code tells the files apart: {one.exit_code} or {other.exit_code}")
+        raise AuditAlarm(f"{pair.name}: the exit code distinguishes the files: {one.exit_code} or {other.exit_code}")
     for here, there in zip(one.published, other.published, strict=False):
         if here != there:
-            raise AuditAlarm(f"{pair.name}: what is published when tells the files apart: {here} or {there}")
+            raise AuditAlarm(f"{pair.name}: what is published when distinguishes the files: {here} or {there}")
     if len(one.published) != len(other.published):
-        raise AuditAlarm(f"{pair.name}: the number of releases tells the files apart")
+        raise AuditAlarm(f"{pair.name}: the number of releases distinguishes the files")
     return 0.0
 
 

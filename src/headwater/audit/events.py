@@ -1,4 +1,4 @@
-"""Which event tells two streams apart best: found on some runs, to be measured on others.
+"""Which event distinguishes two streams best: found on some runs, to be measured on others.
 
 A run is seen as a row of *features*: numbers or words that somebody could publish. Each feature is cut into bins. An
 event says that the points which a run's bins score add up to at least a threshold. That covers "this count is at

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headwater import synthesizer
+from headwater import randomness
 from headwater.audit import AuditAlarm, audit_pairs, check_counting, check_sensitivity
 from headwater.audit.suite import tables, worst_cases
 from headwater.checks.cases import Case, CheckFailed, expect
@@ -80,7 +80,7 @@ class TooLittle(Noise):
 
 def too_little_noise(case: Case) -> AbstractContextManager[object]:
     """Every run gets a source of noise that draws too little of it."""
-    return patch.object(synthesizer, "Noise", TooLittle)
+    return patch.object(randomness, "Noise", TooLittle)
 
 
 def bounds_from_data(case: Case) -> AbstractContextManager[object]:

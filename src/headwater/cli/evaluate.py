@@ -31,6 +31,7 @@ def command(
     encoding: reading.Encoding = None,
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
+    thousands: reading.Thousands = None,
     bad_rows: reading.BadRows = None,
 ) -> None:
     """Compare a synthetic table with the real one: each column and pair, range queries, dependence, W1.
@@ -49,7 +50,8 @@ def command(
     known = Schema.load(schema) if schema is not None else None
     if known is None and not (Path(synthetic) / "card.json").exists():
         raise ValueError(f"name the schema (--schema FILE): {synthetic} is not the folder of a release, which has one")
-    options = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, bad_rows)
+    written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands)
+    options = written | {"bad_rows": bad_rows}
     found = compare(*tables_of(truth, synthetic, known, reading=options), target=target)
     if as_json:
         out.print_json(json.dumps(found.to_dict()), ensure_ascii=True)

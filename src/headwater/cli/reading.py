@@ -21,6 +21,9 @@ NullValues = Annotated[
 Decimal = Annotated[
     str | None, typer.Option(help="Before decimals, if the schema does not say it: a point or a comma.")
 ]
+Thousands = Annotated[
+    str | None, typer.Option(help="Between thousands, if the schema does not say it: such as a point or a comma.")
+]
 BadRows = Annotated[
     str | None,
     typer.Option(help="Rows that are no records: stop, or null to leave them out. Default: as the schema says."),
@@ -34,7 +37,7 @@ def options(
     encoding: str | None = None,
     null_values: list[str] | None = None,
     decimal: str | None = None,
-    bad_rows: str | None = None,
+    thousands: str | None = None,
 ) -> dict[str, Any]:
     """The same as fields of `headwater.table.readers.Options`."""
     return {
@@ -44,5 +47,5 @@ def options(
         "encoding": encoding,
         "null_values": tuple(null_values or ()),
         "decimal": decimal,
-        "bad_rows": bad_rows,
+        "thousands": thousands,
     }

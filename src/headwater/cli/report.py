@@ -40,6 +40,7 @@ def command(
     encoding: reading.Encoding = None,
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
+    thousands: reading.Thousands = None,
     bad_rows: reading.BadRows = None,
 ) -> None:
     """Draw how the releases of a run grew and how good they are: a page that needs no network.
@@ -57,7 +58,8 @@ def command(
         first = folders(releases)
         if not first:
             raise FileNotFoundError(2, "there are no releases here", str(releases))
-        options = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, bad_rows)
+        written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands)
+        options = written | {"bad_rows": bad_rows}
         truth = rows_of(against, schema_from_dict(read_card(first[0])["schema"]), **options)
     elif target is not None or public:
         raise ValueError("--target and --public are about the real data: name them with --against")
@@ -65,13 +67,13 @@ def command(
     with Progress(console=err, transient=True) as bar:
         tasks = {}
 
-        def tell(what: str, done: int, total: int | None) -> None:
+        def show(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
             bar.update(tasks[what], completed=done, total=total)
 
         page = write_report(
-            releases, out_, against=truth, pairs=pairs, name=name, target=target, public=public, progress=tell
+            releases, out_, against=truth, pairs=pairs, name=name, target=target, public=public, progress=show
         )
     if against and not public:
         complain(f"{page} shows the real data: it is NOT PRIVATE", "bold red")

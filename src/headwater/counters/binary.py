@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from headwater.counters.protocol import check_horizon, check_increment, laplace_sum_bound, stream_of
 from headwater.noise import NoiseStream
-from headwater.privacy import Ledger, Spend, check_epsilon, scale_for
+from headwater.privacy import IntegerLaplace, Ledger, Spend, check_epsilon, scale_for
 
 
 class BinaryCounter:
@@ -76,7 +76,9 @@ class BinaryCounter:
 
     def budget(self) -> Ledger:
         """One noisy block sum of each length."""
-        return Ledger([Spend("binary block", self._scale, touches=self._lengths)] if self.horizon else [])
+        return Ledger(
+            [Spend("binary block", IntegerLaplace(self._scale), touches=self._lengths)] if self.horizon else []
+        )
 
     def error_bound(self, beta: float = 0.05) -> float:
         """Holds with probability ``1 − beta`` at this step: as many draws as the time has binary ones.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headwater.counters.binary import BinaryCounter
 from headwater.counters.protocol import check_beta, check_increment, laplace_sum_bound, stream_of
 from headwater.noise import NoiseStream
-from headwater.privacy import Ledger, Spend, check_epsilon, scale_for
+from headwater.privacy import IntegerLaplace, Ledger, Spend, check_epsilon, scale_for
 
 
 class HybridCounter:
@@ -69,7 +69,7 @@ class HybridCounter:
 
     def budget(self) -> Ledger:
         """One epoch total, and the epoch's binary counter. The sum is the same for every epoch."""
-        return Ledger([Spend("epoch total", self._scale), *self._inner.budget()])
+        return Ledger([Spend("epoch total", IntegerLaplace(self._scale)), *self._inner.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
         """Holds with probability ``1 − beta`` at this step.

@@ -9,7 +9,7 @@ from headwater.counters.levels import level_at, level_start
 from headwater.counters.protocol import check_beta, check_increment, laplace_sum_bound, stream_of
 from headwater.counters.sparse import THRESHOLD, SparseCounter, SubCounter
 from headwater.noise import NoiseStream
-from headwater.privacy import Ledger, Spend, check_epsilon, scale_for
+from headwater.privacy import IntegerLaplace, Ledger, Spend, check_epsilon, scale_for
 
 
 class InhomogeneousCounter:
@@ -124,7 +124,8 @@ class InhomogeneousCounter:
         """What an increment of the current level can move."""
         if self._counter is None:
             return Ledger()
-        return Ledger([Spend("level total", scale_for(self._budget(self._level) / 2)), *self._counter.budget()])
+        law = IntegerLaplace(scale_for(self._budget(self._level) / 2))
+        return Ledger([Spend("level total", law), *self._counter.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
         """Holds with probability ``1 − beta`` for the count since the first counted level.

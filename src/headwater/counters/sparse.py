@@ -8,7 +8,7 @@ from typing import Protocol
 from headwater.counters.hybrid import HybridCounter
 from headwater.counters.protocol import Counter, check_beta, check_horizon, check_increment, stream_of
 from headwater.noise import NoiseStream
-from headwater.privacy import Ledger, Spend, check_epsilon, scale_for
+from headwater.privacy import IntegerLaplace, Ledger, Spend, check_epsilon, scale_for
 
 THRESHOLD = 9.0
 """The constant in the paper's threshold ``T_0 = 9·log T/ε``."""
@@ -114,7 +114,7 @@ class SparseCounter:
 
     def budget(self) -> Ledger:
         """Either a threshold or a test moves, never both; and the sub-counter sees one count move."""
-        return Ledger([Spend("segment threshold or test", self._scale), *self._sub.budget()])
+        return Ledger([Spend("segment threshold or test", IntegerLaplace(self._scale)), *self._sub.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
         """Holds with probability ``1 − beta``: all draws so far are bounded at once, so the open segment is too.

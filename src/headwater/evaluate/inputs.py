@@ -100,7 +100,7 @@ def _good_rows(batch: Batch, schema: SchemaLike, encode: Encoder, policy: str) -
 
 
 def inferred(*tables: object) -> Schema:
-    """A schema for comparing tables that have none, from their columns. It must never be published: it tells of both.
+    """A schema for comparing tables that have none, from their columns. It must never be published: it depends on both.
 
     Parameters
     ----------

@@ -87,5 +87,5 @@ class ExpectedError:
 
     def __str__(self) -> str:
         if math.isnan(self.typical):
-            return f"{self.measure} unknown: this mechanism cannot tell"
+            return f"{self.measure} unknown: this mechanism has no estimate"
         return f"{self.measure} about {self.typical:.2g}, below {self.upper:.2g} in nine cases of ten"

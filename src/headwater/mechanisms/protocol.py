@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError
 from headwater.partition import Flags, Points
-from headwater.privacy import Guarantee, Ledger
+from headwater.privacy import Budget, Guarantee, Ledger
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
 
@@ -108,11 +108,13 @@ class Mechanism(Protocol):
     online: ClassVar[bool]
     """Whether records can be taken one after another; if not, only all at once."""
     windows: ClassVar[bool]
-    """Whether it can tell the last records from all of them."""
+    """Whether it can measure the last records alone."""
     thresholds: ClassVar[bool]
     """Whether it compares true counts with noisy thresholds (sparse vector), besides adding noise to counts."""
     partitions: ClassVar[bool]
     """Whether each of its measurements counts every record of some span exactly once."""
+    deltas: ClassVar[bool]
+    """Whether it takes a budget with a δ."""
     version: ClassVar[int]
     """Of the rule that decides what is measured: a rule that measures something else needs another number."""
     options: ClassVar[dict[str, tuple[str, ...]]]
@@ -123,7 +125,7 @@ class Mechanism(Protocol):
     """How many records have arrived."""
     noise: Noise
 
-    def __init__(self, schema: AnySchema, epsilon: float, noise: Noise, **options: str) -> None: ...
+    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, **options: str) -> None: ...
 
     def __copy__(self) -> Self:
         """A copy that can be updated while this one stays as it is. What neither ever changes may be shared."""

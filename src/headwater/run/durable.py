@@ -34,6 +34,7 @@ class DurableSynthesizer:
         self.store = store
         self._synth: Synthesizer | None = synth  # None after an error in a step
         self._pending = pending  # kept, and not yet counted
+        self._journal_stays = False
         self._turn = threading.RLock()
 
     @staticmethod
@@ -50,10 +51,16 @@ class DurableSynthesizer:
         return DurableSynthesizer(synth, store, [])
 
     @staticmethod
-    def open(store: Store) -> DurableSynthesizer:
-        """The run of a state."""
+    def open(store: Store, *, journal_stays: bool = False) -> DurableSynthesizer:
+        """The run of a state. With ``journal_stays`` no snapshot replaces a journal of records, until more are kept.
+
+        A killed run may have had a release due among the records of its journal. Whoever does not know its schedule
+        counts beyond that release, and must leave the journal to the run.
+        """
         synth, pending = restored(store)
-        return DurableSynthesizer(synth, store, pending)
+        found = DurableSynthesizer(synth, store, pending)
+        found._journal_stays = journal_stays and bool(pending)
+        return found
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -91,7 +98,7 @@ class DurableSynthesizer:
 
     def keep(self, rows: Rows, position: Mapping[str, Any], receipts: bytes = b"") -> int:
         """Bring records to the disk, and return how many there are now."""
-        entry = Entry(self.t, rows, dict(position))
+        entry, self._journal_stays = Entry(self.t, rows, dict(position)), False
         if self.store:
             self.store.append(rows, entry.position, receipts)
         self._pending.append(entry)
@@ -128,15 +135,24 @@ class DurableSynthesizer:
     def snapshot_if_large(self) -> None:
         """Replace a journal that has outgrown the snapshot, so that all snapshots together cost linear time."""
         store = self.store
-        if store and not self._pending and store.journal_bytes > max(store.snapshot_bytes, _LEAST_SNAPSHOT):
+        if (
+            store
+            and not self._pending
+            and not self._journal_stays
+            and store.journal_bytes > max(store.snapshot_bytes, _LEAST_SNAPSHOT)
+        ):
             store.snapshot(self.synth.t, self.synth.to_bytes())
 
     def close(self) -> None:
-        """Leave a snapshot, from which any later version can continue, and release the state. May be called twice."""
+        """Leave a snapshot, from which any later version can continue, and release the state. May be called twice.
+
+        If the journal stays, it is left as it is, and the version that has measured from it continues.
+        """
         if self.store is None:
             return
         with self._turn:
             with suppress(Exception):  # whatever was wrong has been said; a journal is as good, for the same version
-                if self.store.journal_bytes or self.store.noted("measured_by"):
+                unsaved = self.store.journal_bytes or self.store.noted("measured_by")
+                if unsaved and not self._journal_stays:
                     self.store.snapshot(self.synth.t, self.synth.to_bytes())
             self.store.close()

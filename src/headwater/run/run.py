@@ -14,20 +14,18 @@ from typing import Any, Self
 
 from headwater.mechanisms.protocol import Rows
 from headwater.release.release import Release
+from headwater.run.bad_rows import BadRows
 from headwater.run.config import RunConfig
+from headwater.run.due import Due
 from headwater.run.durable import DurableSynthesizer
-from headwater.run.quarantine import Quarantine
+from headwater.run.opening import Windows, begun, continued, holds_run, open_store
 from headwater.run.schedule import Schedule
-from headwater.run.sink import Published, Sink, newest
-from headwater.run.store import StateCopiedError, Store
-from headwater.run.store.identity import REMEDY
+from headwater.run.sink import Published, Sink
+from headwater.run.store import Store
 from headwater.synthesizer import Synthesizer
-from headwater.table.bad_rows import BadRow, check_policy, row_texts
+from headwater.table.bad_rows import BadRow, row_texts
 from headwater.table.readers import Batch
 from headwater.table.tally import Tally
-
-TALLY, QUARANTINE = "tally", "quarantine"
-"""Names under which a run keeps, beside the positions of its sources, what it says to its operator."""
 
 
 class Run:
@@ -72,9 +70,8 @@ class Run:
         self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
         self.epsilon, self.run_id = durable.synth.epsilon, durable.synth.run_id
         self._durable = durable
-        self._done = set(durable.store.releases()) if durable.store else set[int]()
-        self._clock: float | None = None
-        self._tally = Tally()  # without a state
+        self._due = Due(schedule, durable.store.releases() if durable.store else ())
+        self._bad_rows = BadRows(durable)
         self._publishing = threading.RLock()  # one release at a time; records may be taken meanwhile
 
     # ---- beginning and end
@@ -107,23 +104,19 @@ class Run:
         windows
             Beside every release, one about the last so many records goes to each of these sinks.
         """
-        if state is None or not state.exists() or _remove_unused(state, config, allow_copy):
-            synth = config.synthesizer()
-            _check_windows(synth, windows)
-            for place in (sink, *(windows or {}).values()):
-                place.begin(synth.run_id)  # before there is a state
-            return cls(DurableSynthesizer.create(synth, config, state), sink, schedule, windows)
-        store = Store.open(state, allow_copy=allow_copy)
-        try:
+        windows = dict(windows or {})
+        if state is None or not holds_run(state, config, allow_copy=allow_copy):
+            return cls(begun(config, state, sink, windows), sink, schedule, windows)
+        with open_store(state, allow_copy=allow_copy) as store:
             config.refuse_other(store)
             return cls._continued(store, sink, schedule, allow_copy, windows)
-        except BaseException:
-            store.close()
-            raise
 
     @classmethod
     def resume(cls, state: Path, sink: Sink, *, allow_copy: bool = False) -> Run:
         """Continue the run of a state under the configuration that the state holds, with no schedule.
+
+        If the run was killed, a release may be due that its schedule knows of. As long as no record is taken here, it
+        stays due, and is published when the run itself goes on.
 
         Parameters
         ----------
@@ -134,12 +127,8 @@ class Run:
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
         """
-        store = Store.open(state, allow_copy=allow_copy)
-        try:
-            return cls._continued(store, sink, Schedule(), allow_copy)
-        except BaseException:
-            store.close()
-            raise
+        with open_store(state, allow_copy=allow_copy) as store:
+            return cls._continued(store, sink, Schedule(), allow_copy, {}, journal_stays=True)
 
     @classmethod
     def _continued(
@@ -148,28 +137,15 @@ class Run:
         sink: Sink,
         schedule: Schedule,
         allow_copy: bool,
-        windows: Mapping[int, Sink] | None = None,
+        windows: Windows,
+        *,
+        journal_stays: bool = False,
     ) -> Run:
-        run = cls(DurableSynthesizer.open(store), sink, schedule, windows)
-        _check_windows(run.synth, windows)
-        if not allow_copy:
-            run._refuse_older(store)
-        for place in (sink, *run.windows.values()):
-            place.begin(run.run_id)
+        durable = continued(store, sink, windows, allow_copy=allow_copy, journal_stays=journal_stays)
+        run = cls(durable, sink, schedule, windows)
         with run._durable.step():
             run._count()
         return run
-
-    def _refuse_older(self, store: Store) -> None:
-        """Refuse a state that is behind what its run has published: every release is of records that were kept."""
-        given = {place.location for place in (self.sink, *self.windows.values())}
-        for location in {*given, *(store.noted("sinks") or ())}:
-            if (t := newest(location, self.run_id)) > store.t:
-                problem = (
-                    f"an older version of this state was put back: {location} holds a release of {t:,} records, and "
-                    f"this state has taken {store.t:,}"
-                )
-                raise StateCopiedError(store.path, problem, REMEDY)
 
     def close(self) -> None:
         """Release the state, from which any later version can then continue."""
@@ -212,13 +188,12 @@ class Run:
     @property
     def tally(self) -> Tally:
         """How many rows were bad, and how many values were clipped, unlisted or missing. Secret: there is no noise."""
-        return Tally.from_dict(self.position(TALLY)) if self._durable.store else self._tally
+        return self._bad_rows.tally.with_capped(self.synth.capped, self.synth.t)
 
     @property
     def quarantine(self) -> Path | None:
         """Where bad rows go under ``bad_rows="quarantine"``; None without a state."""
-        store = self._durable.store
-        return store.path.with_name(store.path.name + ".bad-rows.jsonl") if store else None
+        return self._bad_rows.quarantine
 
     def take(self, table: object, *, position: Mapping[str, Any] | None = None, bad_rows: str | None = None) -> int:
         """Take a batch in order of arrival, all of it or nothing, and return how many records there are with it.
@@ -236,16 +211,10 @@ class Run:
             What happens to rows that are no records (`headwater.table.bad_rows`): ``"stop"``, ``"null"`` or
             ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
         """
-        policy = self._policy(bad_rows)
+        policy = self._bad_rows.policy(bad_rows)
         found = self.synth.encode_batch(table, bad_rows=policy)  # all of it is checked before any of it is kept
         bad = row_texts(table, found.bad) if policy == "quarantine" and found.bad else ()
         return self.take_rows(found.rows, found.tally, position=position, quarantined=bad)
-
-    def _policy(self, bad_rows: str | None) -> str:
-        policy = check_policy(bad_rows or getattr(self.synth.schema, "bad_rows", None) or "stop")
-        if policy == "quarantine" and not self._durable.store:
-            raise ValueError("bad rows can be put in quarantine only beside a state; use bad_rows='null' without one")
-        return policy
 
     def take_batch(self, batch: Batch, *, position: Mapping[str, Any], bad_rows: str | None = None) -> int:
         """Take a batch that was read from files, as `take` does, with its bad lines.
@@ -272,7 +241,7 @@ class Run:
         bad_rows
             As for `take_batch`.
         """
-        policy = self._policy(bad_rows)
+        policy = self._bad_rows.policy(bad_rows)
         found = self.synth.encode_batch(batch.table, bad_rows=policy)
         bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
         found = found.among(batch) if batch.bad else found
@@ -303,14 +272,8 @@ class Run:
             Kept in the same transaction, and given back by `receipts`.
         """
         with self._durable.step():
-            kept = dict(position or {})
-            if self._durable.store and (tally.bad or tally.columns or self.position(TALLY)):
-                kept[TALLY] = (self.tally + tally).to_dict()
-            elif not self._durable.store:
-                self._tally += tally
-            if quarantined:
-                kept[QUARANTINE] = self._put_away(quarantined)
-            t = self._durable.keep(rows, kept, receipts)
+            kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
+            t = self._durable.keep(self.synth.stamped(rows), kept, receipts)
             self._count()
             self._durable.snapshot_if_large()
             return t
@@ -340,24 +303,9 @@ class Run:
         with self._durable.step():
             self._durable.keep_position(position)
 
-    def _put_away(self, bad: Sequence[BadRow]) -> int:
-        """Write bad rows beside the state; how long that file is then."""
-        assert self.quarantine is not None  # noqa: S101 - only with a state
-        file, known = Quarantine(self.quarantine), self.position(QUARANTINE) or 0
-        if file.size() < known:  # somebody has taken it away: begin anew, and note that before anything is written
-            known = file.size()
-            self._durable.keep_position({QUARANTINE: known})
-        return file.append(bad, self.t, known)
-
     def _count(self) -> None:
         """Count what is pending, up to the next release that is due by number of records and not yet published."""
-        due = self.synth.t
-        while due < self.t and not self._is_due(due):
-            due = min(self.schedule.next_due(due) or self.t, self.t)
-        self._durable.count(due)
-
-    def _is_due(self, t: int) -> bool:
-        return self.schedule.is_due(t) and t not in self._done
+        self._durable.count(self._due.next_by_records(self.synth.t, self.t))
 
     # ---- publishing
 
@@ -374,20 +322,13 @@ class Run:
             while True:
                 with self._durable.step():
                     self._count()
-                    t, due = self.synth.t, self._is_due(self.synth.t)
-                    if not due and self._is_time(now):
-                        due, self._clock, now = t > 0 and t not in self._done, now, None
+                    t, due = self.synth.t, self._due.by_records(self.synth.t)
+                    if not due and self._due.by_clock(now):
+                        due, now = t > 0 and t not in self._due.published, None
                     if not due:
                         self._durable.snapshot_if_large()
                         return found
                 found.append(self._publish(self._release(self.sink.location)))
-
-    def _is_time(self, now: float | None) -> bool:
-        if now is None or self.schedule.seconds is None:
-            return False
-        if self._clock is None:
-            self._clock = now
-        return now - self._clock >= self.schedule.seconds
 
     def publish(self) -> Published | None:
         """Publish the release of this moment, unless that was done before or nothing has come yet."""
@@ -395,7 +336,7 @@ class Run:
             found = self.publish_if_due()
             with self._durable.step():
                 t = self.synth.t
-                if t == 0 or t in self._done:
+                if t == 0 or t in self._due.published:
                     return found[-1] if found and found[-1].t == t else None
             return self._publish(self._release(self.sink.location))
 
@@ -445,26 +386,5 @@ class Run:
         published = self.sink.publish(release, self.run_id)
         if self._durable.store:
             self._durable.store.published(published.t, published.sha256)
-        self._done.add(published.t)
+        self._due.published.add(published.t)
         return published
-
-
-def _check_windows(synth: Synthesizer, windows: Mapping[int, Sink] | None) -> None:
-    """Refuse windows that could never be published, before anything is taken."""
-    for last in windows or {}:
-        if last < 1:
-            raise ValueError(f"a window must hold at least 1 record, not {last}")
-    if windows and not synth.has_windows:
-        raise ValueError(f"mechanism={synth.mechanism!r} has no windows; leave them out, or choose another mechanism")
-
-
-def _remove_unused(state: Path, config: RunConfig, allow_copy: bool) -> bool:
-    """Whether a state was begun under another configuration and has taken nothing; then it is removed.
-
-    That is what a first attempt leaves behind that failed before its first record. Nothing is lost.
-    """
-    with Store.open(state, allow_copy=allow_copy) as store:
-        if store.t or store.releases() or config.matches(store):
-            return False
-        state.unlink()  # while nobody else can have it
-    return True

@@ -1,4 +1,4 @@
-"""What the operator of a run is told about it."""
+"""The status of a run, for its operator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def status_of(synth: Synthesizer, *, t: int | None = None, plan: bool = False) -
     """
     rows = {
         "records": f"{synth.t if t is None else t:,}",
-        "ε": f"{synth.epsilon:g}",
+        "guarantee": str(synth.guarantee),
         "mechanism": synth.mechanism,
         "chosen": registry.reason(synth.mechanism, synth.schema),
         "level": synth.status,

@@ -19,8 +19,8 @@ from headwater.service.problems import ProblemError, of_table
 from headwater.table.bad_rows import BadRow
 from headwater.table.errors import TableError
 from headwater.table.readers.memory import JsonLines
-from headwater.table.schema import Schema
 from headwater.table.tally import Tally
+from headwater.table.unit_cube import UnitCube
 
 _SMALL = 1 << 12  # bytes of JSON lines that are read together with others
 
@@ -87,8 +87,8 @@ class Encoder:
 
     def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop") -> None:
         self._run, self._limits, self._bad_rows = run, limits, bad_rows
-        schema = run.synth.schema
-        self._lines = JsonLines(schema) if isinstance(schema, Schema) else None  # other schemas have no names for JSON
+        schema = run.synth.input_schema
+        self._lines = None if isinstance(schema, UnitCube) else JsonLines(schema)  # JSON needs names
 
     def encode(self, post: Post) -> None:
         """Read the records of a post, or raise a problem; small JSON is left to be read together with others.
@@ -135,7 +135,7 @@ class Encoder:
     def _read(self, post: Post, body: bytes) -> None:
         """Set the records of a post, or raise a problem that names row and column."""
         before, found = 0, list[Rows]()
-        schema = self._run.synth.schema
+        schema = self._run.synth.input_schema
         try:
             for batch in bodies.batches(body, post.form, schema, self._limits.records, self._bad_rows):
                 try:
@@ -152,6 +152,6 @@ class Encoder:
 
     def _nothing(self) -> Rows:
         """No records, in the shape of some."""
-        schema = self._run.synth.schema
-        empty: object = {name: [] for name in schema.names} if isinstance(schema, Schema) else None
+        schema = self._run.synth.input_schema
+        empty: object = None if isinstance(schema, UnitCube) else {name: [] for name in schema.names}
         return self._run.encode(np.empty((0, schema.dimension)) if empty is None else empty)

@@ -161,7 +161,8 @@ def _summary(run: HostedRun) -> dict[str, Any]:
     """What anyone who may read may know of a run, at any time."""
     settings = run.settings
     every = {"records": settings.schedule.records, "seconds": settings.schedule.seconds}
-    facts = {"epsilon": settings.epsilon, "mechanism": run.mechanism, "public": settings.public}
+    facts: dict[str, Any] = {"epsilon": settings.epsilon, "guarantee": run.guarantee, "mechanism": run.mechanism}
+    facts |= {"public": settings.public}
     return {"name": run.name, "run": run.run.run_id, **run.state(), **facts, "every": every}
 
 

@@ -86,7 +86,7 @@ class Category(Column):
     Parameters
     ----------
     values
-        The values, all of one type, one by one or in a list. Neighbours in the list are told apart last, so put alike
+        The values, all of one type, one by one or in a list. Neighbours in the list are split last, so put alike
         values side by side.
     other
         One of the values: where all values go that are not listed. Without it such values are refused.

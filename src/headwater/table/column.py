@@ -29,7 +29,7 @@ class Column(ABC):
     missing
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
-        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
+        How finely the column is resolved, relative to the others: weight 2 gets two cuts for one cut of weight 1.
     null_values
         Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
     """
@@ -124,7 +124,7 @@ class Column(ABC):
             lines = " and ".join(f"`{self.required[name]}`" for name in self.open)
             raise SchemaError(
                 f"{' and '.join(self.open)} of {type(self).__name__} must be declared: "
-                "bounds come from what you know, never from the data, for a bound taken from the data tells of them",
+                "bounds come from what you know, never from the data, for a bound taken from the data reveals a record",
                 f"in a schema file write {lines} with your own values, in Python {type(self).__name__}({arguments})",
             )
 

@@ -36,7 +36,7 @@ class Number(WrittenNumber):
     decimals
         The same with a number of decimals: 2 is a step of 0.01.
     scale
-        ``"log"`` tells apart ratios instead of differences, for columns that span orders of magnitude; ``low`` must be
+        ``"log"`` resolves ratios instead of differences, for columns that span orders of magnitude; ``low`` must be
         above 0. Otherwise ``"linear"``.
     decimal, thousands
         How text has numbers: ``decimal=","`` and ``thousands="."`` read 1.234,5.

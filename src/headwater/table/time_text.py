@@ -27,7 +27,7 @@ _EXAMPLE = datetime(2001, 11, 22, 23, 58, 59)
 
 
 def check_format(format_: object, *, dates: bool) -> None:
-    """Raise an error unless this is a format that tells the year of a date, or the hour of a time."""
+    """Raise an error unless this is a format that has the year of a date, or the hour of a time."""
     if format_ is None or (dates and format_ in EPOCH):
         return
     written = None
@@ -40,7 +40,7 @@ def check_format(format_: object, *, dates: bool) -> None:
         others = f", or one of {', '.join(EPOCH)} for numbers" if dates else ""
         example = "%d.%m.%Y %H:%M" if dates else "%H%M"
         raise SchemaError(
-            f"format must be one that Python's strptime reads and that tells {what}",
+            f"format must be one that Python's strptime reads and that has {what}",
             f'write for example format = "{example}"{others}, or leave it out for ISO 8601',
         )
 

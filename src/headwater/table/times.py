@@ -32,7 +32,7 @@ class Datetime(Bounded):
     start, end
         The bounds, as dates or as ISO 8601 text. Both with a time zone or both without, and so must be all values.
     step
-        How finely time is told apart: "1us", "1ms", "1s", "1min", "1h", "1d" or multiples such as "15min".
+        How finely time is resolved: "1us", "1ms", "1s", "1min", "1h", "1d" or multiples such as "15min".
     zone
         The time zone of what comes out; that of ``start`` if not given.
     format
@@ -235,7 +235,7 @@ class TimeOfDay(Column):
     Parameters
     ----------
     step
-        How finely time is told apart: "1us", "1ms", "1s", "1min", "1h" or multiples such as "15min", at most a day.
+        How finely time is resolved: "1us", "1ms", "1s", "1min", "1h" or multiples such as "15min", at most a day.
     format
         How text has it, as ``strptime`` writes formats (``"%H%M"``); ISO 8601 if not given.
     missing

@@ -11,7 +11,7 @@ from headwater.mechanisms.cell_rows import NULL, CellRows
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Partition, Points
-from headwater.privacy import Ledger, Spend, scale_for
+from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 
 FIRST = 8  # records in the first bucket; each further one is as long as all before it
 
@@ -36,13 +36,14 @@ class ToyMechanism(CellRows):
     windows: ClassVar[bool] = False
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
+    deltas: ClassVar[bool] = False
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
-    def __init__(self, schema: AnySchema, epsilon: float, noise: Noise) -> None:
+    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
         self.partition, self.noise, self.t, self.buckets = schema.partition, noise, 0, 0
         self.finest = min(4, self.partition.deepest)
-        self.scale = scale_for(epsilon / 2)  # a replaced record moves two counts of one bucket
+        self.scale = scale_for(Budget.of(budget).epsilon / 2)  # a replaced record moves two counts of one bucket
         self.open = self.noisy = np.zeros(1 << self.finest, dtype=np.int64)
 
     def update(self, rows: Rows) -> None:
@@ -59,14 +60,14 @@ class ToyMechanism(CellRows):
 
     def window(self, since: int) -> int:
         if since:
-            raise ValueError("the toy mechanism cannot tell windows apart")
+            raise ValueError("the toy mechanism has no windows")
         return 0
 
     def measured(self, start: int, seed: int) -> Measured:
         return Measured(self.t, self.partition, self.finest, self.noisy, self.buckets)
 
     def ledger(self, t: int | None = None) -> Ledger:
-        return Ledger([Spend("count of a cell", self.scale, touches=2)])
+        return Ledger([Spend("count of a cell", IntegerLaplace(self.scale), touches=2)])
 
     def status(self) -> str:
         return f"{self.buckets} buckets are closed"

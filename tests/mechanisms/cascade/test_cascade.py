@@ -44,10 +44,10 @@ class Listening(Noise):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.heard: list[Draw] = []
+        self.drawn: list[Draw] = []
 
     def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
-        self.heard.append(Draw.of(scale, hi, lo))
+        self.drawn.append(Draw.of(scale, hi, lo))
         return super().laplace_at(scale, hi, lo)
 
 
@@ -62,20 +62,20 @@ def draws(d: int, epsilon: float, n: int) -> list[Draw]:
         feed(mechanism, part)
         ask(mechanism)
         ask(mechanism, mechanism.t // 2)
-    return noise.heard
+    return noise.drawn
 
 
-def check_draws(heard: Sequence[Draw], d: int, epsilon: float) -> None:
+def check_draws(drawn: Sequence[Draw], d: int, epsilon: float) -> None:
     """Every draw is one that the ledger of its stage lists, of a bucket of the plan; no address is drawn twice."""
-    for draw in heard:
+    for draw in drawn:
         stage = stage_at(draw.start, d, epsilon)
-        speed = stage.timescales[draw.speed]
-        assert (draw.start - stage.start) % speed.size == 0
-        assert draw.rung < speed.resolutions
-        assert draw.scale == stage.ledger()[draw.speed].scale
-        assert draw.scale * speed.epsilon >= 2 * speed.resolutions * (1 - 1e-12)
+        timescale = stage.timescales[draw.timescale]
+        assert (draw.start - stage.start) % timescale.size == 0
+        assert draw.resolution < timescale.resolutions
+        assert draw.scale == stage.ledger()[draw.timescale].scale
+        assert draw.scale * timescale.epsilon >= 2 * timescale.resolutions * (1 - 1e-12)
         assert draw.leaves == tuple(range(len(draw.leaves)))
-    addresses = [(draw.start, draw.speed, draw.rung) for draw in heard]
+    addresses = [(draw.start, draw.timescale, draw.resolution) for draw in drawn]
     assert len(set(addresses)) == len(addresses)
 
 
@@ -84,19 +84,19 @@ RUNS = [(1, 1.0, 3000), (1, 30.0, 1500), (2, 1.0, 5000), (2, 20.0, 5000), (3, 20
 
 @pytest.mark.parametrize(("d", "epsilon", "n"), RUNS)
 def test_every_draw_is_in_the_ledger_and_no_address_is_drawn_twice(d: int, epsilon: float, n: int) -> None:
-    heard = draws(d, epsilon, n)
-    check_draws(heard, d, epsilon)
-    assert len(heard) > 4
+    drawn = draws(d, epsilon, n)
+    check_draws(drawn, d, epsilon)
+    assert len(drawn) > 4
 
 
 def shared_address(patch: pytest.MonkeyPatch) -> None:
     """Fast buckets use the noise of the slow bucket that holds them."""
     measure = CascadeMechanism._measure
 
-    def sharing(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> NoisyCounts:
+    def sharing(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
         noise = self.noise
         self.noise = _Moved(noise, self.start)
-        summary = measure(self, speed, start, trees)
+        summary = measure(self, timescale, start, trees)
         self.noise = noise
         return summary
 
@@ -127,9 +127,9 @@ def measured_again(patch: pytest.MonkeyPatch) -> None:
 def test_planted_faults_of_the_draws_are_seen(fault: Fault) -> None:
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
-        heard = draws(2, 20.0, 1500)
+        drawn = draws(2, 20.0, 1500)
     with pytest.raises(AssertionError):
-        check_draws(heard, 2, 20.0)
+        check_draws(drawn, 2, 20.0)
 
 
 def test_unseen_cells_are_zeros_with_noise() -> None:
@@ -153,7 +153,7 @@ def chosen(seed: int) -> Publisher:
     """Published counts that look like a skewed stream, chosen by address."""
 
     def publish(draw: Draw, tree: Tree) -> Integers:
-        rng = np.random.default_rng([seed, draw.start, draw.speed, draw.rung])
+        rng = np.random.default_rng([seed, draw.start, draw.timescale, draw.resolution])
         return rng.geometric(0.01, tree.size) * rng.integers(-1, 8, tree.size)
 
     return publish
@@ -186,10 +186,10 @@ def check_neighbours(one: list[Seen], other: list[Seen], position: int, d: int, 
         assert abs(difference).sum() in (0, 2)
         assert difference.sum() == 0
         if difference.any():
-            size = stage.timescales[a.draw.speed].size
+            size = stage.timescales[a.draw.timescale].size
             assert stage.start <= a.draw.start <= position < a.draw.start + size
-            moved.append(a.draw.speed)
-    assert all(moved.count(speed) <= stage.timescales[speed].resolutions for speed in moved)
+            moved.append(a.draw.timescale)
+    assert all(moved.count(timescale) <= stage.timescales[timescale].resolutions for timescale in moved)
     return len(moved)
 
 
@@ -214,8 +214,8 @@ def test_replacing_a_point_moves_two_counts_of_one_bucket_of_each_speed(
     check_neighbours(one, other, position, d, epsilon)
 
 
-@pytest.mark.parametrize(("d", "epsilon", "speeds"), [(2, 20.0, 3), (1, 20.0, 3), (3, 3000.0, 2)])
-def test_a_replaced_point_is_found_at_every_speed(d: int, epsilon: float, speeds: int) -> None:
+@pytest.mark.parametrize(("d", "epsilon", "timescales"), [(2, 20.0, 3), (1, 20.0, 3), (3, 3000.0, 2)])
+def test_a_replaced_point_is_found_at_every_speed(d: int, epsilon: float, timescales: int) -> None:
     """From one corner of the cube to the other, late in a stream that is asked all the time: every tree sees it."""
     x = crowd(6000, d)
     x[5000] = 0.0
@@ -223,8 +223,8 @@ def test_a_replaced_point_is_found_at_every_speed(d: int, epsilon: float, speeds
     y[5000] = 1.0
     one, other = (run(points, epsilon, chosen(1), 6000 // 16) for points in (x, y))
     stage = stage_at(5000, d, epsilon)
-    assert len(stage.timescales) == speeds
-    assert check_neighbours(one, other, 5000, d, epsilon) >= speeds
+    assert len(stage.timescales) == timescales
+    assert check_neighbours(one, other, 5000, d, epsilon) >= timescales
 
 
 def test_trees_do_not_depend_on_the_data() -> None:
@@ -292,6 +292,6 @@ def test_without_noise_summaries_are_the_counts_of_their_points(d: int) -> None:
     depth = resolution(Partition(d))
     for seen in noise.seen:
         stage = stage_at(seen.draw.start, d, 20.0)
-        part = x[seen.draw.start : seen.draw.start + stage.timescales[seen.draw.speed].size]
+        part = x[seen.draw.start : seen.draw.start + stage.timescales[seen.draw.timescale].size]
         cells = Partition(d).cells(part, depth)
         assert seen.true.tolist() == leaves_one_by_one(cells, depth, seen.tree)

@@ -1,4 +1,4 @@
-"""What cascade counts: leaves one by one, cells of the right words, and records counted elsewhere."""
+"""What cascade counts: leaves one by one, cells of the right integer types, and records counted elsewhere."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def test_on_a_line_coarse_trees_are_parts_of_the_finest(epsilon: float) -> None:
     """What `blend` relies on."""
     mechanism = CascadeMechanism(cube(Partition(1)), epsilon, Noise(seed=1))
     feed(mechanism, crowd(20_000, 1))
-    rungs = 0
+    resolutions = 0
     for summary in (*mechanism.history.slow, *mechanism.history.recent):
         fine = [set(nodes[split].tolist()) for nodes, split in summary.tree.nodes()]
         for part in summary.coarse:
-            rungs += 1
+            resolutions += 1
             for (nodes, split), known in zip(part.tree.nodes(), fine, strict=False):
                 assert set(nodes[split].tolist()) <= known
-    assert rungs > 5
+    assert resolutions > 5
 
 
 # --- counted elsewhere -----------------------------------------------------------------------------------

@@ -33,10 +33,10 @@ ROUNDING = 1e-9
 FAR = 10**4
 
 
-def plan(points: int, *speeds: Timescale, first: Timescale | None = None) -> tuple[Stage, ...]:
-    """The first bucket has one speed, as in the shipped plan, but holds one point. The speeds begin with the second."""
-    epsilon = sum(speed.epsilon for speed in speeds)
-    return Stage(0, 1, (first or Timescale(1, epsilon, 1),)), Stage(1, points, speeds)
+def plan(points: int, *timescales: Timescale, first: Timescale | None = None) -> tuple[Stage, ...]:
+    """The first bucket has one timescale, as shipped, and holds one point; the others begin with the second."""
+    epsilon = sum(timescale.epsilon for timescale in timescales)
+    return Stage(0, 1, (first or Timescale(1, epsilon, 1),)), Stage(1, points, timescales)
 
 
 ENDS = ((0.1,), (0.9,))
@@ -48,8 +48,8 @@ TINY = {
     "a plane, longer": Tiny(24.0, CORNERS, (1, 1, 1), plan(3, SURE, first=SURE), (Axis(), Axis())),
     "two trees a bucket": Tiny(24.0, ENDS, (1, 1), plan(2, TWO, first=TWO)),
     # The first point is counted in a tree without splits, the same for all streams, so it is always at one place.
-    "two speeds": Tiny(24.0, ENDS, (1, 1, 1), plan(3, Timescale(2, 10.4, 2), Timescale(1, 13.6, 8)), fixed=1),
-    # The shipped plan: 8 points, then 2 at two speeds. A column of three values, of which the stream has two.
+    "two timescales": Tiny(24.0, ENDS, (1, 1, 1), plan(3, Timescale(2, 10.4, 2), Timescale(1, 13.6, 8)), fixed=1),
+    # The shipped plan: 8 points, then 2 at two timescales. A column of three values, of which the stream has two.
     "as shipped": Tiny(31.0, ((0.0,), (0.5,)), (8, 1), axes=(Axis(values=3),)),
     "shipped plan": Tiny(
         31.0, ((0.0,), (0.5,)), (8, 1, 1), (stage_at(0, 1, 31.0), stage_at(8, 1, 31.0)), (Axis(values=3),)
@@ -136,7 +136,7 @@ LOUD = Timescale(1, 4.0, 128)
 NOISY = {
     "a line": (Tiny(4.0, ENDS, (1, 1, 1), plan(3, LOUD, first=LOUD)), 0.1),
     "two trees a bucket": (Tiny(8.0, ENDS, (1, 1), plan(2, Timescale(1, 8.0, 128, resolutions=2), first=LOUD)), 0.1),
-    "two speeds": (Tiny(12.0, ENDS, (1, 1, 1), plan(3, Timescale(2, 6.0, 8), Timescale(1, 6.0, 32))), 0.2),
+    "two timescales": (Tiny(12.0, ENDS, (1, 1, 1), plan(3, Timescale(2, 6.0, 8), Timescale(1, 6.0, 32))), 0.2),
     "as shipped": (Tiny(4.5, ((0.0,), (0.5,)), (8, 1, 1), axes=(Axis(values=3),)), 0.2),
 }
 """With more noise, so that a sample shows it; what is beyond the box is one outcome more."""
@@ -153,7 +153,7 @@ def agreement(law: Law, drawn: Counter[Output]) -> float:
 
 @pytest.mark.parametrize("name", NOISY)
 def test_runs_with_real_noise_follow_the_exact_law(name: str) -> None:
-    """Fails by chance with probability 10^−6; a law with half the noise is told apart."""
+    """Fails by chance with probability 10^−6; a law with half the noise is rejected."""
     tiny, tail = NOISY[name]
     lots = [[options[len(options) // 3]] for options in tiny.streams()]
     (stream, law), *_ = laws(tiny, near(tiny, tail), streams=lots).items()
@@ -170,9 +170,9 @@ def a_leaf_without_noise(patch: pytest.MonkeyPatch) -> None:
     """The first leaf of every tree is published as it is."""
     measure = CascadeMechanism._measure
 
-    def leaking(self: CascadeMechanism, speed: int, start: int, trees: Trees) -> NoisyCounts:
-        summary = measure(self, speed, start, trees)
-        cells = self._cells[start - self.start : start - self.start + self.stage.timescales[speed].size]
+    def leaking(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
+        summary = measure(self, timescale, start, trees)
+        cells = self._cells[start - self.start : start - self.start + self.stage.timescales[timescale].size]
         counts = summary.counts.copy()
         counts[0] = count_leaves(cells, self._kept, summary.tree)[0]
         return replace(summary, counts=counts)
@@ -194,7 +194,7 @@ def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
 FAULTS = [
     *itertools.product([half_the_noise], ["a line", "a plane", "two trees a bucket", "as shipped"]),
     *itertools.product([tree_of_raw_counts, a_leaf_without_noise], TINY),
-    (a_speed_for_free, "two speeds"),
+    (a_speed_for_free, "two timescales"),
 ]
 
 

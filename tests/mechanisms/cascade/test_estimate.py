@@ -111,12 +111,12 @@ def test_masses_and_spread_follow_from_the_beliefs_cell_by_cell(
     rng = np.random.default_rng(seed)
     pools = [random_pool(rng, kind, partition) for kind, _ in kinds]
     density = estimate(pools, 70, partition, [counts for _, counts in kinds])
-    found, beliefs = by_cell(density), list[Fractions]()
+    found, estimates = by_cell(density), list[Fractions]()
     for pool in pools:
-        beliefs.append(shrink(pool, latest_fractions(pool.tree, beliefs, partition), partition))
+        estimates.append(shrink(pool, latest_fractions(pool.tree, estimates, partition), partition))
     known = [
         {cell: (s, v) for cell, s, v in zip(split_cells(b.tree), b.left.tolist(), b.variance.tolist(), strict=True)}
-        for b in beliefs
+        for b in estimates
     ]
     spread = 0.0
     for depth, cell in split_cells(density.tree):
@@ -140,7 +140,7 @@ def test_what_is_not_counted_is_believed_but_adds_nothing_to_the_spread() -> Non
     fast = Pool.of(NoisyCounts(0, 1000, full_tree(1), np.array([690, 307]), 200.0), Partition(2))
     alone, counted = estimate([fast], 50, Partition(2)), estimate([slow, fast], 50, Partition(2))
     not_counted = estimate([slow, fast], 50, Partition(2), [False, True])
-    # Below the root the fast pool believes the slow one, and so do the points that nobody covers.
+    # Below the root the fast pool is shrunk towards the slow one, and so are the points that no pool covers.
     assert leaf_masses(alone, [0])[2].tolist() == pytest.approx([690, 310], abs=10)
     assert leaf_masses(not_counted, [1])[2][0] > 600
     assert leaf_masses(not_counted, [2])[2][0] > 0.6 * 50

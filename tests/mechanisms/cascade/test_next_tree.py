@@ -1,4 +1,4 @@
-"""The next tree: against an oracle that walks down by itself, and asks every belief at every cell."""
+"""The next tree: against an oracle that walks down by itself, and looks up every estimate at every cell."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from headwater.partition import Axis, Partition
 from tests.support.trees import Cell, full_tree, gapped, partitions, random_pool, random_tree, split_cells
 
 seeds = st.integers(0, 10**6)
-NOBODY = Fractions(LEAF, np.empty(0), np.empty(0))
+NO_SPLITS = Fractions(LEAF, np.empty(0), np.empty(0))
 
 
-def random_beliefs(rng: np.random.Generator, partition: Partition) -> list[Fractions]:
+def random_estimates(rng: np.random.Generator, partition: Partition) -> list[Fractions]:
     """What pools made one shrink, one after the other, and then perhaps anything at all."""
-    beliefs = list[Fractions]()
+    estimates = list[Fractions]()
     for _ in range(int(rng.integers(0, 4))):
         pool = random_pool(rng, "ordinary", partition)
-        beliefs.append(shrink(pool, latest_fractions(pool.tree, beliefs, partition), partition))
+        estimates.append(shrink(pool, latest_fractions(pool.tree, estimates, partition), partition))
     if rng.random() < 0.5:
         tree = random_tree(rng, 6, partition=partition)
         share = rng.choice([0.0, 0.01, 0.3, 0.5, 0.99, 1.0], tree.size - 1)
-        beliefs.insert(int(rng.integers(0, len(beliefs) + 1)), Fractions(tree, share, np.zeros(tree.size - 1)))
-    return beliefs
+        estimates.insert(int(rng.integers(0, len(estimates) + 1)), Fractions(tree, share, np.zeros(tree.size - 1)))
+    return estimates
 
 
 def even_share(partition: Partition, depth: int, cell: int) -> float:
@@ -34,16 +34,16 @@ def even_share(partition: Partition, depth: int, cell: int) -> float:
 
 
 def oracle(
-    beliefs: list[Fractions], points: int, worth: list[float], base: float, partition: Partition
+    estimates: list[Fractions], points: int, thresholds: list[float], base: float, partition: Partition
 ) -> dict[Cell, bool]:
     """Every node, and whether it is split."""
     known: dict[Cell, float] = {}
-    for belief in beliefs:
-        known |= dict(zip(split_cells(belief.tree), belief.left.tolist(), strict=True))
+    for estimate in estimates:
+        known |= dict(zip(split_cells(estimate.tree), estimate.left.tolist(), strict=True))
     nodes: dict[Cell, bool] = {}
 
     def visit(depth: int, cell: int, mass: float, even: float) -> None:
-        nodes[depth, cell] = depth < len(worth) and (mass >= worth[depth] or even >= base)
+        nodes[depth, cell] = depth < len(thresholds) and (mass >= thresholds[depth] or even >= base)
         if nodes[depth, cell]:
             alike = even_share(partition, depth, cell)
             lower, even_lower = mass * known.get((depth, cell), alike), even * alike
@@ -57,13 +57,13 @@ def oracle(
 @given(seeds, partitions, st.lists(st.floats(0.5, 500), max_size=12), st.sampled_from([50.0, 200.0, 1e9]))
 @settings(max_examples=120, deadline=None)
 def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(
-    seed: int, partition: Partition, worth: list[float], base: float
+    seed: int, partition: Partition, thresholds: list[float], base: float
 ) -> None:
-    """The oracle walks down by itself; a lower price gives a tree that contains the other."""
-    beliefs = random_beliefs(np.random.default_rng(seed), partition)
-    worth = worth[: partition.deepest]
-    tree = next_tree(beliefs, 1000, worth, base, partition)
-    expected = oracle(beliefs, 1000, worth, base, partition)
+    """The oracle walks down by itself; lower thresholds give a tree that contains the other."""
+    estimates = random_estimates(np.random.default_rng(seed), partition)
+    thresholds = thresholds[: partition.deepest]
+    tree = next_tree(estimates, 1000, thresholds, base, partition)
+    expected = oracle(estimates, 1000, thresholds, base, partition)
     found = {
         (depth, int(cell)): bool(is_split)
         for depth, (cells, split) in enumerate(tree.nodes())
@@ -71,13 +71,13 @@ def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(
     }
     assert found == expected
     assert not tree.splits[-1].any()
-    finer = next_tree(beliefs, 1000, [price / 3 for price in worth], base / 3, partition)
+    finer = next_tree(estimates, 1000, [threshold / 3 for threshold in thresholds], base / 3, partition)
     assert set(split_cells(tree)) <= set(split_cells(finer))
 
 
 def test_before_anything_is_known_the_next_tree_is_even() -> None:
-    for beliefs in ([], [NOBODY], [NOBODY, NOBODY]):
-        tree = next_tree(beliefs, 64, [10.0] * 20, 1e9, Partition(2))
+    for estimates in ([], [NO_SPLITS], [NO_SPLITS, NO_SPLITS]):
+        tree = next_tree(estimates, 64, [10.0] * 20, 1e9, Partition(2))
         assert [split.tolist() for split in tree.splits] == [[True], [True] * 2, [True] * 4, [False] * 8]
 
 
@@ -90,8 +90,8 @@ def test_an_even_tree_follows_the_number_of_values() -> None:
 
 @given(gapped, st.floats(0.5, 50))
 @settings(max_examples=60, deadline=None)
-def test_what_can_hold_nothing_is_not_split(partition: Partition, worth: float) -> None:
-    for depth, cell in split_cells(next_tree([], 200, [worth] * min(9, partition.deepest), worth, partition)):
+def test_what_can_hold_nothing_is_not_split(partition: Partition, thresholds: float) -> None:
+    for depth, cell in split_cells(next_tree([], 200, [thresholds] * min(9, partition.deepest), thresholds, partition)):
         assert partition.possible(np.array([cell], dtype=np.uint64), depth).all()
 
 
@@ -104,7 +104,7 @@ def test_the_last_belief_that_knows_a_cell_counts() -> None:
 
 
 def test_a_coarse_grid_is_split_even_where_nothing_is_expected() -> None:
-    """All is believed to be on the left, but no cell of 25 of 100 even points stays whole."""
+    """Every fraction is all on the left, but no cell of 25 of 100 even points stays whole."""
     left = Fractions(full_tree(1), np.array([1.0]), np.zeros(1))
     tree = next_tree([left], 100, [60.0] * 3, 25.0, Partition(1))
     assert split_cells(tree) == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3)]

@@ -22,8 +22,10 @@ times = st.integers(0, 60).flatmap(lambda q: st.integers(0, 2**q))
 
 
 def spent(stage: Stage) -> Fraction:
-    """What replacing one point of a stage costs, from its noise alone: twice a count in every tree of every speed."""
-    return sum((2 * speed.resolutions / Fraction(speed.noise.scale) for speed in stage.timescales), Fraction(0))
+    """What replacing one point of a stage costs, from its noise alone: twice a count in each tree of each timescale."""
+    return sum(
+        (2 * timescale.resolutions / Fraction(timescale.noise.scale) for timescale in stage.timescales), Fraction(0)
+    )
 
 
 @pytest.mark.parametrize("d", [*range(1, 11), 50])
@@ -75,17 +77,17 @@ def test_planted_overdrafts_are_seen(fault: Callable[[pytest.MonkeyPatch], None]
 @pytest.mark.parametrize("d", [1, 2, 3, 10, 50])
 @pytest.mark.parametrize("epsilon", EXTREMES)
 def test_stages_and_buckets_tile_time(d: int, epsilon: float) -> None:
-    """No gap and no overlap: stages follow one another, and buckets divide those of the speed before."""
+    """No gap and no overlap: stages follow one another, and buckets divide those of the timescale before."""
     end = 0
     for stage in plan(d, epsilon, FOREVER).stages:
         assert stage.start == end
         end, parent = stage.end, stage.end - stage.start
-        for speed in stage.timescales:
-            assert 1 <= speed.size <= parent
-            assert parent % speed.size == 0
-            assert stage.start % speed.size == 0
-            parent = speed.size
-        sizes = [speed.size for speed in stage.timescales]
+        for timescale in stage.timescales:
+            assert 1 <= timescale.size <= parent
+            assert parent % timescale.size == 0
+            assert stage.start % timescale.size == 0
+            parent = timescale.size
+        sizes = [timescale.size for timescale in stage.timescales]
         assert sizes == sorted(set(sizes), reverse=True)
 
 
@@ -97,18 +99,18 @@ def test_a_point_lies_in_one_bucket_of_each_timescale_of_its_stage(d: int, epsil
     assert stage.start <= t < stage.end
     for other in (stage.start, (stage.start + t) // 2, (t + stage.end) // 2, stage.end - 1):
         assert stage_at(other, d, epsilon) == stage
-    for speed in stage.timescales:
-        first = t - (t - stage.start) % speed.size
-        assert stage.start <= first <= t < first + speed.size <= stage.end
+    for timescale in stage.timescales:
+        first = t - (t - stage.start) % timescale.size
+        assert stage.start <= first <= t < first + timescale.size <= stage.end
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 50])
 @pytest.mark.parametrize("epsilon", EXTREMES)
 def test_addresses_have_room_for_all_timescales_and_rungs(d: int, epsilon: float) -> None:
-    """Four bits for the speed, six for the rung: beyond that two counts would share their noise."""
+    """Four bits for the timescale, six for the resolution: beyond that two counts would share their noise."""
     for stage in plan(d, epsilon, 2**62).stages:
         assert len(stage.timescales) <= 16
-        assert all(1 <= speed.resolutions <= 64 for speed in stage.timescales)
+        assert all(1 <= timescale.resolutions <= 64 for timescale in stage.timescales)
 
 
 def test_the_plan_is_pure() -> None:
@@ -136,6 +138,6 @@ def test_the_table_names_every_stage_and_timescale() -> None:
 
 
 def test_more_timescales_come_with_time_and_with_budget() -> None:
-    """With ε = 20 in the plane there is a second fast speed from 4,096 on: other tests rely on it."""
+    """With ε = 20 in the plane there is a second fast timescale from 4,096 on: other tests rely on it."""
     assert [len(stage_at(t, 2, 20.0).timescales) for t in (0, 16, 2048, 4096, 16384)] == [1, 2, 2, 3, 3]
     assert len(stage_at(10**6, 2, 1.0).timescales) <= len(stage_at(10**12, 2, 1.0).timescales)

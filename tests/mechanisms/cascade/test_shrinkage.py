@@ -1,4 +1,4 @@
-"""What a pool makes one shrink: against an oracle that goes from cell to cell with plain numbers in dictionaries."""
+"""Shrinkage of a pool's fractions: against an oracle that goes from cell to cell with plain numbers in dictionaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.mechanisms.cascade.pool import Pool
 from headwater.mechanisms.cascade.shrinkage import MAX_SHIFT, Fractions, latest_fractions, overwritten, shrink
 from headwater.mechanisms.cascade.tree import Floats, Tree, possible, uniform_fractions
 from headwater.partition import Axis, Partition
-from tests.support.shrinkage_oracle import by_own_word, heard, masses, oracle, read, trusted
+from tests.support.shrinkage_oracle import estimable, masses, oracle, read, shrinkage_weights, unshrunk_masses
 from tests.support.trees import Cell, full_tree, gapped, partitions, random_tree, split_cells
 
 seeds = st.integers(0, 10**6)
@@ -46,7 +46,7 @@ def _dirichlet(rng: np.random.Generator, open_: np.ndarray) -> Floats:
 
 
 def random_before(rng: np.random.Generator, tree: Tree, partition: Partition) -> Floats:
-    """Anything, 0 and 1 among it; but what a half that can hold nothing is believed to have is 0."""
+    """Anything, 0 and 1 among it; but the fraction of a half that can hold nothing is 0."""
     even = uniform_fractions(tree, partition)
     some = rng.choice([0.0, 0.001, 0.5, 1.0], len(even))
     before = np.where(rng.random(len(even)) < 0.5, rng.random(len(even)), some)
@@ -58,115 +58,115 @@ def random_before(rng: np.random.Generator, tree: Tree, partition: Partition) ->
 
 @given(seeds, partitions, st.booleans(), st.booleans())
 @settings(max_examples=250, deadline=None)
-def test_beliefs_are_those_of_the_oracle(seed: int, partition: Partition, even: bool, settle: bool) -> None:
+def test_fractions_are_those_of_the_oracle(seed: int, partition: Partition, even: bool, settle: bool) -> None:
     rng = np.random.default_rng(seed)
     pool = random_pool(rng, partition)
     before = uniform_fractions(pool.tree, partition) if even else random_before(rng, pool.tree, partition)
-    belief = shrink(pool, before, partition, settle=settle)
-    words, expected = read(pool, before, partition), oracle(pool, before, partition, settle)
-    assert belief.tree is pool.tree
-    assert len(belief.left) == len(belief.variance) == len(expected)
-    for name, share, variance in zip(split_cells(pool.tree), belief.left, belief.variance, strict=True):
-        scale = words[name].noise / expected[name].base ** 2  # of a variance, if all of the surprise is believed
+    estimate = shrink(pool, before, partition, settle=settle)
+    splits, expected = read(pool, before, partition), oracle(pool, before, partition, settle)
+    assert estimate.tree is pool.tree
+    assert len(estimate.left) == len(estimate.variance) == len(expected)
+    for name, share, variance in zip(split_cells(pool.tree), estimate.left, estimate.variance, strict=True):
+        scale = splits[name].noise / expected[name].base ** 2  # of a variance, if all of the residual is kept
         assert share == pytest.approx(expected[name].left, rel=1e-9, abs=1e-9)
         assert variance == pytest.approx(expected[name].variance, rel=1e-9, abs=1e-9 * scale)
 
 
 @given(seeds, partitions, st.booleans())
 @settings(max_examples=80, deadline=None)
-def test_so_are_beliefs_that_follow_each_other(seed: int, partition: Partition, settle: bool) -> None:
-    """What was believed before is then what real pools made one shrink, over trees of their own."""
+def test_so_are_fractions_that_follow_each_other(seed: int, partition: Partition, settle: bool) -> None:
+    """Priors are then the estimates of earlier pools, over trees of their own."""
     rng = np.random.default_rng(seed)
-    beliefs, known = list[Fractions](), dict[Cell, float]()
+    estimates, known = list[Fractions](), dict[Cell, float]()
     for _ in range(3):
         pool = random_pool(rng, partition)
         even = zip(split_cells(pool.tree), uniform_fractions(pool.tree, partition).tolist(), strict=True)
         before = np.array([known.get(name, share) for name, share in even])
-        beliefs.append(shrink(pool, latest_fractions(pool.tree, beliefs, partition), partition, settle=settle))
+        estimates.append(shrink(pool, latest_fractions(pool.tree, estimates, partition), partition, settle=settle))
         expected = {name: one.left for name, one in oracle(pool, before, partition, settle).items()}
-        found = dict(zip(split_cells(pool.tree), beliefs[-1].left.tolist(), strict=True))
+        found = dict(zip(split_cells(pool.tree), estimates[-1].left.tolist(), strict=True))
         assert found == pytest.approx(expected, rel=1e-8, abs=1e-8)
         known |= found
 
 
 @given(seeds, partitions)
 @settings(max_examples=20, deadline=None)
-def test_beliefs_settle_unless_told_otherwise(seed: int, partition: Partition) -> None:
+def test_fractions_settle_by_default(seed: int, partition: Partition) -> None:
     rng = np.random.default_rng(seed)
     pool = random_pool(rng, partition)
     before = random_before(rng, pool.tree, partition)
-    belief, settled = shrink(pool, before, partition), shrink(pool, before, partition, settle=True)
-    assert belief.left.tolist() == settled.left.tolist()
-    assert belief.variance.tolist() == settled.variance.tolist()
+    estimate, settled = shrink(pool, before, partition), shrink(pool, before, partition, settle=True)
+    assert estimate.left.tolist() == settled.left.tolist()
+    assert estimate.variance.tolist() == settled.variance.tolist()
 
 
-TRUSTED = (99 - math.sqrt(8)) / (100 - math.sqrt(8))
-ROOT_TRUSTED = (74 - math.sqrt(8)) / (75 - math.sqrt(8))
+KEPT = (99 - math.sqrt(8)) / (100 - math.sqrt(8))
+ROOT_KEPT = (74 - math.sqrt(8)) / (75 - math.sqrt(8))
 
 
 @pytest.mark.parametrize("settle", [False, True])
-def test_a_belief_known_by_hand(settle: bool) -> None:
-    """One split: 60 of 100 on the left, even noise of variance 2 in each half, an even share believed before.
+def test_a_fraction_known_by_hand(settle: bool) -> None:
+    """One split: 60 of 100 on the left, even noise of variance 2 in each half, an even prior.
 
-    The surprise is 10 with a noise of 1: the cell says (100 − 1)/100, with an error by chance of √2/100. Two errors
-    less, that is (99 − √8)/100. Among neighbours it is alone and says the same. Its doubt is 1/100.
+    The residual is 10 with a noise of 1: the excess variance is (100 − 1)/100, with a standard error of √2/100. Two of
+    them less, that is (99 − √8)/100. It has no siblings, so the local one is the same. The noise is 1/100.
     """
     pool = Pool.of(NoisyCounts(0, 100, full_tree(1), np.array([60, 40]), 2.0), Partition(1))
-    belief = shrink(pool, np.array([0.5]), Partition(1), settle=settle)
-    assert belief.left.tolist() == pytest.approx([0.5 + TRUSTED * 0.1])
-    assert belief.variance.tolist() == pytest.approx([TRUSTED / 100**2])
+    estimate = shrink(pool, np.array([0.5]), Partition(1), settle=settle)
+    assert estimate.left.tolist() == pytest.approx([0.5 + KEPT * 0.1])
+    assert estimate.variance.tolist() == pytest.approx([KEPT / 100**2])
 
 
-@pytest.mark.parametrize(("settle", "mass"), [(False, 60), (True, 50 + 10 * ROOT_TRUSTED)])
-def test_a_settled_belief_known_by_hand(settle: bool, mass: float) -> None:
+@pytest.mark.parametrize(("settle", "mass"), [(False, 60), (True, 50 + 10 * ROOT_KEPT)])
+def test_a_settled_fraction_known_by_hand(settle: bool, mass: float) -> None:
     """The same, but the left 60 are 40 and 20: their noise is 4, with the right half's it is 4/3 at the root.
 
-    There the surprise is 10, and all but 4/3 in 100 − √8·4/3 is believed, by the sum above: so the left half holds less
-    than 60. Below it the surprise is 10 again, whatever the mass, and for a mass of 60 it is believed as above.
+    There the residual is 10, and all but 4/3 in 100 − √8·4/3 of it is kept, by the sum above: so the left half holds
+    less than 60. Below it the residual is 10 again, whatever the mass, and for a mass of 60 as much is kept as above.
     """
     tree = Tree((np.array([True]), np.array([True, False]), np.array([False, False])))
     pool = Pool.of(NoisyCounts(0, 100, tree, np.array([40, 40, 20]), 2.0), Partition(1))
-    belief = shrink(pool, np.array([0.5, 0.5]), Partition(1), settle=settle)
-    assert belief.left.tolist() == pytest.approx([0.5 + ROOT_TRUSTED / 10, 0.5 + 10 * TRUSTED / mass], rel=1e-12)
-    variances = [ROOT_TRUSTED * 4 / 3 / 100**2, TRUSTED / mass**2]
-    assert belief.variance.tolist() == pytest.approx(variances, rel=1e-12)
+    estimate = shrink(pool, np.array([0.5, 0.5]), Partition(1), settle=settle)
+    assert estimate.left.tolist() == pytest.approx([0.5 + ROOT_KEPT / 10, 0.5 + 10 * KEPT / mass], rel=1e-12)
+    variances = [ROOT_KEPT * 4 / 3 / 100**2, KEPT / mass**2]
+    assert estimate.variance.tolist() == pytest.approx(variances, rel=1e-12)
 
 
-def outvoted() -> Pool:
-    """560 and 440 beside halves of 5,000, which say ten times as precisely that all is even."""
+def outweighed() -> Pool:
+    """560 and 440 beside halves of 5,000, which are ten times as precise, and even."""
     counts = np.full(128, 5000)
     counts[[40, 41]] = [560, 440]
     return Pool.of(NoisyCounts(0, int(counts.sum()), full_tree(7), counts, 200.0), Partition(1))
 
 
 @pytest.mark.parametrize("settle", [False, True])
-def test_a_cell_that_its_neighbours_outvote_is_still_not_drawn_beyond_the_limit(settle: bool) -> None:
-    """6 deviations, less 4. Without the limit less than a tenth of them would be left. Nothing else is a surprise."""
-    pool = outvoted()
+def test_a_cell_that_its_neighbours_outweigh_is_still_not_drawn_beyond_the_limit(settle: bool) -> None:
+    """6 deviations, less 4. Without the limit less than a tenth of them would be left. No other residual is there."""
+    pool = outweighed()
     before = pool.values[0] / (pool.values[0] + pool.values[1])
     before[63 + 20] = 0.5
-    belief = shrink(pool, before, Partition(1), settle=settle)
-    assert belief.left[63 + 20] == pytest.approx((560 - 4 * 10) / 1000, rel=1e-12)
-    assert np.delete(belief.left, 63 + 20).tolist() == pytest.approx(np.delete(before, 63 + 20).tolist(), rel=1e-12)
-    assert belief.variance[63 + 20] < 0.1 * 100 / 1000**2
+    estimate = shrink(pool, before, Partition(1), settle=settle)
+    assert estimate.left[63 + 20] == pytest.approx((560 - 4 * 10) / 1000, rel=1e-12)
+    assert np.delete(estimate.left, 63 + 20).tolist() == pytest.approx(np.delete(before, 63 + 20).tolist(), rel=1e-12)
+    assert estimate.variance[63 + 20] < 0.1 * 100 / 1000**2
 
 
 def test_nor_is_it_if_its_mass_settles_elsewhere() -> None:
-    """As all is believed to be even above it as well, it gets more than 1,000; 60 less 40 are its surprise even so."""
-    pool, even = outvoted(), np.full(127, 0.5)
-    belief = shrink(pool, even, Partition(1))
-    share = dict(zip(split_cells(pool.tree), belief.left.tolist(), strict=True))
-    words = read(pool, even, Partition(1))
-    mass = masses(words, pool.points, lambda name, _: share[name])[6, 20]
+    """As the prior is even above it as well, it gets more than 1,000; 60 less 40 are its residual even so."""
+    pool, even = outweighed(), np.full(127, 0.5)
+    estimate = shrink(pool, even, Partition(1))
+    share = dict(zip(split_cells(pool.tree), estimate.left.tolist(), strict=True))
+    splits = read(pool, even, Partition(1))
+    mass = masses(splits, pool.points, lambda name, _: share[name])[6, 20]
     assert 1001 < mass < 1100
     assert share[6, 20] == pytest.approx(0.5 + (60 - 4 * 10) / mass, rel=1e-12)
     first = shrink(pool, even, Partition(1), settle=False)
     assert first.left[63 + 20] == pytest.approx(0.5 + (60 - 4 * 10) / 1000, rel=1e-12)
-    assert belief.variance[63 + 20] == pytest.approx(first.variance[63 + 20] * (1000 / mass) ** 2, rel=1e-9)
+    assert estimate.variance[63 + 20] == pytest.approx(first.variance[63 + 20] * (1000 / mass) ** 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("settle", [False, True])
-def test_where_the_limit_binds_beliefs_are_those_of_the_oracle_too(settle: bool) -> None:
+def test_where_the_limit_binds_fractions_are_those_of_the_oracle_too(settle: bool) -> None:
     """Random pools hardly ever meet it; all of these do: one light cell, far off, beside heavy even ones."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -175,11 +175,11 @@ def test_where_the_limit_binds_beliefs_are_those_of_the_oracle_too(settle: bool)
         counts[cell : cell + 2] = half + off, half - off
         pool = Pool.of(NoisyCounts(0, int(counts.sum()), full_tree(7), counts, 200.0), Partition(1))
         even = np.full(127, 0.5)
-        words, belief = read(pool, even, Partition(1)), shrink(pool, even, Partition(1), settle=settle)
-        trust, expected = trusted(words, pool.points), oracle(pool, even, Partition(1), settle)
-        pulls = {name: (1 - trust[name]) * word.surprise(expected[name].base) for name, word in words.items()}
-        assert any(abs(pull) > MAX_SHIFT * math.sqrt(words[name].noise) for name, pull in pulls.items())
-        found = dict(zip(split_cells(pool.tree), belief.left.tolist(), strict=True))
+        splits, estimate = read(pool, even, Partition(1)), shrink(pool, even, Partition(1), settle=settle)
+        keep, expected = shrinkage_weights(splits, pool.points), oracle(pool, even, Partition(1), settle)
+        pulls = {name: (1 - keep[name]) * split.residual(expected[name].base) for name, split in splits.items()}
+        assert any(abs(pull) > MAX_SHIFT * math.sqrt(splits[name].noise) for name, pull in pulls.items())
+        found = dict(zip(split_cells(pool.tree), estimate.left.tolist(), strict=True))
         assert found == pytest.approx({name: one.left for name, one in expected.items()}, rel=1e-9)
 
 
@@ -189,19 +189,19 @@ def test_where_the_limit_binds_beliefs_are_those_of_the_oracle_too(settle: bool)
 @given(seeds, partitions, st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_no_share_is_drawn_further_from_its_pool_than_the_limit(seed: int, partition: Partition, settle: bool) -> None:
-    """Least squares are those for the masses that follow from the believed shares, if these are to settle."""
+    """Least squares are those for the masses that follow from the shrunk fractions, if these are to settle."""
     rng = np.random.default_rng(seed)
     pool = random_pool(rng, partition)
     before = random_before(rng, pool.tree, partition)
-    belief, words = shrink(pool, before, partition, settle=settle), read(pool, before, partition)
-    share = dict(zip(split_cells(pool.tree), belief.left.tolist(), strict=True))
+    estimate, splits = shrink(pool, before, partition, settle=settle), read(pool, before, partition)
+    share = dict(zip(split_cells(pool.tree), estimate.left.tolist(), strict=True))
     assert all(0 <= one <= 1 for one in share.values())
-    settled = masses(words, pool.points, lambda name, _: share[name])
-    held = settled if settle else by_own_word(words, pool.points)
-    for name, (word, _) in heard(words, pool.points).items():
-        base = word.base(held[name])
-        away = base * (share[name] - word.alone(base))
-        assert abs(away) <= MAX_SHIFT * math.sqrt(word.noise) * (1 + 1e-9) + 1e-9 * base
+    settled = masses(splits, pool.points, lambda name, _: share[name])
+    held = settled if settle else unshrunk_masses(splits, pool.points)
+    for name, (split, _) in estimable(splits, pool.points).items():
+        base = split.base(held[name])
+        away = base * (share[name] - split.unshrunk(base))
+        assert abs(away) <= MAX_SHIFT * math.sqrt(split.noise) * (1 + 1e-9) + 1e-9 * base
 
 
 T, F = True, False
@@ -218,12 +218,12 @@ BEHIND = [T], [T, T], [T, T, F, F], [F, F, T, F], [F, F]
         (Partition([Axis(missing=True)]), BEHIND, 4, [0.9, 0.9, 1.0, 0.9, 0.9, 0.9], 3),
     ],
 )
-def test_a_cell_that_holds_only_rounding_is_not_heard(
+def test_a_cell_that_holds_only_rounding_is_not_estimated(
     settle: bool, partition: Partition, splits: tuple[list[bool], ...], full: int, before: list[float], empty: int
 ) -> None:
-    """All points are in one leaf. By their own word a cell beside it holds nothing, or 1e-15 points, as n may be.
+    """All points are in one leaf. Unshrunk, a cell beside it holds nothing, or 1e-15 points, as n may be.
 
-    Of 42, 43 and 44 only 43 made it heard once: what was believed of it jumped from 0.9 to less than 0.6 and back.
+    Of 42, 43 and 44 only 43 made it estimable once: its fraction jumped from 0.9 to less than 0.6 and back.
     """
     tree = Tree(tuple(np.array(split) for split in splits))
     found = []
@@ -231,22 +231,22 @@ def test_a_cell_that_holds_only_rounding_is_not_heard(
         counts = np.zeros(tree.size, dtype=np.int64)
         counts[full] = n
         pool = Pool.of(NoisyCounts(0, n, tree, counts, 2.0), partition)
-        belief = shrink(pool, np.array(before), partition, settle=settle)
-        assert (belief.left[empty], belief.variance[empty]) == (0.9, 0.0)
-        found.append(belief.left)
+        estimate = shrink(pool, np.array(before), partition, settle=settle)
+        assert (estimate.left[empty], estimate.variance[empty]) == (0.9, 0.0)
+        found.append(estimate.left)
     assert np.abs(np.diff(found, axis=0)).max() < 0.01
 
 
 @pytest.mark.parametrize("settle", [False, True])
 @pytest.mark.parametrize("points", [1000, 10**6])
-def test_it_is_heard_from_a_billionth_of_the_points_on(points: int, settle: bool) -> None:
+def test_it_is_estimated_from_a_billionth_of_the_points_on(points: int, settle: bool) -> None:
     tree = Tree((np.array([T]), np.array([T, F]), np.array([F, F])))
-    for part, is_heard in ((0.9e-9, False), (1.1e-9, True)):
+    for part, is_estimated in ((0.9e-9, False), (1.1e-9, True)):
         left, right = np.array([part * points, -5.0]), np.array([(1 - part) * points, 5.0])
         pool = Pool(points, tree, [left, right, np.full(2, 0.01), np.full(2, 0.01), np.full(2, float(points))])
-        belief = shrink(pool, np.array([0.5, 0.9]), Partition(1), settle=settle)
-        assert belief.left[1] == pytest.approx(0.0 if is_heard else 0.9, abs=1e-12)
-        assert (belief.variance[1] > 0) == is_heard
+        estimate = shrink(pool, np.array([0.5, 0.9]), Partition(1), settle=settle)
+        assert estimate.left[1] == pytest.approx(0.0 if is_estimated else 0.9, abs=1e-12)
+        assert (estimate.variance[1] > 0) == is_estimated
 
 
 @given(seeds, gapped, st.booleans())
@@ -254,19 +254,21 @@ def test_it_is_heard_from_a_billionth_of_the_points_on(points: int, settle: bool
 def test_where_a_half_can_hold_nothing_the_share_stays_what_it_was(
     seed: int, partition: Partition, settle: bool
 ) -> None:
-    """Exactly 0 or 1, however many pools speak, also if their noise falls into the empty half."""
-    rng, beliefs = np.random.default_rng(seed), list[Fractions]()
+    """Exactly 0 or 1, however many pools there are, also if their noise falls into the empty half."""
+    rng, estimates = np.random.default_rng(seed), list[Fractions]()
     for _ in range(3):
         pool = random_pool(rng, partition)
         if pool.values:
             pool.values[0][:] += np.rint(rng.laplace(0, 5, len(pool.values[0])))
-        belief = shrink(pool, latest_fractions(pool.tree, beliefs, partition), partition, settle=settle)
-        for (depth, cell), share, variance in zip(split_cells(pool.tree), belief.left, belief.variance, strict=True):
+        estimate = shrink(pool, latest_fractions(pool.tree, estimates, partition), partition, settle=settle)
+        for (depth, cell), share, variance in zip(
+            split_cells(pool.tree), estimate.left, estimate.variance, strict=True
+        ):
             halves = np.array([2 * cell, 2 * cell + 1], dtype=np.uint64)
             lower, upper = partition.possible(halves, depth + 1).tolist()
             if not (lower and upper):
                 assert (share, variance) == (float(lower), 0.0)
-        beliefs.append(belief)
+        estimates.append(estimate)
 
 
 def test_a_value_that_is_alone_in_its_cell_keeps_all_of_it() -> None:
@@ -274,31 +276,31 @@ def test_a_value_that_is_alone_in_its_cell_keeps_all_of_it() -> None:
     splits = [True], [True, True], [True, True, True, False], [False] * 6
     tree, partition = Tree(tuple(np.array(split) for split in splits)), Partition([Axis(values=3, missing=True)])
     counts = np.array([0, 300, 250, 200, 0, 250, 0])  # of cells 11, 000, 001, 010, 011, 100, 101
-    belief = shrink(
+    estimate = shrink(
         Pool.of(NoisyCounts(0, 1000, tree, counts, 2.0), partition), uniform_fractions(tree, partition), partition
     )
-    root, present, missing, low, high, alone = belief.left.tolist()
+    root, present, missing, low, high, alone = estimate.left.tolist()
     assert (missing, high, alone) == (1.0, 1.0, 1.0)
     assert [root, present, low] == pytest.approx([0.75, 550 / 750, 300 / 550], abs=0.01)
 
 
 @given(seeds, partitions)
 @settings(max_examples=60, deadline=None)
-def test_a_pool_of_no_points_changes_no_belief(seed: int, partition: Partition) -> None:
+def test_a_pool_of_no_points_changes_no_fraction(seed: int, partition: Partition) -> None:
     rng = np.random.default_rng(seed)
     full = random_pool(rng, partition)
     before = random_before(rng, full.tree, partition)
-    belief = shrink(Pool(0, full.tree, full.values), before, partition)
-    assert belief.tree is full.tree
-    assert belief.left.tolist() == before.tolist()
-    assert belief.variance.tolist() == [0.0] * len(before)
+    estimate = shrink(Pool(0, full.tree, full.values), before, partition)
+    assert estimate.tree is full.tree
+    assert estimate.left.tolist() == before.tolist()
+    assert estimate.variance.tolist() == [0.0] * len(before)
 
 
-def test_a_pool_that_splits_nothing_believes_nothing() -> None:
+def test_a_pool_that_splits_nothing_has_no_fractions() -> None:
     for pool in (Pool(), Pool.of(NoisyCounts(0, 9, full_tree(0), np.array([4]), 2.0), Partition(1))):
-        belief = shrink(pool, np.empty(0), Partition(1))
-        assert belief.tree is pool.tree
-        assert belief.left.tolist() == belief.variance.tolist() == []
+        estimate = shrink(pool, np.empty(0), Partition(1))
+        assert estimate.tree is pool.tree
+        assert estimate.left.tolist() == estimate.variance.tolist() == []
 
 
 # --- looking up ------------------------------------------------------------------------------------------
@@ -306,11 +308,11 @@ def test_a_pool_that_splits_nothing_believes_nothing() -> None:
 
 @given(seeds, partitions, st.integers(0, 4))
 @settings(max_examples=80, deadline=None)
-def test_shares_are_those_of_the_last_belief_that_knows_the_cell(seed: int, partition: Partition, n: int) -> None:
+def test_shares_are_those_of_the_last_estimate_that_has_the_cell(seed: int, partition: Partition, n: int) -> None:
     rng = np.random.default_rng(seed)
     trees = [random_tree(rng, int(rng.integers(0, 8)), partition=partition) for _ in range(n + 1)]
-    beliefs = [Fractions(tree, rng.random(tree.size - 1), np.zeros(tree.size - 1)) for tree in trees[1:]]
-    known = [dict(zip(split_cells(one.tree), one.left.tolist(), strict=True)) for one in beliefs]
+    estimates = [Fractions(tree, rng.random(tree.size - 1), np.zeros(tree.size - 1)) for tree in trees[1:]]
+    known = [dict(zip(split_cells(one.tree), one.left.tolist(), strict=True)) for one in estimates]
     expected = []
     for depth, cell in split_cells(trees[0]):
         share = float(partition.shares(np.array([cell], dtype=np.uint64), depth)[0])
@@ -318,18 +320,18 @@ def test_shares_are_those_of_the_last_belief_that_knows_the_cell(seed: int, part
             if (depth, cell) in one:
                 share = one[depth, cell]
         expected.append(share)
-    assert latest_fractions(trees[0], beliefs, partition).tolist() == expected
+    assert latest_fractions(trees[0], estimates, partition).tolist() == expected
 
 
 @given(seeds, st.integers(0, 6), st.integers(0, 12))
 def test_updated_shares_are_the_old_ones_but_for_those_that_are_known(seed: int, known: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     tree = full_tree(3)
-    belief = Fractions(tree, rng.random(7), np.zeros(7))
+    estimate = Fractions(tree, rng.random(7), np.zeros(7))
     if known == 0:
-        belief = Fractions(full_tree(0), np.empty(0), np.empty(0))
+        estimate = Fractions(full_tree(0), np.empty(0), np.empty(0))
     old, places = rng.random(n), rng.integers(-1, known, n)
-    expected = [float(belief.left[place]) if place >= 0 else share for place, share in zip(places, old, strict=True)]
+    expected = [float(estimate.left[place]) if place >= 0 else share for place, share in zip(places, old, strict=True)]
     kept = old.copy()
-    assert overwritten(old, belief, places).tolist() == expected
+    assert overwritten(old, estimate, places).tolist() == expected
     assert old.tolist() == kept.tolist()

@@ -1,4 +1,4 @@
-"""What a split must be worth: prices rise with the depth and from rung to rung, and keep leaves few."""
+"""Split thresholds rise with the depth and from resolution to resolution, and keep leaves few."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ speeds = st.builds(
 @given(speeds, st.integers(1, 60))
 def test_prices_never_fall_with_depth_nor_from_rung_to_rung(of: tuple[Timescale, int], deepest: int) -> None:
     """So a cell that is split in a coarse tree is split in the fine one, and its parent in both."""
-    speed, d = of
-    found = split_thresholds(speed, d, deepest)
-    assert len(found) == speed.resolutions
+    timescale, d = of
+    found = split_thresholds(timescale, d, deepest)
+    assert len(found) == timescale.resolutions
     for by_depth, _ in found:
         assert len(by_depth) == deepest
         assert by_depth == sorted(by_depth)
@@ -43,23 +43,23 @@ def test_prices_never_fall_with_depth_nor_from_rung_to_rung(of: tuple[Timescale,
 
 @given(speeds, st.integers(1, 60))
 def test_no_price_is_below_three_deviations_of_the_pooled_noise(of: tuple[Timescale, int], deepest: int) -> None:
-    speed, d = of
-    pooled = math.sqrt(2 / speed.siblings) * speed.noise.scale
-    for by_depth, _ in split_thresholds(speed, d, deepest):
+    timescale, d = of
+    pooled = math.sqrt(2 / timescale.siblings) * timescale.noise.scale
+    for by_depth, _ in split_thresholds(timescale, d, deepest):
         assert min(by_depth) >= max(3 * pooled, 0.25) * (1 - 1e-12)
 
 
 @given(speeds)
 def test_an_even_spread_is_split_down_to_cells_that_are_just_worth_it(of: tuple[Timescale, int]) -> None:
     """Where nothing is known, depth alone decides: whether all cells of a depth are split changes at one place."""
-    speed, d = of
-    price = uniform_threshold(speed, d)
-    by_depth, _ = split_thresholds(speed, d, 40)[0]
+    timescale, d = of
+    threshold = uniform_threshold(timescale, d)
+    by_depth, _ = split_thresholds(timescale, d, 40)[0]
     for depth, enough in enumerate(by_depth):
-        held = speed.size * 2.0**-depth
-        if held >= 1.001 * price:
+        held = timescale.size * 2.0**-depth
+        if held >= 1.001 * threshold:
             assert held >= enough
-        elif held < 0.999 * price:
+        elif held < 0.999 * threshold:
             assert held < enough
 
 
@@ -67,19 +67,19 @@ def test_an_even_spread_is_split_down_to_cells_that_are_just_worth_it(of: tuple[
 @given(st.integers(0, 10**6))
 @settings(max_examples=15, deadline=None)
 def test_leaves_stay_few_however_deep_the_tree_may_be(d: int, seed: int) -> None:
-    """Beliefs that send everything down a few paths would buy a leaf for each depth at one price for all depths.
+    """Fractions that send all down a few paths would give a leaf for each depth under one threshold for all depths.
 
     By the proof there are at most ``x·(2 + 1/(1 − 2^−slope)) + 1`` of them besides the grid, where ``x`` is the
-    bucket's size over the price: for any depth, and whatever is believed.
+    bucket's size over the threshold: for any depth and any fractions.
     """
     rng = np.random.default_rng(seed)
-    speed = Timescale(size=4096, epsilon=1.0, siblings=8)
+    timescale = Timescale(size=4096, epsilon=1.0, siblings=8)
     tree = random_tree(rng, 14)
-    belief = Fractions(tree, rng.choice([0.0, 0.02, 0.5, 0.98, 1.0], tree.size - 1), np.zeros(tree.size - 1))
-    (by_depth, _) = split_thresholds(speed, d, 59)[0]
+    estimate = Fractions(tree, rng.choice([0.0, 0.02, 0.5, 0.98, 1.0], tree.size - 1), np.zeros(tree.size - 1))
+    (by_depth, _) = split_thresholds(timescale, d, 59)[0]
     slope = (1.0 if d <= 2 else 0.3) / d
-    most = speed.size / uniform_threshold(speed, d) * (2 + 1 / (1 - 2**-slope)) + 1
-    assert next_tree([belief], speed.size, by_depth, math.inf, Partition(d)).size <= most
+    most = timescale.size / uniform_threshold(timescale, d) * (2 + 1 / (1 - 2**-slope)) + 1
+    assert next_tree([estimate], timescale.size, by_depth, math.inf, Partition(d)).size <= most
 
 
 def test_one_price_for_all_depths_would_buy_more_leaves_than_that() -> None:
@@ -87,9 +87,9 @@ def test_one_price_for_all_depths_would_buy_more_leaves_than_that() -> None:
     splits = [np.ones(1 << depth, dtype=bool) for depth in range(9)]
     tree = Tree((*splits, *[np.tile([True, False], 256)] * 50, np.zeros(512, dtype=bool)))
     share = np.concatenate([np.full(255, 0.5), np.ones(tree.size - 256)])
-    belief = Fractions(tree, share, np.zeros(tree.size - 1))
-    speed = Timescale(size=4096, epsilon=1.0, siblings=8)
-    (by_depth, _), price = split_thresholds(speed, 2, 59)[0], uniform_threshold(speed, 2)
-    most = speed.size / price * (2 + 1 / (1 - 2**-0.5)) + 1
-    assert next_tree([belief], speed.size, by_depth, math.inf, Partition(2)).size <= most
-    assert next_tree([belief], speed.size, [price] * 59, math.inf, Partition(2)).size > 2 * most
+    estimate = Fractions(tree, share, np.zeros(tree.size - 1))
+    timescale = Timescale(size=4096, epsilon=1.0, siblings=8)
+    (by_depth, _), threshold = split_thresholds(timescale, 2, 59)[0], uniform_threshold(timescale, 2)
+    most = timescale.size / threshold * (2 + 1 / (1 - 2**-0.5)) + 1
+    assert next_tree([estimate], timescale.size, by_depth, math.inf, Partition(2)).size <= most
+    assert next_tree([estimate], timescale.size, [threshold] * 59, math.inf, Partition(2)).size > 2 * most

@@ -88,15 +88,15 @@ def one_stage(parts: Sequence[int]) -> Callable[[int, float, int], Stage]:
 
 
 class Path:
-    """Decides as told, then takes the first of all choices; ``others`` are what it left out."""
+    """Follows the ``given`` choices, then takes the first of all choices; ``others`` are what it left out."""
 
-    def __init__(self, told: tuple[int, ...]) -> None:
-        self.told, self.taken, self.others = told, tuple[int, ...](), list[tuple[int, ...]]()
+    def __init__(self, given: tuple[int, ...]) -> None:
+        self.given, self.taken, self.others = given, tuple[int, ...](), list[tuple[int, ...]]()
         self.asked = set[tuple[int, ...]]()
 
     def decide(self, options: Sequence[int]) -> int:
-        if len(self.taken) < len(self.told):
-            choice = self.told[len(self.taken)]
+        if len(self.taken) < len(self.given):
+            choice = self.given[len(self.taken)]
         else:
             choice, *rest = options
             self.others += [(*self.taken, other) for other in rest]
@@ -130,7 +130,7 @@ def run(
         patch.setattr(measure_module, "stage_at", one_stage(parts))
         patch.setattr(slow, "Prediction", Quick)
         patch.setattr(slow, "EXTRAS", Fraction(1, 3))  # one pair beyond the tree of two
-        patch.setattr(slow, "CLEAR", 1e9)  # choices are made, however little they can tell apart
+        patch.setattr(slow, "CLEAR", 1e9)  # choices are made, however little they resolve
         mechanism = MarginalsMechanism(SCHEMA, epsilon, noise)
         mechanism.outlook = Outlook(((0, 1),), (), (1.0, 1.0, 1.0))  # some pair is favoured
         mechanism.update(mechanism.encode(PLACES[list(stream)]))
@@ -144,12 +144,12 @@ def law(
     stream: Stream, epsilon: float, parts: Sequence[int] = BALANCED, fault: Fault | None = None
 ) -> Iterator[tuple[Output, Ended]]:
     """Every path of the box."""
-    told: list[tuple[int, ...]] = [()]
-    while told:
-        path = Path(told.pop())
+    given: list[tuple[int, ...]] = [()]
+    while given:
+        path = Path(given.pop())
         noise = Watched(path.publish, path.choose)
         output, log = run(stream, epsilon, noise, parts, fault), 0.0
-        told += path.others
+        given += path.others
         pairs = list[tuple[tuple[int, ...], float]]()
         for number, event in enumerate(noise.events):
             if isinstance(event, Choice):
@@ -185,7 +185,7 @@ def worst(epsilon: float, places: Sequence[int], parts: Sequence[int], fault: Fa
 def test_every_output_is_nearly_as_likely_on_neighbouring_streams(
     epsilon: float, places: tuple[int, int], parts: tuple[int, ...], tight: float
 ) -> None:
-    """At most by a factor of e^ε; and the worst output comes near that, so little is paid in vain."""
+    """At most by a factor of e^ε; and the worst output comes near that, so little of ε is unused."""
     assert tight * epsilon < worst(epsilon, places, parts) <= epsilon * (1 + 1e-9)
 
 

@@ -23,7 +23,7 @@ from tests.support.marginals_watch import a_schema, a_stream
 Tables = list[tuple[Any, ...]]
 
 
-def told(mechanism: MarginalsMechanism) -> Tables:
+def published(mechanism: MarginalsMechanism) -> Tables:
     """All that is published, in full."""
     return [
         (t.columns, t.start, t.end, *(e.tolist() for e in t.edges), t.counts.tolist(), t.scale, t.variance)
@@ -51,8 +51,8 @@ def test_batches_and_questions_change_nothing() -> None:
         lots.update(lot)
         lots.measured(lots.window(100), 0)
         lots.ledger()
-    assert told(one) == told(many) == told(lots)
-    assert len(told(one)) > 20
+    assert published(one) == published(many) == published(lots)
+    assert len(published(one)) > 20
     assert one.t == many.t == 300
 
 
@@ -64,9 +64,9 @@ def test_a_saved_run_goes_on_bit_for_bit(cut: int) -> None:
     first.update(rows[:cut])
     second = start(seed=1)
     second.restore(*first.state())
-    assert told(second) == told(first)
+    assert published(second) == published(first)
     second.update(rows[cut:])
-    assert told(second) == told(whole)
+    assert published(second) == published(whole)
     assert second.state()[0] == whole.state()[0]
     assert all(np.array_equal(a, b) for a, b in zip(second.state()[1].values(), whole.state()[1].values(), strict=True))
 
@@ -83,12 +83,12 @@ def test_a_copy_is_updated_by_itself() -> None:
     mechanism = start()
     rows = rows_of(mechanism, 200)
     mechanism.update(rows[:100])
-    before, twin = told(mechanism), copy(mechanism)
+    before, twin = published(mechanism), copy(mechanism)
     twin.update(rows[100:])
     assert (mechanism.t, twin.t) == (100, 200)
-    assert told(mechanism) == before
+    assert published(mechanism) == before
     mechanism.update(rows[100:])
-    assert told(mechanism) == told(twin)
+    assert published(mechanism) == published(twin)
 
 
 def test_windows_start_where_buckets_do() -> None:
@@ -142,7 +142,7 @@ def test_small_schemas(schema: Schema) -> None:
     assert asked.issuperset((i,) for i in range(schema.dimension))
     twin = MarginalsMechanism(schema, 50.0, Noise(seed=1))
     twin.restore(*mechanism.state())
-    assert told(twin) == told(mechanism)
+    assert published(twin) == published(mechanism)
 
 
 def test_many_columns() -> None:
@@ -171,7 +171,7 @@ def test_another_key_gives_other_noise() -> None:
     one, other = start(seed=1), start(seed=2)
     for mechanism in (one, other):
         mechanism.update(rows_of(mechanism, 100))
-    assert told(one) != told(other)
+    assert published(one) != published(other)
 
 
 # --- what is no state -------------------------------------------------------------------------------------

@@ -198,10 +198,10 @@ class Listening(Noise):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.heard: set[float] = set()
+        self.scales: set[float] = set()
 
     def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
-        self.heard.add(scale)
+        self.scales.add(scale)
         return super().laplace_at(scale, hi, lo)
 
 
@@ -224,8 +224,8 @@ def test_every_draw_is_in_the_ledger(engine: Engine, d: int, epsilon: float, con
         for spend in book.ledger_of(level):
             within = range(1, 40) if spend.what.startswith("binary block") else [1]
             listed |= {scale_for(Fraction(spend.cost) / 2 / count) for count in within} | {spend.scale}
-    assert {s for s in noise.heard if not any(np.isclose(s, x, rtol=1e-12) for x in listed)} == set()
-    assert len(noise.heard) > 3
+    assert {s for s in noise.scales if not any(np.isclose(s, x, rtol=1e-12) for x in listed)} == set()
+    assert len(noise.scales) > 3
 
 
 @given(

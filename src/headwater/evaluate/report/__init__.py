@@ -91,13 +91,13 @@ def write_report(
     shown = folders.thin(found)
     schema = _schema(found[0], schema)
     columns = column_axes(schema)
-    tell = progress or _say_nothing
+    show_progress = progress or _say_nothing
 
-    tell("releases", 0, len(shown))
+    show_progress("releases", 0, len(shown))
     last = shown[-1].points(schema)  # chooses pairs and bars: it is public
     cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs), last)
     page = Page(cuts, total=len(found), names=_names(Path(releases_folder), shown[-1], name))
-    real = None if against is None else _real(against, schema, max(release.span[1] for release in shown), tell)
+    real = None if against is None else _real(against, schema, max(release.span[1] for release in shown), show_progress)
     spans = [release.span for release in shown]
     measure = str((shown[-1].card["expected_error"] or {"measure": ""}).get("measure", "W1"))
     whole = chosen([release.card["rows"] for release in shown], len(columns), measure)
@@ -109,7 +109,7 @@ def write_report(
             about = real[slice(*spans[done])].known()
             real_counts.append(cuts.count(about))
             measured.append(errors(about, Encoded(points), columns, measure, whole=done in whole))
-        tell("releases", done + 1, len(shown))
+        show_progress("releases", done + 1, len(shown))
     page.sample = {"columns": [column.name for column in columns], "synthetic": texts(schema, last[:ROWS])}
     if len(last):
         page.quality = expected_quality(shown[-1].card, columns, last)
@@ -125,13 +125,13 @@ def write_report(
     return out
 
 
-def _real(against: object, schema: SchemaLike, end: int, tell: Progress) -> Encoded:
+def _real(against: object, schema: SchemaLike, end: int, show_progress: Progress) -> Encoded:
     """The real rows up to the last one that a release is about; no further ones are read."""
     parts, rows = list[Encoded](), 0
     for part in rows_of(against, schema):
         parts.append(part[: end - rows])
         rows += len(parts[-1])
-        tell("real rows", rows, end)
+        show_progress("real rows", rows, end)
         if rows >= end:
             break
     return joined(parts, schema.dimension)

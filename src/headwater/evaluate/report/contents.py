@@ -18,7 +18,7 @@ from headwater.evaluate.report.measured import Errors
 from headwater.evaluate.report.quality import expected_columns
 from headwater.evaluate.report.releases import Published
 
-_CARD = ("headwater", "epsilon", "neighbours", "mechanism", "mechanism_reason", "note")
+_CARD = ("headwater", "epsilon", "neighbours", "guarantee", "mechanism", "mechanism_reason", "note")
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _frame(counts: Integers) -> dict[str, Any]:
     """A picture in one byte for each cell, the root of its part of the fullest; missing values are counted apart."""
     there = counts[:-1, :-1]
     most = int(there.max(initial=0))
-    # Rounded up, so that one row in a cell can be told from none.
+    # Rounded up, so that one row in a cell is drawn darker than none.
     shades = np.ceil(255 * np.sqrt(there / max(most, 1))).astype(np.uint8)
     rows = int(counts.sum())
     cells = base64.b64encode(shades.tobytes()).decode("ascii")

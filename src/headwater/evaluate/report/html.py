@@ -14,7 +14,7 @@ _DATA = "{{data}}"
 def render(contents: dict[str, Any]) -> str:
     """The whole page. Nothing in ``contents`` can end the script element that it is put into, or be run."""
     style, script = _read("page.css"), "\n".join(map(_read, ("draw.js", "charts.js", "quality.js", "page.js")))
-    # The browser itself is told to load nothing and to run this script and no other.
+    # The policy lets the browser load nothing and run this script and no other.
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
     page = _read("page.html")
     for name, text in (("policy", policy), ("style", style), ("script", script)):

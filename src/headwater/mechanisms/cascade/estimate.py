@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.mechanisms.cascade.pool import Pool
+from headwater.mechanisms.cascade.pool import Pool, without_nulls
 from headwater.mechanisms.cascade.shrinkage import (
     Fractions,
     latest_fractions,
@@ -64,7 +64,7 @@ def estimate(
     counted
         Which pools hold mass. The others serve as priors only, and their errors do not matter.
     """
-    tree = LEAF
+    tree, pools = LEAF, [without_nulls(pool) for pool in pools]
     for pool in pools:
         tree, _, _ = union(tree, pool.tree)
     left, estimates, mass = uniform_fractions(tree, partition), list[Fractions](), list[Floats]()

@@ -28,7 +28,7 @@ from headwater.mechanisms.cell_rows import NULL, CellRows
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import DEEPEST, Cells, Partition, Points
-from headwater.privacy import Ledger
+from headwater.privacy import Budget, Ledger
 
 
 def resolution(partition: Partition) -> int:
@@ -53,8 +53,8 @@ class CascadeMechanism(CellRows):
     ----------
     schema
         What a record is.
-    epsilon
-        The budget of the whole run.
+    budget
+        Of the whole run.
     noise
         Where the noise comes from.
 
@@ -70,16 +70,19 @@ class CascadeMechanism(CellRows):
     windows: ClassVar[bool] = True
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
+    deltas: ClassVar[bool] = False
     version: ClassVar[int] = 2
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
-    def __init__(self, schema: AnySchema, epsilon: float, noise: Noise) -> None:
-        self.partition, self.epsilon, self.noise, self.t = schema.partition, epsilon, noise, 0
+    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
+        self.partition, self.noise, self.t = schema.partition, noise, 0
+        self.budget = Budget.of(budget)
+        self.epsilon = self.budget.epsilon
         self.finest = resolution(self.partition)
-        self.history = History(self.partition, epsilon)
+        self.history = History(self.partition, self.epsilon)
         self._cells: NDArray[Any] = np.empty(0)  # of the points in the open slow bucket, in order of arrival
         self._spare: NDArray[Any] = np.empty(0)  # of the slow bucket before, to be written over
-        self._open(stage_at(0, self.partition.dimension, epsilon), [])
+        self._open(stage_at(0, self.partition.dimension, self.budget), [])
 
     def _open(self, stage: Stage, trees: list[Trees]) -> None:
         """Start a slow bucket. A copy of this mechanism may still need the cells of the one before: they stay."""
@@ -145,7 +148,7 @@ class CascadeMechanism(CellRows):
         """Measure the slow bucket that is full, and open the next."""
         fast, stage = self._closed_fast(), self.stage
         if self.t == stage.end:
-            stage = stage_at(self.t, self.partition.dimension, self.epsilon)
+            stage = stage_at(self.t, self.partition.dimension, self.budget)
         scales = [self.stage.timescales[0], *stage.timescales[1:]]
         slow, *trees = self.history.next_trees(scales, self.stage, fast, self._kept)
         self.history = self.history.closed(self._measure(0, self.start, slow), fast)
@@ -186,7 +189,7 @@ class CascadeMechanism(CellRows):
             true = count_leaves(cells, self._kept, tree)
             leaf = np.arange(len(true), dtype=np.uint64)
             address = np.uint64(number << 44 | coarseness << 38) + leaf
-            counts = true + self.noise.laplace_at(scale.noise.scale, start, address)
+            counts = true + scale.noise.draw(self.noise, start, address)
             if not self.partition.plain:
                 counts[~possible(tree, self.partition)] = 0
             parts.append(NoisyCounts(start, start + scale.size, tree, counts, variance))
@@ -212,12 +215,18 @@ class CascadeMechanism(CellRows):
 
     def ledger(self, t: int | None = None) -> Ledger:
         """What one point of a stage can move."""
-        stage = self.stage if t is None else stage_at(t, self.partition.dimension, self.epsilon)
+        stage = self.stage if t is None else stage_at(t, self.partition.dimension, self.budget)
         return stage.ledger()
+
+    def bucket_end(self, t: int) -> int:
+        """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
+        stage = stage_at(t, self.partition.dimension, self.epsilon)
+        size = stage.timescales[0].size
+        return stage.start + ((t - stage.start) // size + 1) * size
 
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""
-        return plan(self.partition.dimension, self.epsilon, until)
+        return plan(self.partition.dimension, self.budget, until)
 
     def state(self) -> State:
         """Everything that is needed to go on, but for the key: as secret as the data."""
@@ -259,7 +268,7 @@ class CascadeMechanism(CellRows):
         pooled = pool(slow, self.partition)
         self.history = History(self.partition, self.epsilon, slow, tuple(kept[header["slow"] :]), pooled)
         self.t = header["start"]
-        self._open(stage_at(self.t, self.partition.dimension, self.epsilon), [])
+        self._open(stage_at(self.t, self.partition.dimension, self.budget), [])
         self._trees = [
             [tuple(islice(trees, scale.resolutions)) for scale in self.stage.timescales[1:]]
             for _ in range(header["halves"])
@@ -280,7 +289,7 @@ class CascadeMechanism(CellRows):
         if spans[slow:]:  # fast buckets of the slow one that closed last
             need(slow > 0 and _follow(spans[slow:], spans[slow - 1][0], start), "spans")
         need(halves <= 2, "halves")
-        stage = stage_at(start, self.partition.dimension, self.epsilon)
+        stage = stage_at(start, self.partition.dimension, self.budget)
         need(t - start < stage.timescales[0].size, "t")
         kept = min(self.finest, 8) if start == 0 else self.finest
         cells, splits, counts = (arrays[name] for name in ("cells", "splits", "counts"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from headwater.privacy import IntegerLaplace, Ledger, Spend, scale_for
+from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 
 SLOW = 4  # slow buckets a stage
 FASTER = 16  # at most so many buckets of one timescale in a bucket of the next slower one
@@ -67,18 +67,19 @@ class Stage:
     def ledger(self) -> Ledger:
         """What replacing one point of this stage can move: two counts of each tree in one bucket of each timescale."""
         return Ledger(
-            Spend(f"leaf count, buckets of {scale.size:,}", scale.noise.scale, touches=2 * scale.resolutions)
+            Spend(f"leaf count, buckets of {scale.size:,}", scale.noise, touches=2 * scale.resolutions)
             for scale in self.timescales
         )
 
 
-def stage_at(t: int, dimension: int, epsilon: float) -> Stage:
+def stage_at(t: int, dimension: int, budget: Budget | float) -> Stage:
     """The stage that point number ``t`` (from 0) belongs to.
 
     >>> stage = stage_at(100_000, 2, 1.0)
     >>> stage.start, stage.end, [scale.size for scale in stage.timescales]
     (65536, 131072, [16384, 1024])
     """
+    epsilon = Budget.of(budget).epsilon
     first = max(3, math.floor(math.log2(FIRST) - math.log2(epsilon)))
     if t < 1 << first:
         return Stage(0, 1 << first, (_timescale(1 << first, epsilon, 4, dimension),))
@@ -121,11 +122,11 @@ class Plan:
     """Every stage up to some time, to be read or printed."""
 
     dimension: int
-    epsilon: float
+    budget: Budget
     stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
-        lines = [f"cascade, d = {self.dimension}, ε = {self.epsilon:g}: replacing one record costs at most ε, for ever"]
+        lines = [f"cascade, d = {self.dimension}, {self.budget}: replacing one record costs at most ε, for ever"]
         lines.append(f"{'points':>27}  {'timescale':<9} {'bucket':>10} {'budget':>8} {'trees':>6} {'noise scale':>12}")
         for stage in self.stages:
             for i, scale in enumerate(stage.timescales):
@@ -136,7 +137,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(dimension: int, epsilon: float, until: int) -> Plan:
+def plan(dimension: int, budget: Budget | float, until: int) -> Plan:
     """The stages of cascade up to time ``until``.
 
     >>> print(plan(2, 1.0, until=200))
@@ -149,6 +150,6 @@ def plan(dimension: int, epsilon: float, until: int) -> Plan:
     stages: list[Stage] = []
     t = 0
     while t < until or not stages:
-        stages.append(stage_at(t, dimension, epsilon))
+        stages.append(stage_at(t, dimension, budget))
         t = stages[-1].end
-    return Plan(dimension, epsilon, tuple(stages))
+    return Plan(dimension, Budget.of(budget), tuple(stages))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,9 @@ import numpy as np
 from headwater.mechanisms.cascade.noisy_counts import NoisyCounts, half_counts, merged
 from headwater.mechanisms.cascade.tree import LEAF, Floats, Tree, union
 from headwater.partition import Partition
+
+SIGNIFICANCE = 4.0  # a lack of points counts beyond so many standard deviations of its noise
+MOST_NULL = 0.95  # no larger share of null records is assumed: what is left would be noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +53,26 @@ class Pool:
             row[mine] = ours
             row[yours] += theirs
         return Pool(self.points + other.points, tree, values)
+
+
+def without_nulls(pool: Pool) -> Pool:
+    """The same counts, scaled to sum to the points that they are about, if they sum to significantly less.
+
+    A null record is in no cell. Estimates that take all points for the sum would put it evenly into all of them.
+
+    Parameters
+    ----------
+    pool
+        Sums of noisy counts.
+    """
+    if pool.tree.size == 1:
+        return pool
+    left, right, var_left, var_right, measured = pool.values
+    found, expected = float(left[0] + right[0]), float(measured[0])
+    if not expected or expected - found <= SIGNIFICANCE * math.sqrt(var_left[0] + var_right[0]):
+        return pool
+    up = expected / max(found, (1 - MOST_NULL) * expected)
+    return Pool(pool.points, pool.tree, [left * up, right * up, var_left * up**2, var_right * up**2, measured])
 
 
 def pool(buckets: Iterable[NoisyCounts], partition: Partition) -> Pool:

@@ -23,7 +23,7 @@ from headwater.mechanisms.marginals.slow import SlowBucket
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Points
-from headwater.privacy import Ledger
+from headwater.privacy import Budget, Ledger
 
 
 class MarginalsMechanism:
@@ -33,8 +33,8 @@ class MarginalsMechanism:
     ----------
     schema
         What a record is.
-    epsilon
-        The budget of the whole run.
+    budget
+        Of the whole run.
     noise
         Where the noise comes from.
 
@@ -51,15 +51,17 @@ class MarginalsMechanism:
     windows: ClassVar[bool] = True
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
+    deltas: ClassVar[bool] = False
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
-    def __init__(self, schema: AnySchema, epsilon: float, noise: Noise) -> None:
-        self.schema, self.epsilon, self.noise, self.t = schema, epsilon, noise, 0
+    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
+        self.schema, self.budget, self.noise, self.t = schema, Budget.of(budget), noise, 0
+        self.epsilon = self.budget.epsilon
         self.codings = codings(schema)
         self.width = len(self.codings)
         self.tables: tuple[NoisyTable, ...] = ()  # all that was ever measured, by end of bucket
-        self.stage = stage_at(0, epsilon, self.width)
+        self.stage = stage_at(0, self.budget, self.width)
         self.outlook = Outlook((), (), (1.0,) * self.width)
         self._codes = self._room(0)  # of the records in the open slow bucket, in order of arrival
 
@@ -114,7 +116,7 @@ class MarginalsMechanism:
             fast = self._bucket(FAST, self.t - 1 - (self.t - 1 - stage.start) % stage.fast)
             known += fast.one_way(stage.fast_budget, self.outlook.moving, known)
         if self.t == stage.end:
-            following = stage_at(self.t, self.epsilon, self.width)
+            following = stage_at(self.t, self.budget, self.width)
             slow = SlowBucket(self._bucket(SLOW, stage.start), stage, known, self.outlook, self.epsilon)
             slow.measure()
             known, self.outlook, self.stage = slow.known, slow.ahead(following), following
@@ -136,12 +138,16 @@ class MarginalsMechanism:
 
     def ledger(self, t: int | None = None) -> Ledger:
         """What one record of a stage can move."""
-        stage = self.stage if t is None else stage_at(t, self.epsilon, self.width)
+        stage = self.stage if t is None else stage_at(t, self.budget, self.width)
         return stage.ledger()
+
+    def bucket_end(self, t: int) -> int:
+        """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
+        return stage_at(t, self.epsilon, self.width).end
 
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""
-        return plan(self.width, self.epsilon, until)
+        return plan(self.width, self.budget, until)
 
     def state(self) -> State:
         """Everything that is needed to go on, but for the key: as secret as the data."""
@@ -151,9 +157,9 @@ class MarginalsMechanism:
     def restore(self, header: Header, arrays: Arrays) -> None:
         """Go on from a `state`, if it is one."""
         need(header.get("version") == self.version, "version")
-        t, tables, outlook, codes = unpack(header, arrays, self.codings, self.epsilon)
+        t, tables, outlook, codes = unpack(header, arrays, self.codings, self.budget)
         self.t, self.tables, self.outlook, self._codes = t, tuple(tables), outlook, codes
-        self.stage = stage_at(t, self.epsilon, self.width)
+        self.stage = stage_at(t, self.budget, self.width)
 
 
 MECHANISM = MarginalsMechanism

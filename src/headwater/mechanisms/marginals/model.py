@@ -18,6 +18,7 @@ from headwater.mechanisms.marginals.expected import expected_error
 from headwater.mechanisms.marginals.grid import Floats, widths
 from headwater.mechanisms.marginals.loglinear import LogLinear
 from headwater.mechanisms.marginals.measured import Integers, Measured
+from headwater.mechanisms.marginals.null_share import without_nulls
 from headwater.mechanisms.marginals.tree import Pair
 from headwater.mechanisms.protocol import AnySchema, Arrays, Conditions, Facts, Header, State
 from headwater.partition import Points
@@ -45,7 +46,7 @@ class MarginalsModel:
     @classmethod
     def fit(cls, measured: Measured, schema: AnySchema, seed: int) -> Self:
         """The model fitted to noisy tables. Nothing in it is random; the seed is not used."""
-        return cls(schema, measured.t - measured.start, Estimator(measured).run())
+        return cls(schema, measured.t - measured.start, Estimator(without_nulls(measured)).run())
 
     @cached_property
     def distribution(self) -> LogLinear:

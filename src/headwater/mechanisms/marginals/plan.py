@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from headwater.privacy import IntegerLaplace, Ledger, Spend, scale_for
+from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 
 FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that
@@ -76,11 +76,15 @@ class Stage:
         tables = {"one-way marginals": self.one_way, "pairs": self.pairs}
         choices = {"choice of a tree": self.tree_choice, "choice of further pairs": self.extra_choice}
         of_slow = f"bucket of {self.size:,}"
-        spends = [Spend(f"{what}, {of_slow}", scale_for(e / 2), touches=2) for what, e in tables.items() if e]
-        spends += [Spend(f"{what}, {of_slow}", scale_for(e / 4), shift=4) for what, e in choices.items() if e]
+        spends = [
+            Spend(f"{what}, {of_slow}", IntegerLaplace(scale_for(e / 2)), touches=2) for what, e in tables.items() if e
+        ]
+        spends += [
+            Spend(f"{what}, {of_slow}", IntegerLaplace(scale_for(e / 4)), shift=4) for what, e in choices.items() if e
+        ]
         if self.fast:
             what = f"one-way marginals, buckets of {self.fast:,}"
-            spends.append(Spend(what, scale_for(self.fast_budget / 2), touches=2))
+            spends.append(Spend(what, IntegerLaplace(scale_for(self.fast_budget / 2)), touches=2))
         return Ledger(spends)
 
 
@@ -89,13 +93,14 @@ def first_end(epsilon: float) -> int:
     return 1 << max(round(math.log2(FIRST) - math.log2(epsilon)), *EARLY)
 
 
-def stage_at(t: int, epsilon: float, columns: int) -> Stage:
+def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
     """The stage that record number ``t`` (from 0) belongs to.
 
     >>> [stage_at(t, 1.0, 10).end for t in (0, 128, 1024, 8192, 16384)]
     [128, 1024, 8192, 16384, 32768]
     """
-    first, whole = first_end(epsilon), Fraction(epsilon)
+    budget = Budget.of(budget)
+    first, whole = first_end(budget.epsilon), Fraction(budget.epsilon)
     odds = ONE_WAY * Fraction((columns / 10) ** WIDE).limit_denominator(1000)
     one_way = min(odds / (1 + odds), Fraction(3, 5))
     if t >= first:
@@ -136,11 +141,11 @@ class Plan:
     """Every stage up to some time, to be read or printed."""
 
     columns: int
-    epsilon: float
+    budget: Budget
     stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
-        what = f"marginals, {self.columns} columns, ε = {self.epsilon:g}"
+        what = f"marginals, {self.columns} columns, {self.budget}"
         lines = [f"{what}: replacing one record costs at most ε, for ever"]
         lines.append(f"{'records':>27}  {'one-way':>8} {'choice':>8} {'pairs':>8}  {'fast buckets':>12} {'one-way':>8}")
         for stage in self.stages:
@@ -151,7 +156,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(columns: int, epsilon: float, until: int) -> Plan:
+def plan(columns: int, budget: Budget | float, until: int) -> Plan:
     """The stages of a run up to time ``until``.
 
     >>> print(plan(10, 1.0, until=8193))
@@ -165,6 +170,6 @@ def plan(columns: int, epsilon: float, until: int) -> Plan:
     stages: list[Stage] = []
     t = 0
     while t < until or not stages:
-        stages.append(stage_at(t, epsilon, columns))
+        stages.append(stage_at(t, budget, columns))
         t = stages[-1].end
-    return Plan(columns, epsilon, tuple(stages))
+    return Plan(columns, Budget.of(budget), tuple(stages))

@@ -18,6 +18,7 @@ from headwater.mechanisms.marginals.pairs import Pair, joined
 from headwater.mechanisms.marginals.plan import Stage, stage_at, variance
 from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.mechanisms.protocol import Arrays, Header, State
+from headwater.privacy import Budget
 
 
 def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -> State:
@@ -38,7 +39,7 @@ def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -
 
 
 def unpack(
-    header: Header, arrays: Arrays, codings: Sequence[Coding], epsilon: float
+    header: Header, arrays: Arrays, codings: Sequence[Coding], budget: Budget
 ) -> tuple[int, list[NoisyTable], Outlook, Codes]:
     """What `pack` packed, if that is what it is: buckets of the plan, bins of the columns, and no budget overdrawn."""
     t, layout = whole_number(header["t"], "t"), header["tables"]
@@ -50,7 +51,7 @@ def unpack(
     for entry, scale in zip(layout, scales.tolist(), strict=True):
         need(isinstance(entry, list) and len(entry) == 4, "tables")
         columns, start, end, shape = entry
-        stage = _stage(start, end, latest, t, epsilon, len(codings))
+        stage = _stage(start, end, latest, t, budget, len(codings))
         latest = end
         need(_rising(columns, len(codings)) and 1 <= len(columns) <= 3, "tables")
         need(isinstance(shape, list) and len(shape) == len(columns), "tables")
@@ -73,15 +74,15 @@ def unpack(
     need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")
     weighed = (moving >= 2.0**-20) & (moving <= 1)  # a smaller part of a budget would be none
     need(bool(weighed.any() and (weighed | (moving == 0)).all()), "moving")
-    codes = _codes(arrays["codes"], t - stage_at(t, epsilon, len(codings)).start, codings)
+    codes = _codes(arrays["codes"], t - stage_at(t, budget, len(codings)).start, codings)
     tree, kept = (_pairs(header[name], len(codings), name) for name in ("tree", "kept"))
     return t, tables, Outlook(tree, kept, tuple(moving.tolist())), codes
 
 
-def _stage(start: Any, end: Any, latest: int, t: int, epsilon: float, columns: int) -> Stage:  # noqa: ANN401 - of a file
+def _stage(start: Any, end: Any, latest: int, t: int, budget: Budget, columns: int) -> Stage:  # noqa: ANN401 - of a file
     """The stage of a bucket; refused unless the plan has that bucket, and it has ended."""
     need(whole_number(start, "tables") < whole_number(end, "tables") and latest <= end <= t, "tables")
-    stage = stage_at(start, epsilon, columns)
+    stage = stage_at(start, budget, columns)
     fast = stage.fast and (start - stage.start) % stage.fast == 0 and end == stage.fast_end(start)
     need(bool(fast) or (start, end) == (stage.start, stage.end), "tables")
     return stage

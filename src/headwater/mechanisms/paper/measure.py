@@ -33,7 +33,7 @@ from headwater.mechanisms.paper.seal_times import Segment, as_float, chance_abov
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Cells
-from headwater.privacy import Ledger, Spend, scale_for
+from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 
 Integers = NDArray[np.int64]
 
@@ -52,8 +52,8 @@ class PaperMechanism(CellRows):
     ----------
     schema
         What a record is.
-    epsilon
-        The budget of the whole run.
+    budget
+        Of the whole run: pure ε only.
     noise
         Where the noise comes from.
     consistency
@@ -75,20 +75,21 @@ class PaperMechanism(CellRows):
     windows: ClassVar[bool] = False
     thresholds: ClassVar[bool] = True
     partitions: ClassVar[bool] = False
+    deltas: ClassVar[bool] = False
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
 
     def __init__(
         self,
         schema: AnySchema,
-        epsilon: float,
+        budget: Budget | float,
         noise: Noise,
         *,
         consistency: str = "halving",
         constant: float = THRESHOLD,
         sub: SubCounter = HybridCounter,
     ) -> None:
-        self.partition, self.epsilon, self.noise = schema.partition, epsilon, noise
+        self.partition, self.epsilon, self.noise = schema.partition, Budget.of(budget).epsilon, noise
         self.consistency, self.constant, self.sub = consistency, constant, sub
         self.finest, self.t = self.partition.deepest, 0
         self._past: list[_Level] = []
@@ -132,9 +133,9 @@ class PaperMechanism(CellRows):
             cells = cells[take:]
 
     def window(self, since: int) -> int:
-        """Always all records: the counters do not tell recent ones apart."""
+        """Always all records: the counters have no windows."""
         if since:
-            raise ValueError(f"the {self.name} mechanism cannot tell windows apart; mechanism='cascade' can")
+            raise ValueError(f"the {self.name} mechanism has no windows; mechanism='cascade' can")
         return 0
 
     def measured(self, start: int, seed: int) -> Measured:
@@ -204,7 +205,7 @@ class PaperMechanism(CellRows):
         spends: list[Spend] = []
         for depth in range(1, (min(level, deepest) if self.partition.dimension >= 2 else deepest) + 1):
             budget = self._budget(depth, level)
-            spends.append(Spend(f"level total, depth {depth}", scale_for(budget / 2), touches=2))
+            spends.append(Spend(f"level total, depth {depth}", IntegerLaplace(scale_for(budget / 2)), touches=2))
             if depth <= level:  # a cell that is born later never runs Algorithm 2 on this level
                 sparse = SparseCounter(
                     horizon,

@@ -17,7 +17,7 @@ from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCo
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Cells
-from headwater.privacy import Ledger, Spend, scale_for
+from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 
 
 class PmmMechanism(CellRows):
@@ -27,8 +27,8 @@ class PmmMechanism(CellRows):
     ----------
     schema
         What a record is.
-    epsilon
-        The budget of the one release.
+    budget
+        Of the one release: pure ε only.
     noise
         Where the noise comes from.
     consistency
@@ -45,11 +45,14 @@ class PmmMechanism(CellRows):
     windows: ClassVar[bool] = False
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = False
+    deltas: ClassVar[bool] = False
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
 
-    def __init__(self, schema: AnySchema, epsilon: float, noise: Noise, *, consistency: str = "halving") -> None:
-        self.partition, self.epsilon, self.noise, self.t = schema.partition, epsilon, noise, 0
+    def __init__(
+        self, schema: AnySchema, budget: Budget | float, noise: Noise, *, consistency: str = "halving"
+    ) -> None:
+        self.partition, self.epsilon, self.noise, self.t = schema.partition, Budget.of(budget).epsilon, noise, 0
         self.consistency, self.finest, self.depth = consistency, self.partition.deepest, 0
 
     def update(self, rows: Rows) -> None:
@@ -71,7 +74,7 @@ class PmmMechanism(CellRows):
     def window(self, since: int) -> int:
         """Always all records."""
         if since:
-            raise ValueError("the pmm mechanism cannot tell windows apart; mechanism='cascade' can")
+            raise ValueError("the pmm mechanism has no windows; mechanism='cascade' can")
         return 0
 
     def measured(self, start: int, seed: int) -> Measured:
@@ -88,7 +91,8 @@ class PmmMechanism(CellRows):
     def ledger(self, t: int | None = None) -> Ledger:
         """Two cells of each depth, for a data set of ``t`` points; of this one unless given."""
         scales = self._plan(self.t if t is None else t)
-        return Ledger(Spend(f"count, depth {j}", scale, touches=2) for j, scale in enumerate(scales, start=1))
+        laws = [IntegerLaplace(scale) for scale in scales]
+        return Ledger(Spend(f"count, depth {j}", law, touches=2) for j, law in enumerate(laws, start=1))
 
     def status(self) -> str:
         """How deep the partition is."""

@@ -1,4 +1,4 @@
-"""Whether a state file is the one that its run wrote last, as far as the operating system can tell."""
+"""Whether a state file is the one that its run wrote last, as far as the operating system shows."""
 
 from __future__ import annotations
 

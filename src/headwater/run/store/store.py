@@ -41,7 +41,7 @@ class Store(OwnedDatabase):
     Formal guarantees
     -----------------
     One owner: while a store is open no other process, thread or forked child can use the same file. A copy of the
-    file, or an older one put back in its place, is refused where file system and lock file can tell it apart.
+    file, or an older one put back in its place, is refused where file system and lock file differ for it.
 
     Examples
     --------
@@ -191,7 +191,7 @@ class Store(OwnedDatabase):
         position
             Named JSON values, such as an offset or a batch id. Others stay as they are; ``None`` removes one.
         receipts
-            What the sources of these records were told, such as idempotency keys: `receipts` gives it back.
+            What was answered to the sources of these records, such as idempotency keys: `receipts` gives it back.
         """
         with self._current():
             entry = Entry(self._t, entries.check_rows(rows), dict(position or {}))
@@ -222,21 +222,21 @@ class Store(OwnedDatabase):
             if t < (ahead[0]["from"] if ahead else self._t):
                 raise ValueError(f"t went back from {self._t} to {t}")
             covered = [(seq,) for seq, head in heads if json.loads(head)["to"] <= t]
-            told = b"".join(entries.receipts_in(json.loads(head)) for _, head in heads[: len(covered)])
+            receipts = b"".join(entries.receipts_in(json.loads(head)) for _, head in heads[: len(covered)])
             rows = entries.pack_snapshot(Snapshot(t, data, self._position))
             with self._transaction():
                 self._connection.execute("DELETE FROM snapshot")
                 self._connection.executemany("DELETE FROM journal WHERE seq = ?", covered)
                 self._connection.executemany("INSERT INTO snapshot VALUES (?, ?, ?)", rows)
-                self._keep_receipts(told)
+                self._keep_receipts(receipts)
                 self._set({"measured_by": "null"})
             self._refresh()
 
-    def _keep_receipts(self, told: bytes) -> None:
+    def _keep_receipts(self, receipts: bytes) -> None:
         """Keep the receipts of journal entries that are replaced by a snapshot, and forget the oldest."""
         run = self._connection.execute
-        if told:
-            run("INSERT INTO receipt (data, sha256) VALUES (?, ?)", (told, database.digest(told)))
+        if receipts:
+            run("INSERT INTO receipt (data, sha256) VALUES (?, ?)", (receipts, database.digest(receipts)))
         kept = 0
         for seq, size in list(run("SELECT seq, length(data) FROM receipt ORDER BY seq DESC")):
             if kept >= RECEIPT_BYTES:
@@ -245,7 +245,7 @@ class Store(OwnedDatabase):
             kept += size
 
     def receipts(self) -> list[bytes]:
-        """What `append` was told as receipts, oldest first; at least the last `RECEIPT_BYTES` of it."""
+        """What `append` was given as receipts, oldest first; at least the last `RECEIPT_BYTES` of it."""
         with self._current():
             rows = list(self._connection.execute("SELECT data, sha256 FROM receipt ORDER BY seq"))
             heads = list(self._connection.execute("SELECT head FROM journal ORDER BY seq"))

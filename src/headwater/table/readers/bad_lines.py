@@ -31,7 +31,14 @@ class Parser(Protocol):
 
 
 def read_lines(
-    parser: Parser, data: bytearray, ends: Offsets, line: int, *, quoted: bool, empty: Callable[[], Any]
+    parser: Parser,
+    data: bytearray,
+    ends: Offsets,
+    line: int,
+    *,
+    quoted: bool,
+    empty: Callable[[], Any],
+    refused: tuple[type[TableError], ...] = (),
 ) -> tuple[Any, tuple[BadRow, ...]]:
     """The good lines as a ``pyarrow.Table``, and the bad ones with their errors.
 
@@ -47,6 +54,8 @@ def read_lines(
         Whether quotes have a meaning (CSV).
     empty
         Gives a table without rows.
+    refused
+        Errors that are raised: what is wrong may be more than one line.
     """
     starts, errors = np.concatenate(([0], ends[:-1])), dict[int, TableError]()
     good = np.ones(len(ends), dtype=np.bool_)
@@ -64,6 +73,8 @@ def read_lines(
         part, edges = _joined(data, starts, ends, lot)
         try:
             tables.append(parser.parse(part, edges, line + int(lot[0])))
+        except refused:
+            raise
         except TableError as error:
             if last - first > 1:
                 middle = (first + last) // 2

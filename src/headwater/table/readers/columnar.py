@@ -61,7 +61,7 @@ class ColumnarFile:
 
     @property
     def inode(self) -> tuple[int, int]:
-        """What tells this file from all others that are there."""
+        """What identifies this file among all that are there."""
         return self._seen.st_dev, self._seen.st_ino
 
     @property
@@ -154,7 +154,7 @@ class ColumnarFile:
             raise refused(self._source.name, error) from None
 
     def _check(self) -> None:
-        """Raise an error if the file is not the one that was opened, as far as its size and times tell."""
+        """Raise an error if the file is not the one that was opened, judged by its size and times."""
         try:
             now = os.stat(self._path)
         except OSError:

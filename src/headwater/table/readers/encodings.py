@@ -108,7 +108,7 @@ class ConvertedStream:
     """A stream whose bytes go through a converter."""
 
     def __init__(self, raw: Raw, converter: Converter) -> None:
-        self._raw, self._converter = raw, converter
+        self._raw, self.converter = raw, converter
         self._ready = bytearray()
         self._read, self._hash, self._done = 0, hashlib.sha256(), False
         self.most = raw.most
@@ -135,7 +135,7 @@ class ConvertedStream:
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
         """What there is, converted; 0 if nothing came within ``wait`` seconds."""
-        if self._converter.transparent and not self._ready:
+        if self.converter.transparent and not self._ready:
             return self._raw.read_into(view, wait)
         while not self._ready:
             chunk = bytearray(len(view))
@@ -148,7 +148,7 @@ class ConvertedStream:
             if not found and (self._done or not final):
                 return 0
             self._done = final
-            self._ready += self._converter.convert(data, final=final)
+            self._ready += self.converter.convert(data, final=final)
         size = min(len(view), len(self._ready))
         view[:size] = self._ready[:size]
         del self._ready[:size]
@@ -156,7 +156,7 @@ class ConvertedStream:
 
     def check(self, consumed: int, sha256: Callable[[], str]) -> None:
         """Raise an error if what was read, converted or not, is not there any more."""
-        if self._converter.transparent:
+        if self.converter.transparent:
             self._raw.check(consumed, sha256)
         else:
             self._raw.check(self._read, self._hash.hexdigest)

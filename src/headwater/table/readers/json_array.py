@@ -6,8 +6,6 @@ import re
 
 import numpy as np
 
-from headwater.table.errors import TableError
-
 _SPACE = b" \t\r\n"
 _MARK = b"\xef\xbb\xbf"
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
@@ -18,14 +16,13 @@ class ArrayLines:
 
     An element ends with a comma outside of strings and brackets. So an element that is JSON ends where it ends,
     whatever is in it, and another one in its place moves no other. What is not JSON becomes a line that is not, and may
-    take others along: so bad rows must stop the run, and arrays are ``refused`` where they do not.
+    take others along: so it stops the run, whatever happens to other bad rows.
 
     >>> ArrayLines().convert(b'[{"a": "1,\\"2"}, {"a": [3,\n4]}]', final=True)
     b'{"a": "1,\\"2"}\n{"a": [3, 4]}\n'
     """
 
-    def __init__(self, *, refused: bool = False) -> None:
-        self._refused = refused
+    def __init__(self) -> None:
         self.transparent = False
         """Whether this is no array."""
         self._held = b""  # what cannot be judged yet
@@ -41,9 +38,6 @@ class ArrayLines:
                 self._held = data
                 return b""
             self.transparent = not text.startswith(b"[")
-            if self._refused and not self.transparent:
-                problem = "a JSON array, in which a row that is no JSON may take others along"
-                raise TableError(problem, "write one object a line, or let bad rows stop the run (bad_rows)")
             self._state = "lines" if self.transparent else "array"
             data = data if self.transparent else text[1:]
         if self._state == "array":

@@ -26,6 +26,10 @@ _BLOCK = 1 << 20  # bytes that pyarrow parses at a time; a thread for less would
 _DEEPEST = 500  # nesting that Python's parser can take in any case
 
 
+class NotJsonError(TableError):
+    """A line that is not JSON. As part of an array it may be several elements, or part of one."""
+
+
 class JsonParser:
     """The JSON of one file: blocks of whole lines come one after another."""
 
@@ -124,7 +128,7 @@ class JsonParser:
         except UnicodeDecodeError:
             error = NOT_UTF8
         except (ValueError, RecursionError):
-            error = TableError("a line that is not JSON", "write one JSON object a line, and no blank lines")
+            error = NotJsonError("a line that is not JSON", "write one JSON object a line, and no blank lines")
         if isinstance(pairs, _Pairs):
             pairs = self._flat(pairs) if self._objects else pairs
             record = dict(pairs)

@@ -53,7 +53,8 @@ class Options:
         On resumption: a file that was being read and is gone was read to its end; what stands under its name is new.
     bad_rows
         What happens to a row that is no record: a policy of `headwater.table.bad_rows`. Unless it is ``"stop"``, a line
-        of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends.
+        of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends; of a JSON array any
+        element is one, and text that is not JSON is refused in any case.
     stdin_continues
         On resumption: standard input goes on with the next record, without a header, instead of starting again.
     """

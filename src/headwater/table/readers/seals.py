@@ -76,7 +76,7 @@ class Seal(NamedTuple):
 
 
 def edges_digest(head: bytes, tail: bytes) -> str:
-    """A digest of the beginning and the end of a file; with its size that tells files of records apart."""
+    """A digest of the beginning and the end of a file; with its size it identifies a file of records."""
     return hashlib.sha256(head[:EDGE] + b"\0" + tail[-EDGE:]).hexdigest()[:16]
 
 

@@ -110,7 +110,7 @@ class FileStream:
 
     @property
     def inode(self) -> tuple[int, int]:
-        """What tells this file from all others that are there."""
+        """What identifies this file among all that are there."""
         return self._seen.st_dev, self._seen.st_ino
 
     @property
@@ -179,14 +179,14 @@ Stream = FileStream | StandardInput | ConvertedStream
 def open_stream(source: Input, encoding: str | None = None, *, rotates: bool = False, any_line: bool = False) -> Stream:
     """The text of an input, in UTF-8; of JSON, as lines. With ``rotates`` a file is read on when its name has gone.
 
-    With ``any_line`` a line may be anything (`bad_rows`): then only files that are called so can be arrays, which are
-    refused, and a first line that looks like one is a bad row of a file of lines.
+    With ``any_line`` a line may be anything (`bad_rows`): then only files that are called so can be arrays, and a first
+    line that looks like one is a bad row of a file of lines.
     """
     stream: Stream = StandardInput() if source.path is None else FileStream(source, rotates=rotates)
     if (name := encoding_of(encoding)) is not None:
         stream = ConvertedStream(stream, Recoder(name))
     lines = source.format != "jsonl" or (any_line and ".json" not in Path(source.name).suffixes)
-    return stream if lines else ConvertedStream(stream, ArrayLines(refused=any_line))
+    return stream if lines else ConvertedStream(stream, ArrayLines())
 
 
 def file_digest(path: Path, name: str) -> str:

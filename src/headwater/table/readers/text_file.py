@@ -13,7 +13,8 @@ from headwater.table.errors import TableError
 from headwater.table.readers.bad_lines import read_lines
 from headwater.table.readers.csv_text import CsvParser, line_of, parse_header
 from headwater.table.readers.fields import Fields
-from headwater.table.readers.json_text import JsonParser
+from headwater.table.readers.json_array import ArrayLines
+from headwater.table.readers.json_text import JsonParser, NotJsonError
 from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input
 from headwater.table.readers.stream import open_stream
@@ -23,6 +24,10 @@ FilePosition = dict[str, Any]
 """Where in a file reading stopped, as a JSON object."""
 
 _MARK = b"\xef\xbb\xbf"  # what some editors put before UTF-8 text
+_BROKEN_ARRAY = TableError(
+    "an array with an element that is not JSON, and may be more than one record",
+    "make the file anew; or write one object a line, where bad rows can be left out one by one (bad_rows)",
+)
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class TextFile:
 
     @property
     def inode(self) -> tuple[int, int]:
-        """What tells this file from all others that are there."""
+        """What identifies this file among all that are there."""
         return self._stream.inode
 
     @property
@@ -202,7 +207,8 @@ class TextFile:
         except TableError as error:  # what is before the refused record is handed out first, whatever was read with it
             self._cautious = True
             if limit >= len(ends):
-                raise error if self._lines else with_way_out(error) from None
+                final = self._lines or error.problem == _BROKEN_ARRAY.problem
+                raise error if final else with_way_out(error) from None
             size = int(ends[limit - 1])
             buffer.put_back(data[size:], ends[limit:] - size)
             self._block = self._parsed(data[:size], ends[:limit])
@@ -215,11 +221,15 @@ class TextFile:
         if long.size:
             raise self._too_long(line_of(data, int(starts[long[0]]), self._line))
         bad: tuple[BadRow, ...] = ()
-        if self._lines:
-            quoted = self._source.format == "csv"
-            table, bad = read_lines(parser, data, ends, self._line, quoted=quoted, empty=self._fields.empty)
-        else:
-            table = parser.parse(data, ends, self._line)
+        array = self._is_array
+        try:
+            if self._lines:
+                how: Any = {"quoted": self._source.format == "csv", "refused": (NotJsonError,) if array else ()}
+                table, bad = read_lines(parser, data, ends, self._line, empty=self._fields.empty, **how)
+            else:
+                table = parser.parse(data, ends, self._line)
+        except NotJsonError as error:
+            raise _BROKEN_ARRAY.at(line=error.line) if array else error from None
         if self._buffer.multiline:
             newlines = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 0x0A)
             lines = self._line + np.searchsorted(newlines, np.append(starts, len(data)))
@@ -227,6 +237,12 @@ class TextFile:
             lines = self._line + np.arange(len(ends) + 1)
             lines[-1] -= not data.endswith(b"\n")
         return _Block(table, data, ends, lines, bad)
+
+    @property
+    def _is_array(self) -> bool:
+        """Whether the lines are elements of a JSON array."""
+        converter = getattr(self._stream, "converter", None)
+        return isinstance(converter, ArrayLines) and not converter.transparent
 
     def _check_open(self) -> None:
         """Refuse a record as soon as it is clear that it cannot be one."""

@@ -15,7 +15,7 @@ function introduce() {
   const some = data.total > releases.length ? ` ${releases.length} of the ${whole(data.total)} releases are shown, evenly spread, the first and the last among them.` : "";
   byId("lead").textContent = `Every release is covered by one fixed privacy budget, ε = ${card.epsilon}.${grew}${some}`;
   byId("epsilon").textContent = `ε = ${card.epsilon}`;
-  const facts = [["Neighbours", card.neighbours], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
+  const facts = [["Guarantee", card.guarantee ?? card.neighbours], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
   facts.push(["Mechanism", card.mechanism_reason ? `${card.mechanism} (${card.mechanism_reason})` : card.mechanism]);
   if (run) facts.unshift(["Run", run]);
   if (name) facts.unshift(["Data", name]);

@@ -1,0 +1,68 @@
+"""A batch as a mechanism takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.mechanisms.protocol import Mechanism, Rows, with_null_records
+from headwater.people.people import People
+from headwater.table.bad_rows import BadRow, flags_of
+from headwater.table.errors import TableError
+from headwater.table.readers import Batch
+from headwater.table.schema import Schema
+from headwater.table.tally import Tally
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """A batch as a mechanism takes it. Secret.
+
+    Parameters
+    ----------
+    rows
+        What is kept of each record; bad ones are null records.
+    bad
+        The rows that are no records, in order.
+    tally
+        What was clipped, unlisted, missing or bad.
+    """
+
+    rows: Rows
+    bad: tuple[BadRow, ...]
+    tally: Tally
+
+    def among(self, batch: Batch) -> EncodedRows:
+        """These rows of a batch of a file, with its lines that could not be read, which are null records.
+
+        Parameters
+        ----------
+        batch
+            The batch whose table was encoded.
+        """
+        rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
+        rows[batch.places] = self.rows
+        return EncodedRows(rows, self.bad, self.tally + Tally(len(batch.bad), len(batch.bad)))
+
+
+def encode_with_people(people: People, mechanism: Mechanism, schema: Schema, table: object, policy: str) -> EncodedRows:
+    """A batch whose records belong to people: behind what the mechanism keeps of a record is who it belongs to.
+
+    A bad record whose person can be read counts as one of that person's, so that what is in a record never decides
+    whether another one counts.
+    """
+    column = people.person.column
+    found = schema.encode_batch(table, bad_rows=policy, beside=column)
+    assert found.beside is not None  # noqa: S101 - it was asked for
+    unread = flags_of(list(found.unread), len(found.points)) if found.unread else None
+    hashes, nowhere, errors = people.read(found.beside, unread)
+    wrong: dict[int, TableError] = {row: error.at(row=row, column=column) for row, error in errors.items()}
+    if wrong and policy == "stop":
+        raise wrong[min(wrong)]
+    wrong |= {bad.row: bad.error for bad in found.bad}
+    bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
+    null = nowhere | flags_of(list(wrong), len(hashes))
+    rows = with_null_records(mechanism.encode(found.points), null if null.any() else None)
+    found.tally.bad = len(bad)
+    return EncodedRows(people.attached(rows, hashes), bad, found.tally)

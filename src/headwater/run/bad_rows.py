@@ -1,0 +1,70 @@
+"""What a run keeps of rows that were no records, and of values that were clipped: a tally, and the rows themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headwater.run.durable import DurableSynthesizer
+from headwater.run.quarantine import Quarantine
+from headwater.table.bad_rows import BadRow, check_policy
+from headwater.table.tally import Tally
+
+TALLY, QUARANTINE = "tally", "quarantine"
+"""Names under which both are kept in the state, beside the positions of sources."""
+
+
+class BadRows:
+    """The tally of a run, and its quarantine. Secret: there is no noise in them.
+
+    Parameters
+    ----------
+    durable
+        The run's synthesizer and state.
+    """
+
+    def __init__(self, durable: DurableSynthesizer) -> None:
+        self._durable = durable
+        self._tally = Tally()  # without a state
+
+    @property
+    def tally(self) -> Tally:
+        """How many rows were bad, and how many values were clipped, unlisted or missing."""
+        store = self._durable.store
+        return Tally.from_dict(store.position(TALLY)) if store else self._tally
+
+    @property
+    def quarantine(self) -> Path | None:
+        """The file of bad rows; None without a state."""
+        store = self._durable.store
+        return store.path.with_name(store.path.name + ".bad-rows.jsonl") if store else None
+
+    def policy(self, bad_rows: str | None) -> str:
+        """What happens to bad rows: what is given, or else what the schema says, or else ``"stop"``."""
+        schema = self._durable.synth.schema
+        policy = check_policy(bad_rows or getattr(schema, "bad_rows", None) or "stop")
+        if policy == "quarantine" and not self._durable.store:
+            raise ValueError("bad rows can be put in quarantine only beside a state; use bad_rows='null' without one")
+        return policy
+
+    def add(self, tally: Tally, quarantined: Sequence[BadRow]) -> dict[str, Any]:
+        """What is to be kept in the state with the batch that these came in. Its bad rows are on the disk then."""
+        store, kept = self._durable.store, dict[str, Any]()
+        if store is None:
+            self._tally += tally
+        elif tally.bad or tally.columns or store.position(TALLY):
+            kept[TALLY] = (self.tally + tally).to_dict()
+        if quarantined:
+            kept[QUARANTINE] = self._put_away(quarantined)
+        return kept
+
+    def _put_away(self, bad: Sequence[BadRow]) -> int:
+        """Write bad rows beside the state; how long that file is then."""
+        store = self._durable.store
+        assert store is not None and self.quarantine is not None  # noqa: S101, PT018 - only with a state
+        file, known = Quarantine(self.quarantine), store.position(QUARANTINE) or 0
+        if file.size() < known:  # somebody has taken it away: begin anew, and note that before anything is written
+            known = file.size()
+            self._durable.keep_position({QUARANTINE: known})
+        return file.append(bad, self._durable.t, known)

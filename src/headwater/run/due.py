@@ -1,0 +1,45 @@
+"""Which releases of a schedule are still to be published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headwater.run.schedule import Schedule
+
+
+class Due:
+    """Which releases are due: by the schedule, and not yet published.
+
+    Parameters
+    ----------
+    schedule
+        When to publish.
+    published
+        At which numbers of records releases were published.
+    """
+
+    def __init__(self, schedule: Schedule, published: Iterable[int]) -> None:
+        self.schedule = schedule
+        self.published = set(published)
+        self._clock: float | None = None  # at the last release that the clock made due
+
+    def by_records(self, t: int) -> bool:
+        """Whether the release of ``t`` records is due by their number."""
+        return self.schedule.is_due(t) and t not in self.published
+
+    def next_by_records(self, t: int, until: int) -> int:
+        """The first number of records from ``t`` on at which a release is due by their number; at most ``until``."""
+        while t < until and not self.by_records(t):
+            t = min(self.schedule.next_due(t) or until, until)
+        return t
+
+    def by_clock(self, now: float | None) -> bool:
+        """Whether a release is due by the clock, which then starts again."""
+        if now is None or self.schedule.seconds is None:
+            return False
+        if self._clock is None:
+            self._clock = now
+        if now - self._clock < self.schedule.seconds:
+            return False
+        self._clock = now
+        return True

@@ -1,0 +1,158 @@
+"""Everything that a synthesizer needs to go on, as a value; written to a file or bytes, and read back."""
+
+from __future__ import annotations
+
+import os
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from headwater import files
+from headwater.arguments import options_of
+from headwater.mechanisms import registry
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Mechanism, Rows, with_null_records
+from headwater.noise import Noise
+from headwater.people.people import People
+from headwater.privacy import Guarantee, check_epsilon, record_epsilon
+from headwater.randomness import restored_keys
+from headwater.table.frames import TABLE_KINDS
+from headwater.table.schema import Schema, schema_from_dict
+from headwater.table.tally import Tally
+
+_BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
+
+
+@dataclass(frozen=True)
+class SynthesizerState:
+    """Everything that a synthesizer needs to go on. An update gives another one. Secret.
+
+    Parameters
+    ----------
+    schema, epsilon, options
+        What was declared when the run began.
+    public
+        The key of the run's public randomness.
+    mechanism
+        What has taken the records.
+    tally
+        What was clipped, unlisted or missing in them.
+    kind
+        The kind of table that came last, which releases give back.
+    people
+        Who has had how many records; None if the unit is a record.
+    """
+
+    schema: AnySchema
+    epsilon: float
+    options: dict[str, str]
+    public: bytes
+    mechanism: Mechanism
+    tally: Tally
+    kind: str | None
+    people: People | None = None
+
+    @staticmethod
+    def begin(
+        kind: type[Mechanism],
+        schema: AnySchema,
+        epsilon: float,
+        options: dict[str, str],
+        keys: tuple[Noise, bytes],
+        people: People | None = None,
+    ) -> SynthesizerState:
+        """Before the first record. Of people each record gets its part of ε, so that all that count cost ε."""
+        noise, public = keys
+        each = record_epsilon(epsilon, people.person.records if people else 1)
+        mechanism = kind(schema, each, noise, **options)
+        return SynthesizerState(schema, epsilon, options, public, mechanism, Tally(), None, people)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised; refused if the mechanism's draws cost more."""
+        person = self.people.person if self.people else None
+        each = record_epsilon(self.epsilon, person.records if person else 1)
+        promised = self.mechanism.ledger().guarantee(each)
+        if person is None:
+            return promised
+        return replace(
+            promised, epsilon=self.epsilon, unit=person.unit, neighbours=person.neighbours, records=person.records
+        )
+
+    def checked(self, rows: NDArray[Any]) -> Rows:
+        """Rows that were encoded elsewhere, or an error that says what is wrong with them."""
+        if self.people is None:
+            return self.mechanism.check(rows)
+        of_mechanism, hashes, stamps = self.people.split(rows, self.mechanism.width)
+        self.mechanism.check(of_mechanism)
+        return self.people.stamped(rows, self.mechanism.width)
+
+    def after(self, rows: Rows, tally: Tally, kind: str | None) -> SynthesizerState:
+        """With more records: a copy of the mechanism takes them, so this state stays as it is."""
+        mechanism, people = copy(self.mechanism), self.people
+        if people is not None:
+            rows, hashes, stamps = people.split(rows, mechanism.width)
+            ends = getattr(mechanism, "bucket_end", None)
+            counted, people = people.after(hashes, stamps, mechanism.t, ends)
+            if not counted.all():
+                rows = with_null_records(rows.copy(), ~counted)
+        mechanism.update(rows)
+        return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind, people=people)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file that only its owner can read."""
+        files.write(path, _BANNER, *self._parts(), mode=0o600)
+
+    def to_bytes(self) -> bytes:
+        """What `write` writes, as bytes."""
+        return files.pack(_BANNER, *self._parts())
+
+    def _parts(self) -> tuple[Header, Arrays]:
+        header, arrays = self.mechanism.state()
+        header |= {
+            "schema": self.schema.to_dict(),
+            "epsilon": self.epsilon,
+            "mechanism": self.mechanism.name,
+            "consistency": self.options.get("consistency", "halving"),
+            "key": self.mechanism.noise.key.hex(),
+            "public": self.public.hex(),
+            "kind": self.kind,
+            "tally": self.tally.to_dict(),
+        }
+        if self.people is not None:
+            header["people"], of_people = self.people.state()
+            arrays |= of_people
+        return header, arrays
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> SynthesizerState:
+        """What `write` wrote, or `headwater.files.FileRefusedError`."""
+        return _restored(files.read(path, _BANNER), str(path))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> SynthesizerState:
+        """What `to_bytes` gave, or `headwater.files.FileRefusedError`."""
+        return _restored(files.unpack(data, _BANNER, "these bytes"), "these bytes")
+
+
+def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerState:
+    header, arrays = parts
+    with files.assembling(where):
+        kind = registry.mechanism(header["mechanism"])
+        options = options_of(kind, {name: header[name] for name in kind.options})
+        files.need(kind.online, "mechanism")
+        schema, epsilon = schema_from_dict(header["schema"]), check_epsilon(header["epsilon"])
+        keys = restored_keys(header["key"], header["public"])
+        people = People.restore(header["people"], arrays) if "people" in header else None
+        state = SynthesizerState.begin(kind, schema, epsilon, options, keys, people)
+        state = replace(state, tally=Tally.from_dict(header.get("tally")), kind=header["kind"])
+        files.need(len(state.public) == 32, "public")
+        files.need(state.kind is None or (isinstance(schema, Schema) and state.kind in TABLE_KINDS), "kind")
+        try:
+            state.mechanism.restore(header, arrays)
+        except files.FileRefusedError:
+            raise
+        except Exception as error:  # whatever it is, it comes from the file
+            raise files.FileRefusedError("the state cannot be put together again") from error
+        return state
