@@ -5,7 +5,7 @@ from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
-from headwater.privacy import EpsilonWarning
+from headwater.privacy import DeltaWarning, EpsilonWarning
 from headwater.release.release import Release
 from headwater.stateless import histogram, pmm
 from headwater.synthesizer import Synthesizer
@@ -22,6 +22,7 @@ __all__ = [
     "Boolean",
     "Category",
     "Datetime",
+    "DeltaWarning",
     "EpsilonWarning",
     "FileRefusedError",
     "HybridCounter",

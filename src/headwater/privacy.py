@@ -52,11 +52,13 @@ class Guarantee:
     unit: str = "record"
     neighbours: str = "replace one record"
 
+    @property
+    def loss(self) -> str:
+        """ε and δ in words."""
+        return f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
+
     def __str__(self) -> str:
-        delta = f", δ = {self.delta:g}" if self.delta else ""
-        return (
-            f"ε = {self.epsilon:g}{delta} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
-        )
+        return f"{self.loss} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
 
     def to_dict(self) -> dict[str, float | str]:
         """The guarantee as plain values, as cards have it."""
@@ -95,8 +97,7 @@ class Budget:
         return budget if isinstance(budget, Budget) else Budget(float(budget))
 
     def __str__(self) -> str:
-        delta = f", δ = {self.delta:g}" if self.delta else ""
-        return f"ε = {self.epsilon:g}{delta}"
+        return self.guarantee.loss
 
     @property
     def rho(self) -> Fraction | None:
@@ -229,6 +230,29 @@ def check_epsilon(epsilon: float) -> float:
     if not 2.0**-64 <= epsilon <= 2.0**40:
         raise ValueError(f"epsilon must lie between 2^-64 and 2^40, not {epsilon!r}")
     return float(epsilon)
+
+
+def check_delta(delta: float) -> float:
+    """The δ as a float, refused unless it is 0 or a probability that can be kept."""
+    if isinstance(delta, bool) or not isinstance(delta, Real):
+        raise TypeError(f"delta must be a number, not {type(delta).__name__}")
+    if delta and not 1e-300 <= delta <= 0.5:  # so, because NaN compares with nothing
+        raise ValueError(f"delta must be 0, or lie between 1e-300 and 0.5 (usual: 1e-9), not {delta!r}")
+    return float(delta)
+
+
+class DeltaWarning(UserWarning):
+    """A δ that is no longer small beside the number of records."""
+
+
+def warn_of_delta(delta: float, records: int, stacklevel: int) -> None:
+    """Warn if δ is above one over the number of records, and say what it means."""
+    if delta * records > 1:
+        what = (
+            f"δ = {delta:g} is above one over the {records:,} records: it allows a program that publishes some of them "
+            "as they are. Begin runs of this length with a smaller δ, such as 1e-9"
+        )
+        warnings.warn(what, DeltaWarning, stacklevel=stacklevel + 1)
 
 
 class EpsilonWarning(UserWarning):

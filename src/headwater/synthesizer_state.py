@@ -12,7 +12,7 @@ from headwater.arguments import options_of
 from headwater.mechanisms import registry
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Mechanism, Rows
 from headwater.noise import Noise
-from headwater.privacy import check_epsilon
+from headwater.privacy import Budget, check_delta, check_epsilon
 from headwater.randomness import restored_keys
 from headwater.table.frames import TABLE_KINDS
 from headwater.table.schema import Schema, schema_from_dict
@@ -27,7 +27,7 @@ class SynthesizerState:
 
     Parameters
     ----------
-    schema, epsilon, options
+    schema, budget, options
         What was declared when the run began.
     public
         The key of the run's public randomness.
@@ -40,7 +40,7 @@ class SynthesizerState:
     """
 
     schema: AnySchema
-    epsilon: float
+    budget: Budget
     options: dict[str, str]
     public: bytes
     mechanism: Mechanism
@@ -49,13 +49,11 @@ class SynthesizerState:
 
     @staticmethod
     def begin(
-        kind: type[Mechanism], schema: AnySchema, epsilon: float, options: dict[str, str], keys: tuple[Noise, bytes]
+        kind: type[Mechanism], schema: AnySchema, budget: Budget, options: dict[str, str], keys: tuple[Noise, bytes]
     ) -> SynthesizerState:
         """Before the first record."""
         noise, public = keys
-        return SynthesizerState(
-            schema, epsilon, options, public, kind(schema, epsilon, noise, **options), Tally(), None
-        )
+        return SynthesizerState(schema, budget, options, public, kind(schema, budget, noise, **options), Tally(), None)
 
     def after(self, rows: Rows, tally: Tally, kind: str | None) -> SynthesizerState:
         """With more records: a copy of the mechanism takes them, so this state stays as it is."""
@@ -75,7 +73,7 @@ class SynthesizerState:
         header, arrays = self.mechanism.state()
         header |= {
             "schema": self.schema.to_dict(),
-            "epsilon": self.epsilon,
+            "epsilon": self.budget.epsilon,
             "mechanism": self.mechanism.name,
             "consistency": self.options.get("consistency", "halving"),
             "key": self.mechanism.noise.key.hex(),
@@ -83,6 +81,8 @@ class SynthesizerState:
             "kind": self.kind,
             "tally": self.tally.to_dict(),
         }
+        if self.budget.delta:
+            header["delta"] = self.budget.delta
         return header, arrays
 
     @staticmethod
@@ -102,9 +102,11 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerSt
         kind = registry.mechanism(header["mechanism"])
         options = options_of(kind, {name: header[name] for name in kind.options})
         files.need(kind.online, "mechanism")
-        schema, epsilon = schema_from_dict(header["schema"]), check_epsilon(header["epsilon"])
+        schema = schema_from_dict(header["schema"])
+        budget = Budget(check_epsilon(header["epsilon"]), check_delta(header.get("delta", 0.0)))
+        files.need(kind.deltas or not budget.delta, "delta")
         keys = restored_keys(header["key"], header["public"])
-        state = SynthesizerState.begin(kind, schema, epsilon, options, keys)
+        state = SynthesizerState.begin(kind, schema, budget, options, keys)
         state = replace(state, tally=Tally.from_dict(header.get("tally")), kind=header["kind"])
         files.need(len(state.public) == 32, "public")
         files.need(state.kind is None or (isinstance(schema, Schema) and state.kind in TABLE_KINDS), "kind")

@@ -93,7 +93,8 @@ class Display:
         table.add_row("records in", f"[bold]{self._t:,}[/]   {self.rate():,.0f} a second")
         if self._run:
             table.add_row("level", shown(self._level))
-            table.add_row("ε", f"{self._run.epsilon:g} in all, for ever: it does not grow with records or releases")
+            loss = self._run.guarantee.loss.removeprefix("ε = ")
+            table.add_row("ε", f"{loss} in all, for ever: it does not grow with records or releases")
         last = f", the last in {self._last.place}" if self._last else ""
         table.add_row("releases", shown(f"{self._releases}{last}"))
         if self._last:

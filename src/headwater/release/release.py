@@ -209,6 +209,7 @@ class Release:
         header = {
             "t": facts.t,
             **facts.guarantee.to_dict(),
+            **({"noise": facts.noise} if facts.guarantee.delta else {}),
             "schema": facts.schema.to_dict(),
             "mechanism": facts.mechanism,
             "start": self.start,
@@ -245,7 +246,7 @@ class Release:
         cube = isinstance(self.schema, UnitCube)
         what = f"points in [0,1]^{self.schema.dimension}" if cube else f"records of {self.schema.dimension} columns"
         window = f", records {self.start + 1:,} to {self.t:,}" if self.start else ""
-        return f"release of {len(self):,} {what} (ε = {self.epsilon:g}, {self.mechanism}{window})"
+        return f"release of {len(self):,} {what} ({self.guarantee.loss}, {self.mechanism}{window})"
 
     __repr__ = __str__
 
@@ -267,6 +268,9 @@ def _facts(header: dict[str, Any]) -> Facts:
     epsilon, mechanism = header["epsilon"], header["mechanism"]
     files.need(type(epsilon) is float and 0 < epsilon < math.inf, "epsilon")
     files.need(mechanism in registry.names(), "mechanism")
-    guarantee = Guarantee(epsilon)
+    delta, noise = header.get("delta", 0.0), header.get("noise", "integer Laplace")
+    files.need(type(delta) in (int, float) and 0 <= delta < 1, "delta")
+    files.need(isinstance(noise, str), "noise")
+    guarantee = Guarantee(epsilon, float(delta))
     files.need({**guarantee.to_dict(), **header}.items() >= guarantee.to_dict().items(), "guarantee")
-    return Facts(files.whole_number(header["t"], "t"), guarantee, schema_from_dict(header["schema"]), mechanism)
+    return Facts(files.whole_number(header["t"], "t"), guarantee, schema_from_dict(header["schema"]), mechanism, noise)

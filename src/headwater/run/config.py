@@ -22,6 +22,8 @@ class RunConfig:
         What a record is.
     epsilon
         The privacy budget of the whole run.
+    delta
+        The probability with which ε may be exceeded; 0 for pure ε.
     mechanism
         The name of the mechanism. ``"auto"`` continues a state with the mechanism that it has, and begins a new one
         with the one that `headwater.mechanisms.registry.choose` names.
@@ -33,6 +35,7 @@ class RunConfig:
     epsilon: float
     mechanism: str = registry.AUTO
     seed: int | None = None
+    delta: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the way a state keeps it."""
@@ -41,6 +44,7 @@ class RunConfig:
         return {
             "schema": schema,
             "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
             "mechanism": registry.choose(self.schema) if self.mechanism == registry.AUTO else self.mechanism,
             "seed": self.seed,
         }
@@ -55,11 +59,19 @@ class RunConfig:
             The state.
         """
         kept = store.config
-        return RunConfig(schema_from_dict(kept["schema"]), kept["epsilon"], kept["mechanism"], kept.get("seed"))
+        return RunConfig(
+            schema_from_dict(kept["schema"]),
+            kept["epsilon"],
+            kept["mechanism"],
+            kept.get("seed"),
+            kept.get("delta", 0.0),
+        )
 
     def synthesizer(self) -> Synthesizer:
         """A new synthesizer under this configuration."""
-        return Synthesizer(self.schema, epsilon=self.epsilon, mechanism=self.mechanism, seed=self.seed)
+        return Synthesizer(
+            self.schema, epsilon=self.epsilon, delta=self.delta, mechanism=self.mechanism, seed=self.seed
+        )
 
     def matches(self, store: Store) -> bool:
         """Whether a state was begun under this configuration.
@@ -85,7 +97,7 @@ class RunConfig:
             raise StoreError(store.path, problem, remedy)
 
     def _different(self, store: Store) -> list[str]:
-        kept = store.config
+        kept = {"delta": 0.0} | store.config  # states from before there was a δ
         given = self.to_dict()
         if self.mechanism == registry.AUTO:
             del given["mechanism"]

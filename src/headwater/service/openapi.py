@@ -22,6 +22,7 @@ _FACTS = {
     "releases": 2,
     "newest": 20000,
     "epsilon": 1.0,
+    "delta": 0.0,
     "mechanism": "cascade",
     "public": False,
     "every": {"records": 10000, "seconds": None},
