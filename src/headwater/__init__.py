@@ -6,7 +6,7 @@ from headwater.files import FileRefusedError
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
 from headwater.people import Person
-from headwater.privacy import EpsilonWarning
+from headwater.privacy import DeltaWarning, EpsilonWarning
 from headwater.release.release import Release
 from headwater.stateless import histogram, pmm
 from headwater.synthesizer import Synthesizer
@@ -23,6 +23,7 @@ __all__ = [
     "Boolean",
     "Category",
     "Datetime",
+    "DeltaWarning",
     "EpsilonWarning",
     "FileRefusedError",
     "HybridCounter",

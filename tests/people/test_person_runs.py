@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +20,7 @@ from headwater.run import FolderSink, Run, RunConfig
 from headwater.run.restore import read_state
 from headwater.run.store import StoreError
 from headwater.service.config import ServiceConfig
+from headwater.zcdp import rho_for
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 TWO = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
@@ -214,3 +216,35 @@ def test_a_service_file_declares_people(tmp_path: Path) -> None:
         ServiceConfig.load(tmp_path / "service.toml")
 
 
+
+
+def test_a_cap_for_buckets_is_refused_where_it_buys_nothing() -> None:
+    with pytest.raises(ValueError, match="delta"):
+        hw.Synthesizer(WIDE, epsilon=1.0, person=hw.Person("who", records=4, per_bucket=2))
+
+
+@pytest.mark.parametrize(("records", "per_bucket"), [(2, None), (20, None), (20, 4), (1000, 3)])
+def test_with_delta_the_squares_of_what_counts_in_buckets_cost_no_more_than_rho(
+    records: int, per_bucket: int | None
+) -> None:
+    """At every time, all of it counted in ρ: a person may have records in stages of all kinds."""
+    person = hw.Person("who", records=records, per_bucket=per_bucket)
+    synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person)
+    squares = records * (per_bucket or records)
+    for q in range(0, 40, 3):
+        ledger = synth._mechanism.ledger(1 << q)
+        assert squares * ledger.rho <= rho_for(1.0, 1e-9)
+        assert ledger.rho >= rho_for(1.0, 1e-9) / squares * Fraction(9, 10)
+    assert str(synth.guarantee).startswith("ε = 1, δ = 1e-09 for one person")
+    synth.update(batch(WIDE, 3000, people=200))
+    assert len(synth.release()) == 3000
+
+
+def test_a_cap_for_buckets_lets_no_more_count_in_a_bucket() -> None:
+    person = hw.Person("who", records=50, per_bucket=3)
+    synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person, seed=1)
+    ends = [0]
+    while ends[-1] < 20_000:
+        ends.append(synth._mechanism.bucket_end(ends[-1]))
+    synth.update(batch(WIDE, ends[-1], people=1))
+    assert synth.t - synth.capped == 3 * (len(ends) - 1)

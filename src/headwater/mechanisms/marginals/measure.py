@@ -51,7 +51,7 @@ class MarginalsMechanism:
     windows: ClassVar[bool] = True
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
-    deltas: ClassVar[bool] = False
+    deltas: ClassVar[bool] = True
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
@@ -107,7 +107,7 @@ class MarginalsMechanism:
 
     def _bucket(self, timescale: int, start: int) -> Bucket:
         codes = self._codes[:, start - self.stage.start : self.t - self.stage.start]
-        return Bucket(codes, self.codings, self.noise, timescale, start, self.t)
+        return Bucket(codes, self.codings, self.noise, timescale, start, self.t, self.stage.accounting)
 
     def _close(self) -> None:
         """Measure the buckets that end now."""
@@ -143,7 +143,7 @@ class MarginalsMechanism:
 
     def bucket_end(self, t: int) -> int:
         """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
-        return stage_at(t, self.epsilon, self.width).end
+        return stage_at(t, self.budget, self.width).end
 
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""
