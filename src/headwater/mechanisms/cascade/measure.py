@@ -243,7 +243,7 @@ class CascadeMechanism(CellRows):
 
     def bucket_end(self, t: int) -> int:
         """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
-        stage = stage_at(t, self.partition.dimension, self.epsilon)
+        stage = stage_at(t, self.partition.dimension, self.budget)
         size = stage.timescales[0].size
         return stage.start + ((t - stage.start) // size + 1) * size
 
