@@ -87,7 +87,7 @@ class SynthesizerState:
         """Rows that were encoded elsewhere, or an error that says what is wrong with them."""
         if self.people is None:
             return self.mechanism.check(rows)
-        of_mechanism, hashes, stamps = self.people.split(rows, self.mechanism.width)
+        of_mechanism, _, _ = self.people.split(rows, self.mechanism.width)
         self.mechanism.check(of_mechanism)
         return self.people.stamped(rows, self.mechanism.width)
 
