@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import os
 import threading
-from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater.aliases import ALIASES
-from headwater.arguments import checked_person, checked_schema, options_of, table_kind, whole, whole_numbers, window_start
+from headwater.arguments import checked_person, checked_schema, options_of, table_kind, whole, window_start
 from headwater.encoded_rows import EncodedRows, encode_with_people
 from headwater.mechanisms import registry
-from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows, with_null_records
-from headwater.partition import Cells
+from headwater.mechanisms.counted import BucketedCounts, check_counts, count_by_bucket, whole_numbers
+from headwater.mechanisms.protocol import (
+    AnySchema,
+    CountingMechanism,
+    Facts,
+    Measured,
+    Mechanism,
+    Rows,
+    with_null_records,
+)
 from headwater.people import Person
 from headwater.people.people import People
 from headwater.privacy import Budget, Guarantee, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
 from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
-from headwater.stateless import histogram
 from headwater.synthesizer_state import SynthesizerState
 from headwater.table.batches import Part, batches_of
-from headwater.table.cell_input import check_counts
 from headwater.table.errors import TableError
 from headwater.table.input_schema import InputSchema
 from headwater.table.schema import Schema
@@ -251,38 +254,118 @@ class Synthesizer:
     def _mechanism(self) -> Mechanism:
         return self._state.mechanism
 
-    def update_counts(self, cells: object, counts: object) -> None:
-        """Take records that were counted elsewhere with `headwater.histogram`; the same as giving the records.
+    def bucket(self, number: int) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Public.
 
-        Cells that are not named are zeros. At most `remaining` records can be taken at once. Cascade only.
+        A function of schema, ε and mechanism alone: any process with the same ones gets the same.
 
         Parameters
         ----------
-        cells
-            Which cells hold records.
-        counts
-            How many records each of them holds.
+        number
+            A record's number in the order of arrival, past or to come.
         """
-        with self._lock:
-            after = copy(self._cascade("update_counts"))
-            after.update_counts(*check_counts(cells, counts, after.partition, after.finest))
-            self._state = replace(self._state, mechanism=after)
+        if whole("number", number) < 0:
+            raise ValueError(f"number must be at least 0, not {number}")
+        return self._counting("bucket").bucket(number)
 
-    def histogram(self, table: object) -> tuple[Cells, NDArray[np.int64]]:
-        """`headwater.histogram` under this run's schema, for `update_counts`. Cascade only.
+    def histogram(self, table: object, numbers: object, *, bad_rows: str = "stop") -> BucketedCounts:
+        """Records counted by bucket and row, for `update_counts` of the run that they belong to. Not private.
+
+        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
 
         Parameters
         ----------
         table
             Any kind of table that the schema reads.
-        """
-        self._cascade("histogram")
-        return histogram(table, self.schema)
+        numbers
+            The number of each record in the order of arrival, from 0; or that of the first one, if they follow one
+            another. They must not depend on what records hold: if replacing a record changed the numbers of others,
+            the loss would not be ε.
+        bad_rows
+            As for `update`.
 
-    @property
-    def remaining(self) -> int:
-        """How many records `update_counts` can take at this moment: what is left of the fastest bucket. Public."""
-        return self._cascade("remaining").remaining
+        Examples
+        --------
+        >>> from headwater import unit_cube
+        >>> owner, worker = (Synthesizer(unit_cube(2), epsilon=1.0) for _ in range(2))
+        >>> table = [[0.1, 0.2], [0.9, 0.9], [0.1, 0.2], [0.1, 0.2]]
+        >>> odd, even = worker.histogram(table[1::2], [1, 3]), worker.histogram(table[::2], [0, 2])
+        >>> owner.update_counts(odd + even)
+        >>> owner.t, (odd + even).counts.tolist()
+        (4, [3, 1])
+        """
+        return self.count_rows(self.encode(table, bad_rows=bad_rows), numbers)
+
+    def count_rows(self, rows: Rows, numbers: object) -> BucketedCounts:
+        """`histogram` of records that were encoded before.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        numbers
+            As for `histogram`.
+        """
+        mechanism = self._counting("histogram")
+        array = whole_numbers("numbers", numbers)
+        if array.ndim == 0:
+            array = whole("numbers", numbers) + np.arange(len(rows))
+        if array.shape != (len(rows),) or (array.dtype.kind not in "iu" and array.size):
+            raise ValueError(f"numbers must be {len(rows)} whole numbers, or that of the first record")
+        if array.size and array.min() < 0:
+            raise ValueError("numbers must be at least 0")
+        return count_by_bucket(rows, array.astype(np.int64), mechanism.bucket, mechanism.coarser)
+
+    def update_counts(self, counts: BucketedCounts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
+        """Take records that were counted elsewhere (`histogram`): the same as the records in order, bit for bit.
+
+        The paper's mechanism needs the records themselves.
+
+        Parameters
+        ----------
+        counts
+            Of all records after the first `t`, up to any number, each of them counted once.
+        tally
+            What was clipped, unlisted, missing or bad in them, if that is known.
+        """
+        with self._lock:
+            checked = self.check_counts(counts, self.t)
+            self._state = self._state.after_counts(checked.rows, checked.counts, tally)
+
+    def check_counts(self, counts: BucketedCounts, t: int) -> BucketedCounts:
+        """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.
+
+        Parameters
+        ----------
+        counts
+            As for `update_counts`.
+        t
+            How many records there are before them.
+        """
+        mechanism = self._counting("update_counts")
+        return check_counts(counts, t, mechanism.check, mechanism.bucket)
+
+    def update_counted_rows(self, rows: object, counts: object) -> None:
+        """Take counted records that `check_counts` has checked, all of them or the first ones. For states.
+
+        Parameters
+        ----------
+        rows
+            In the order of their buckets.
+        counts
+            How many records each row stands for.
+        """
+        mechanism = self._counting("update_counts")
+        with self._lock:
+            numbers = whole_numbers("counts", counts).astype(np.int64)
+            self._state = self._state.after_counts(mechanism.check(whole_numbers("rows", rows)), numbers, Tally())
+
+    def _counting(self, what: str) -> CountingMechanism:
+        if self.person is not None:
+            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
+        if not isinstance(self._mechanism, CountingMechanism):
+            raise ValueError(f"{what} needs mechanism='cascade' or 'marginals'; this run uses {self.mechanism!r}")
+        return self._mechanism
 
     def plan(self, until: int | None = None) -> Any:  # noqa: ANN401 - of the mechanism's own type
         """The schedule of buckets, budgets and noise: print it. Not of the paper's mechanism.
@@ -340,9 +423,7 @@ class Synthesizer:
         """
         with self._lock:
             t, kind = self.t, self._state.kind
-            start = self._mechanism.window(window_start(t, last, since))
-            seed = release_seed(self._state.public, t, start)
-            measured = self._mechanism.measured(start, seed)
+            start, seed, measured = self._measure(last, since)
             laws = self._laws()
         warn_of_delta(self.budget.delta, t, 2)
         # From here on nothing has seen data, and other threads may go on.
@@ -356,17 +437,22 @@ class Synthesizer:
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
         return Ledger(spend for ledger in ledgers for spend in ledger).laws
 
-    def measured(self) -> Measured:
-        """The noisy counts that a release of this moment is made from: as public as the release itself."""
-        with self._lock:
-            return self._mechanism.measured(0, release_seed(self._state.public, self.t, 0))
+    def measured(self, *, last: int | None = None, since: int | None = None) -> Measured:
+        """The noisy counts that a release of this moment is made from: as public as the release itself.
 
-    def _cascade(self, what: str) -> CascadeMechanism:
-        if self.person is not None:
-            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
-        if not isinstance(self._mechanism, CascadeMechanism):
-            raise ValueError(f"{what} needs mechanism='cascade'; this run uses {self.mechanism!r}")
-        return self._mechanism
+        Parameters
+        ----------
+        last, since
+            As for `release`.
+        """
+        with self._lock:
+            return self._measure(last, since)[-1]
+
+    def _measure(self, last: int | None, since: int | None) -> tuple[int, int, Measured]:
+        """Where a release starts, its seed, and what it is made from."""
+        start = self._mechanism.window(window_start(self.t, last, since))
+        seed = release_seed(self._state.public, self.t, start)
+        return start, seed, self._mechanism.measured(start, seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it.

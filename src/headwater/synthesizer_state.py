@@ -7,12 +7,21 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from headwater import files
 from headwater.arguments import options_of
 from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Mechanism, Rows, with_null_records
+from headwater.mechanisms.protocol import (
+    AnySchema,
+    Arrays,
+    CountingMechanism,
+    Header,
+    Mechanism,
+    Rows,
+    with_null_records,
+)
 from headwater.noise import Noise
 from headwater.people.people import People
 from headwater.privacy import Budget, Guarantee, check_delta, check_epsilon
@@ -78,7 +87,7 @@ class SynthesizerState:
         """Rows that were encoded elsewhere, or an error that says what is wrong with them."""
         if self.people is None:
             return self.mechanism.check(rows)
-        of_mechanism, hashes, stamps = self.people.split(rows, self.mechanism.width)
+        of_mechanism, _, _ = self.people.split(rows, self.mechanism.width)
         self.mechanism.check(of_mechanism)
         return self.people.stamped(rows, self.mechanism.width)
 
@@ -93,6 +102,13 @@ class SynthesizerState:
                 rows = with_null_records(rows.copy(), ~counted)
         mechanism.update(rows)
         return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind, people=people)
+
+    def after_counts(self, rows: Rows, counts: NDArray[np.int64], tally: Tally) -> SynthesizerState:
+        """With more records, ``counts`` of which have each row."""
+        mechanism = copy(self.mechanism)
+        assert isinstance(mechanism, CountingMechanism)  # noqa: S101 - the caller has checked that
+        mechanism.update_counts(rows, counts)
+        return replace(self, mechanism=mechanism, tally=self.tally + tally)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that only its owner can read."""

@@ -76,7 +76,10 @@ def test_an_interrupted_update_has_done_nothing() -> None:
     synth = hw.Synthesizer(TWO, epsilon=1.0, person=hw.Person("who", records=2), seed=1)
     synth.update(batch(TWO, 100, people=30))
     before = synth.to_bytes()
-    with patch.object(type(synth._mechanism), "update", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with (
+        patch.object(type(synth._mechanism), "update", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
         synth.update(batch(TWO, 100, people=30, seed=1))
     assert synth.to_bytes() == before
 
@@ -214,8 +217,6 @@ def test_a_service_file_declares_people(tmp_path: Path) -> None:
     (tmp_path / "service.toml").write_text(text.replace("records = 5", "record = 5"))
     with pytest.raises(ValueError, match=r"runs\.a\.person\.record is not a setting"):
         ServiceConfig.load(tmp_path / "service.toml")
-
-
 
 
 def test_a_cap_for_buckets_is_refused_where_it_buys_nothing() -> None:

@@ -162,8 +162,17 @@ class Experiment:
             if self.mechanism == NOISE:
                 return View({name: values[0] for name, values in _draws(self, side, 1, seed).items()})
             if self.kind.online:
-                return self._stream(rows, seed)
+                return self._stream(rows, seed, self._published)
             return self._released(self.mechanism, self._release_once(rows, seed))
+
+    def measure(self, side: int, seed: int | None = None) -> None:
+        """Let one run measure all that `view` is made from, and publish nothing: for auditors of the draws alone."""
+        if self.mechanism in (*COUNTERS, NOISE) or not self.kind.online:
+            self.view(side, seed)
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SeededRunWarning)
+            self._stream(self.stream(side), seed, self._measured)
 
     def columns(self, side: int, runs: int, seed: int | None = None) -> dict[str, list[Value]]:
         """Many runs on one stream, feature by feature. Run ``i`` has the seed ``seed + 2·i + side``."""
@@ -174,16 +183,16 @@ class Experiment:
         names = {name: None for view in views for name in view}
         return {name: [view.get(name) for view in views] for name in names}
 
-    def _stream(self, rows: Rows, seed: int | None) -> View:
-        """What a run publishes at all times, and again after it was saved and loaded."""
+    def _stream(self, rows: Rows, seed: int | None, look: Callable[[str, Synthesizer], View]) -> View:
+        """What is seen of a run at all times, and again after it was saved and loaded."""
         seen, done = View(), 0
         synth = self._begin(seed)
         for t in self.times:
             synth.update(self.batch(rows[done:t]))
-            seen |= self._published(f"t={t}", synth)
+            seen |= look(f"t={t}", synth)
             if t in self.reloads:
                 synth = Synthesizer.from_bytes(synth.to_bytes())
-                seen |= self._published(f"t={t} loaded", synth)
+                seen |= look(f"t={t} loaded", synth)
             done = t
         return seen
 
@@ -194,6 +203,12 @@ class Experiment:
         for last in self.windows:
             seen |= self._released(f"{at} last={last}", synth.release(last=last))
         return seen
+
+    def _measured(self, at: str, synth: Synthesizer) -> View:
+        synth.measured()
+        for last in () if self.noisy_counts else self.windows:
+            synth.measured(last=last)
+        return View()
 
     def _released(self, at: str, release: Release) -> View:
         seen = look_at_release(at, release, self.places)

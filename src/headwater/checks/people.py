@@ -31,7 +31,10 @@ SCHEMA = Schema(x=Number(0, 1), y=Number(0, 1))
 def check_people_are_private(case: Case) -> None:
     """All records of one person, in one bucket or several, as many as count or more, cost at most ε together."""
     if case.kind.online:
-        costs = [check_sensitivity(experiment, outputs=1).bound for experiment in people(case.mechanism, EPSILON, noisy_counts=True)]
+        costs = [
+            check_sensitivity(experiment, outputs=1).bound
+            for experiment in people(case.mechanism, EPSILON, noisy_counts=True)
+        ]
         expect(max(costs) > 0, "no replaced person moves anything that is measured: the audit sees nothing")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,10 +19,12 @@ from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
-from headwater.run.store import StoreError
+from headwater.run.store import StateInUseError, StoreError
 from headwater.table.bad_rows import check_policy
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
+
+_PATIENCE = 5.0  # seconds until a state that is in use is refused
 
 
 @reports_errors
@@ -77,6 +80,7 @@ def command(
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
     thousands: reading.Thousands = None,
+    formats: reading.Formats = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
@@ -116,7 +120,7 @@ def command(
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
     how: dict[str, Any] = {
-        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands),
+        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats),
         "stdin_continues": stdin_continues,
         "gone_is_done": gone_is_done,
         "follow": follow,
@@ -134,14 +138,16 @@ def command(
             if expect is not None:
                 each = whose.records if whose else 1
                 display.foretell(
-                    outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, records_per_person=each)
+                    outlook(
+                        config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, records_per_person=each
+                    )
                 )
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
             sink = ShownSink(FolderSink(out_, format_, **limits), display)
             windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}
             options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
             options["windows"] = windows
-            with Run.open(config, sink, **options) as run:
+            with _opened(config, sink, options) as run:
                 display.start(run)
                 try:
                     if kafka is not None and topic is not None:
@@ -158,6 +164,18 @@ def command(
     display.summarize(out_, kept, stopped=stopped)
     if stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
+
+
+def _opened(config: RunConfig, sink: ShownSink, options: dict[str, Any]) -> Run:
+    """The run, as soon as its state is free: a command that looks into a stopped run has it for a moment."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return Run.open(config, sink, **options)
+        except StateInUseError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
 
 
 @contextmanager

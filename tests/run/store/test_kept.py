@@ -47,7 +47,8 @@ def test_what_was_appended_comes_back(tmp_path: Path) -> None:
 def test_rows_of_any_unsigned_type_and_width_are_kept_as_they_are(tmp_path: Path, array: Any) -> None:  # noqa: ANN401
     with Store.create(tmp_path / "s", {}) as store:
         store.append(array)
-        ((_, back, _),) = store.load().journal
+        (entry,) = store.load().journal
+        back = entry.rows
     np.testing.assert_array_equal(back, array)
     assert (back.shape, back.dtype) == (array.shape, array.dtype.newbyteorder("<"))
 
