@@ -5,6 +5,7 @@ from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
+from headwater.people import Person
 from headwater.privacy import DeltaWarning, EpsilonWarning
 from headwater.release.release import Release
 from headwater.stateless import histogram, pmm
@@ -29,6 +30,7 @@ __all__ = [
     "InhomogeneousCounter",
     "Integer",
     "Number",
+    "Person",
     "Release",
     "Schema",
     "SchemaError",

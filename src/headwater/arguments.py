@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.mechanisms.protocol import AnySchema, Mechanism
+from headwater.people import Person
 from headwater.table.frames import kind_of
+from headwater.table.input_schema import InputSchema
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
 
@@ -18,6 +20,14 @@ def checked_schema(schema: object) -> AnySchema:
     if not isinstance(schema, Schema | UnitCube):
         raise TypeError(f"schema must be a Schema or unit_cube(d), not {type(schema).__name__}")
     return schema
+
+
+def checked_person(person: object, schema: AnySchema) -> Person:
+    """What is declared about people, or an error if it does not go with the schema."""
+    if not isinstance(person, Person):
+        raise TypeError(f'person must be such as Person("user_id", records=20), not {type(person).__name__}')
+    InputSchema(schema, person.column)  # type: ignore[arg-type]  # or refused
+    return person
 
 
 def options_of(kind: type[Mechanism], given: dict[str, str | None]) -> dict[str, str]:

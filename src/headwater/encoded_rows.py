@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.mechanisms.protocol import Rows
-from headwater.table.bad_rows import BadRow
+from headwater.mechanisms.protocol import Mechanism, Rows, with_null_records
+from headwater.people.people import People
+from headwater.table.bad_rows import BadRow, flags_of
+from headwater.table.errors import TableError
 from headwater.table.readers import Batch
+from headwater.table.schema import Schema
 from headwater.table.tally import Tally
 
 
@@ -41,3 +44,25 @@ class EncodedRows:
         rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
         rows[batch.places] = self.rows
         return EncodedRows(rows, self.bad, self.tally + Tally(len(batch.bad), len(batch.bad)))
+
+
+def encode_with_people(people: People, mechanism: Mechanism, schema: Schema, table: object, policy: str) -> EncodedRows:
+    """A batch whose records belong to people: behind what the mechanism keeps of a record is who it belongs to.
+
+    A bad record whose person can be read counts as one of that person's, so that what is in a record never decides
+    whether another one counts.
+    """
+    column = people.person.column
+    found = schema.encode_batch(table, bad_rows=policy, beside=column)
+    assert found.beside is not None  # noqa: S101 - it was asked for
+    unread = flags_of(list(found.unread), len(found.points)) if found.unread else None
+    hashes, nowhere, errors = people.read(found.beside, unread)
+    wrong: dict[int, TableError] = {row: error.at(row=row, column=column) for row, error in errors.items()}
+    if wrong and policy == "stop":
+        raise wrong[min(wrong)]
+    wrong |= {bad.row: bad.error for bad in found.bad}
+    bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
+    null = nowhere | flags_of(list(wrong), len(hashes))
+    rows = with_null_records(mechanism.encode(found.points), null if null.any() else None)
+    found.tally.bad = len(bad)
+    return EncodedRows(people.attached(rows, hashes), bad, found.tally)

@@ -59,7 +59,7 @@ class TopicBatch:
         schema
             What a record is.
         form
-            ``"json"``, or ``"csv"``: one line without a header, columns in the order of the schema.
+            ``"json"``, or ``"csv"``: one line without a header, columns in the order of the schema, the person last.
         bad_rows
             What happens to messages that are no records: a policy of `headwater.table.bad_rows`.
         """
@@ -326,7 +326,7 @@ def encode(
     import numpy as np
 
     rows, before, tally, bad = list[Any](), 0, Tally(), list[BadRow]()
-    for part in batch.read(run.synth.schema, form, bad_rows):
+    for part in batch.read(run.synth.input_schema, form, bad_rows):
         try:
             some, counts, worse = run.encode_batch(part, bad_rows=bad_rows)
         except TableError as error:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
+from typing import Any
 
 from headwater.laws import Cost, Law
 from headwater.laws import DiscreteGaussian as DiscreteGaussian
@@ -40,6 +41,8 @@ class Guarantee:
         Whose data is protected.
     neighbours
         How two inputs differ that cannot be told apart.
+    records
+        How many records of one unit count: noise is so wide that together they cost no more.
 
     Examples
     --------
@@ -51,6 +54,7 @@ class Guarantee:
     delta: float = 0.0
     unit: str = "record"
     neighbours: str = "replace one record"
+    records: int = 1
 
     @property
     def loss(self) -> str:
@@ -60,25 +64,47 @@ class Guarantee:
     def __str__(self) -> str:
         return f"{self.loss} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
 
+    @staticmethod
+    def from_dict(kept: Mapping[str, Any]) -> Guarantee:
+        """The guarantee that a card states, or a `ValueError` if it is none of ours."""
+        unit, records = kept.get("unit", "record"), kept.get("records_per_person", 1)
+        found = Guarantee(kept["epsilon"], kept.get("delta", 0.0))
+        if unit != "record":
+            found = Guarantee(found.epsilon, found.delta, unit, kept["neighbours"], records)
+            known = str(unit).startswith("person") and str(found.neighbours).startswith("replace all records of one")
+            if not known or type(records) is not int or records < 1:
+                raise ValueError("no guarantee is stated in these words")
+        if not {**found.to_dict(), **kept}.items() >= found.to_dict().items():
+            raise ValueError("no guarantee is stated in these words")
+        return found
+
+    @property
+    def record_epsilon(self) -> float:
+        """What one record costs at most: ε divided by how many records of one unit count."""
+        return record_epsilon(self.epsilon, self.records)
+
     def to_dict(self) -> dict[str, float | str]:
         """The guarantee as plain values, as cards have it."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit, "neighbours": self.neighbours}
+        plain: dict[str, float | str] = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit}
+        plain["neighbours"] = self.neighbours
+        return plain if self.unit == "record" else plain | {"records_per_person": self.records}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent on one unit in a whole run: what a mechanism is given, and plans divide.
+    """What one record may cost in a whole run: what a mechanism is given, and plans divide.
 
     Parameters
     ----------
     epsilon
-        The privacy budget.
+        The pure ε that one record may cost.
     delta
-        The probability with which it may be exceeded. 0: pure differential privacy.
+        The probability with which the ε of a unit may be exceeded. 0: pure differential privacy.
     records
-        How many records one unit may have; more than one if the unit is a person.
+        How many records one unit may have: more than one if the unit is a person, whose ε is then so many times
+        ``epsilon``.
     per_bucket
-        How many of them may lie in one bucket; as many as there may be at all unless given.
+        How many of them may lie in one bucket of the slowest timescale; all of them unless given.
 
     Examples
     --------
@@ -101,12 +127,19 @@ class Budget:
 
     @property
     def rho(self) -> Fraction | None:
-        """The ρ of zero-concentrated differential privacy that keeps ``epsilon`` and ``delta``; None without a δ."""
-        return rho_for(self.epsilon, self.delta) if self.delta else None
+        """The ρ of zero-concentrated differential privacy that one record may cost; None without a δ.
+
+        A person with ``n_b`` records in bucket ``b`` costs ``Σ n_b²`` times the ρ of one record, and that is at most
+        ``records · per_bucket``.
+        """
+        if not self.delta:
+            return None
+        whole = rho_for(float(Fraction(self.epsilon) * self.records), self.delta)
+        return whole / (self.records * (self.per_bucket or self.records))
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised if no more than this is spent."""
+        """What is promised of one record if no more than this is spent."""
         return Guarantee(self.epsilon, self.delta)
 
 
@@ -187,7 +220,11 @@ class Ledger(tuple[Spend, ...]):
             The draws cost more.
         """
         budget = Budget.of(budget)
-        if self.total <= Fraction(budget.epsilon) or (budget.rho is not None and self.rho <= budget.rho):
+        # A person's records lie in several stages: of these some would cost ε and others ρ, which do not add up.
+        in_epsilon = budget.rho is None or budget.records == 1
+        if in_epsilon and self.total <= Fraction(budget.epsilon):
+            return
+        if budget.rho is not None and self.rho <= budget.rho:
             return
         if budget.rho is None or self.total < math.inf:
             raise OverdrawnError(
@@ -278,3 +315,15 @@ def warn_of_epsilon(epsilon: float, stacklevel: int) -> None:
         )
     if what:
         warnings.warn(what, EpsilonWarning, stacklevel=stacklevel + 1)
+
+
+def record_epsilon(epsilon: float, records: int) -> float:
+    """The largest float of which ``records`` together cost no more than ``epsilon``, exactly.
+
+    >>> record_epsilon(1.0, 1), 3 * Fraction(record_epsilon(1.0, 3)) <= 1
+    (1.0, True)
+    """
+    each = epsilon / records
+    while Fraction(each) * records > Fraction(epsilon):
+        each = math.nextafter(each, 0)
+    return each

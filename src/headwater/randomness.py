@@ -1,4 +1,4 @@
-"""The two keys of a run: a secret one, which the protecting noise is drawn under, and a public one for releases."""
+"""The keys of a run: of the protecting noise (secret), of hashes of people (secret), and of releases (public)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def new_keys(seed: int | None) -> tuple[Noise, bytes]:
     noise = Noise(seed)
     warn_of_seed(4)
     return noise, hashlib.sha256(b"headwater public seed %d" % seed).digest()
+
+
+def new_person_key(seed: int | None) -> bytes:
+    """A key for hashes of people, which owes nothing to the others; it follows from a seed if given."""
+    return secrets.token_bytes(32) if seed is None else hashlib.sha256(b"headwater people seed %d" % seed).digest()
 
 
 def restored_keys(secret: str, public: str) -> tuple[Noise, bytes]:

@@ -6,26 +6,38 @@ import os
 import threading
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.aliases import ALIASES
-from headwater.arguments import checked_schema, options_of, table_kind, whole, whole_numbers, window_start
-from headwater.encoded_rows import EncodedRows
+from headwater.arguments import (
+    checked_person,
+    checked_schema,
+    options_of,
+    table_kind,
+    whole,
+    whole_numbers,
+    window_start,
+)
+from headwater.encoded_rows import EncodedRows, encode_with_people
 from headwater.mechanisms import registry
 from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows, with_null_records
 from headwater.partition import Cells
-from headwater.privacy import Budget, Guarantee, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
-from headwater.randomness import new_keys, release_seed, run_id
+from headwater.people import Person
+from headwater.people.people import People
+from headwater.privacy import Guarantee, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
+from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
 from headwater.stateless import histogram
 from headwater.synthesizer_state import SynthesizerState
 from headwater.table.batches import Part, batches_of
 from headwater.table.cell_input import check_counts
 from headwater.table.errors import TableError
+from headwater.table.input_schema import InputSchema
+from headwater.table.schema import Schema
 from headwater.table.tally import Tally
 
 
@@ -52,13 +64,17 @@ class Synthesizer:
         ``"paper"``: Algorithms 1 to 4 of He, Vershynin and Zhu.
     consistency
         Of the paper's mechanism only: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
+    person
+        Who records belong to, if people may have several: then ε is for all records of one person together. Unless
+        given, ε is for one record.
     seed
         For tests only: makes the run repeatable, and so protects nobody.
 
     Formal guarantees
     -----------------
     All releases of one run, taken together, are (ε, δ)-differentially private under replacing one record (event level),
-    and ε-differentially private if δ is 0. How many records arrived is public.
+    or all records of one person with ``person=``; ε-differentially private if δ is 0. How many records arrived is
+    public.
 
     Examples
     --------
@@ -79,33 +95,50 @@ class Synthesizer:
         delta: float = 0.0,
         mechanism: str = registry.AUTO,
         consistency: str | None = None,
+        person: Person | None = None,
         seed: int | None = None,
     ) -> None:
-        schema, budget = checked_schema(schema), Budget(check_epsilon(epsilon), check_delta(delta))
+        schema, epsilon, delta = checked_schema(schema), check_epsilon(epsilon), check_delta(delta)
+        people = None if person is None else People.begin(checked_person(person, schema), new_person_key(seed))
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
-        if budget.delta and not kind.deltas:
+        if delta and not kind.deltas:
             raise ValueError(
                 f"mechanism={mechanism!r} keeps pure ε only: leave out delta, or take cascade or marginals"
             )
         options = options_of(kind, {"consistency": consistency})
-        warn_of_epsilon(budget.epsilon, 2)
-        self._begin(SynthesizerState.begin(kind, schema, budget, options, new_keys(seed)))
+        warn_of_epsilon(epsilon, 2)
+        self._begin(SynthesizerState.begin(kind, schema, (epsilon, delta), options, new_keys(seed), people))
 
     def _begin(self, state: SynthesizerState) -> None:
         self._state = state
-        self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
-        self.epsilon = state.budget.epsilon
-        self.guarantee: Guarantee = state.mechanism.ledger().guarantee(state.budget)
+        self.schema, self.mechanism = state.schema, state.mechanism.name
+        self.epsilon, self.delta = state.loss
+        self.guarantee: Guarantee = state.guarantee
         self._lock = threading.RLock()
 
     @property
     def t(self) -> int:
         """How many records have arrived. Public."""
         return self._mechanism.t
+
+    @property
+    def person(self) -> Person | None:
+        """Who records belong to, as it was declared. Public."""
+        return self._state.people.person if self._state.people else None
+
+    @property
+    def person_key(self) -> bytes | None:
+        """The key of `headwater.people.hash_people` in this run. Secret."""
+        return self._state.people.key if self._state.people else None
+
+    @property
+    def input_schema(self) -> AnySchema | InputSchema:
+        """The columns that are read: those of the schema, and the one that names the person."""
+        return self.schema if self.person is None else InputSchema(cast("Schema", self.schema), self.person.column)
 
     def update(self, table: object, *, bad_rows: str = "stop") -> None:
         """Take one record or a batch of them, in order of arrival.
@@ -126,7 +159,7 @@ class Synthesizer:
         if bad_rows == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
-        for part in batches_of(table, self.schema, bad_rows):
+        for part in batches_of(table, self.input_schema, bad_rows):
             try:
                 self._update_batch(part, bad_rows)
             except (TypeError, ValueError) as error:
@@ -140,17 +173,27 @@ class Synthesizer:
         if part.batch is not None and part.batch.bad:
             encoded = encoded.among(part.batch)
         with self._lock:
-            self._state = self._state.after(encoded.rows, encoded.tally, table_kind(self.schema, part.table))
+            rows, kind = self.stamped(encoded.rows), table_kind(self.schema, part.table)
+            self._state = self._state.after(rows, encoded.tally, kind)
 
     @property
     def width(self) -> int:
         """How many integers are kept of a record."""
-        return self._mechanism.width
+        people = self._state.people
+        if people is None:
+            return self._mechanism.width
+        nothing = self._mechanism.encode(np.empty((0, self.schema.dimension)))
+        return self._mechanism.width + people.columns(nothing.dtype.itemsize)
 
     @property
     def tally(self) -> Tally:
-        """How many values `update` has clipped, not found listed, or found missing. Secret: there is no noise in it."""
-        return self._state.tally
+        """What `update` has clipped, not found listed, found missing, or capped. Secret: there is no noise in it."""
+        return self._state.tally.with_capped(self.capped, self.t)
+
+    @property
+    def capped(self) -> int:
+        """How many records did not count, because their person had enough that did. Secret: there is no noise in it."""
+        return self._state.people.capped if self._state.people else 0
 
     def encode(self, table: object, *, bad_rows: str = "stop") -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
@@ -176,8 +219,22 @@ class Synthesizer:
         bad_rows
             As for `update`; ``"quarantine"`` as well.
         """
+        people = self._state.people
+        if people is not None:
+            return encode_with_people(people, self._mechanism, cast("Schema", self.schema), table, bad_rows)
         found = self.schema.encode_batch(table, bad_rows=bad_rows)
         return EncodedRows(with_null_records(self._mechanism.encode(found.points), found.flags), found.bad, found.tally)
+
+    def stamped(self, rows: Rows) -> Rows:
+        """Rows with the period of this moment, where periods of people go by the clock: before they are kept.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        """
+        people = self._state.people
+        return rows if people is None else people.stamped(rows, self._mechanism.width)
 
     def update_rows(self, rows: object) -> None:
         """Take records as `encode` gave them, here or elsewhere. The same as `update` with the records themselves.
@@ -191,7 +248,7 @@ class Synthesizer:
         """
         array = whole_numbers("rows", rows)
         with self._lock:
-            self._state = self._state.after(self._mechanism.check(array), Tally(), None)
+            self._state = self._state.after(self._state.checked(array), Tally(), None)
 
     @property
     def _mechanism(self) -> Mechanism:
@@ -257,7 +314,7 @@ class Synthesizer:
         return f"{self.mechanism} {self._mechanism.version}"
 
     def __repr__(self) -> str:
-        delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
+        delta = f", delta={self.delta:g}" if self.delta else ""
         budget = f"epsilon={self.epsilon:g}{delta}"
         return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}) at t = {self.t:,}"
 
@@ -286,28 +343,40 @@ class Synthesizer:
         """
         with self._lock:
             t, kind = self.t, self._state.kind
-            start = self._mechanism.window(window_start(t, last, since))
-            seed = release_seed(self._state.public, t, start)
-            measured = self._mechanism.measured(start, seed)
+            start, seed, measured = self._measure(last, since)
             laws = self._laws()
-        warn_of_delta(self.budget.delta, t, 2)
+        warn_of_delta(self.delta, t, 2)
         # From here on nothing has seen data, and other threads may go on.
         model = registry.model(self.mechanism).fit(measured, self.schema, seed)
         return Release(Facts(t, self.guarantee, self.schema, self.mechanism, laws), start, model, seed, kind)
 
     def _laws(self) -> str:
         """The names of the laws that protect the records so far."""
-        if not self.budget.delta:
+        if not self.delta:
             return self._mechanism.ledger().laws
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
         return Ledger(spend for ledger in ledgers for spend in ledger).laws
 
-    def measured(self) -> Measured:
-        """The noisy counts that a release of this moment is made from: as public as the release itself."""
+    def measured(self, *, last: int | None = None, since: int | None = None) -> Measured:
+        """The noisy counts that a release of this moment is made from: as public as the release itself.
+
+        Parameters
+        ----------
+        last, since
+            As for `release`.
+        """
         with self._lock:
-            return self._mechanism.measured(0, release_seed(self._state.public, self.t, 0))
+            return self._measure(last, since)[-1]
+
+    def _measure(self, last: int | None, since: int | None) -> tuple[int, int, Measured]:
+        """Where a release starts, its seed, and what it is made from."""
+        start = self._mechanism.window(window_start(self.t, last, since))
+        seed = release_seed(self._state.public, self.t, start)
+        return start, seed, self._mechanism.measured(start, seed)
 
     def _cascade(self, what: str) -> CascadeMechanism:
+        if self.person is not None:
+            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
         if not isinstance(self._mechanism, CascadeMechanism):
             raise ValueError(f"{what} needs mechanism='cascade'; this run uses {self.mechanism!r}")
         return self._mechanism

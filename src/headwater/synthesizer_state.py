@@ -7,12 +7,15 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from numpy.typing import NDArray
+
 from headwater import files
 from headwater.arguments import options_of
 from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Mechanism, Rows
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Mechanism, Rows, with_null_records
 from headwater.noise import Noise
-from headwater.privacy import Budget, check_delta, check_epsilon
+from headwater.people.people import People
+from headwater.privacy import Budget, Guarantee, check_delta, check_epsilon, record_epsilon
 from headwater.randomness import restored_keys
 from headwater.table.frames import TABLE_KINDS
 from headwater.table.schema import Schema, schema_from_dict
@@ -27,7 +30,7 @@ class SynthesizerState:
 
     Parameters
     ----------
-    schema, budget, options
+    schema, loss, options
         What was declared when the run began.
     public
         The key of the run's public randomness.
@@ -37,29 +40,62 @@ class SynthesizerState:
         What was clipped, unlisted or missing in them.
     kind
         The kind of table that came last, which releases give back.
+    people
+        Who has had how many records; None if the unit is a record.
     """
 
     schema: AnySchema
-    budget: Budget
+    loss: tuple[float, float]
     options: dict[str, str]
     public: bytes
     mechanism: Mechanism
     tally: Tally
     kind: str | None
+    people: People | None = None
 
     @staticmethod
     def begin(
-        kind: type[Mechanism], schema: AnySchema, budget: Budget, options: dict[str, str], keys: tuple[Noise, bytes]
+        kind: type[Mechanism],
+        schema: AnySchema,
+        loss: tuple[float, float],
+        options: dict[str, str],
+        keys: tuple[Noise, bytes],
+        people: People | None = None,
     ) -> SynthesizerState:
-        """Before the first record."""
+        """Before the first record. Of people each record gets its part of ε, so that all that count cost ε."""
         noise, public = keys
-        return SynthesizerState(schema, budget, options, public, kind(schema, budget, noise, **options), Tally(), None)
+        mechanism = kind(schema, record_budget(loss, people), noise, **options)
+        return SynthesizerState(schema, loss, options, public, mechanism, Tally(), None, people)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised; refused if the mechanism's draws cost more."""
+        person = self.people.person if self.people else None
+        promised = self.mechanism.ledger().guarantee(record_budget(self.loss, self.people))
+        if person is None:
+            return promised
+        epsilon, delta = self.loss
+        return Guarantee(epsilon, delta, person.unit, person.neighbours, person.records)
+
+    def checked(self, rows: NDArray[Any]) -> Rows:
+        """Rows that were encoded elsewhere, or an error that says what is wrong with them."""
+        if self.people is None:
+            return self.mechanism.check(rows)
+        of_mechanism, hashes, stamps = self.people.split(rows, self.mechanism.width)
+        self.mechanism.check(of_mechanism)
+        return self.people.stamped(rows, self.mechanism.width)
 
     def after(self, rows: Rows, tally: Tally, kind: str | None) -> SynthesizerState:
         """With more records: a copy of the mechanism takes them, so this state stays as it is."""
-        mechanism = copy(self.mechanism)
+        mechanism, people = copy(self.mechanism), self.people
+        if people is not None:
+            rows, hashes, stamps = people.split(rows, mechanism.width)
+            ends = getattr(mechanism, "bucket_end", None)
+            counted, people = people.after(hashes, stamps, mechanism.t, ends)
+            if not counted.all():
+                rows = with_null_records(rows.copy(), ~counted)
         mechanism.update(rows)
-        return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind)
+        return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind, people=people)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that only its owner can read."""
@@ -71,9 +107,10 @@ class SynthesizerState:
 
     def _parts(self) -> tuple[Header, Arrays]:
         header, arrays = self.mechanism.state()
+        epsilon, delta = self.loss
         header |= {
             "schema": self.schema.to_dict(),
-            "epsilon": self.budget.epsilon,
+            "epsilon": epsilon,
             "mechanism": self.mechanism.name,
             "consistency": self.options.get("consistency", "halving"),
             "key": self.mechanism.noise.key.hex(),
@@ -81,8 +118,11 @@ class SynthesizerState:
             "kind": self.kind,
             "tally": self.tally.to_dict(),
         }
-        if self.budget.delta:
-            header["delta"] = self.budget.delta
+        if delta:
+            header["delta"] = delta
+        if self.people is not None:
+            header["people"], of_people = self.people.state()
+            arrays |= of_people
         return header, arrays
 
     @staticmethod
@@ -96,6 +136,15 @@ class SynthesizerState:
         return _restored(files.unpack(data, _BANNER, "these bytes"), "these bytes")
 
 
+def record_budget(loss: tuple[float, float], people: People | None) -> Budget:
+    """What one record may cost, so that all records of a unit that count cost no more than this ε and δ."""
+    epsilon, delta = loss
+    if people is None:
+        return Budget(epsilon, delta)
+    records, per_bucket = people.person.records, people.person.per_bucket
+    return Budget(record_epsilon(epsilon, records), delta, records, per_bucket)
+
+
 def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerState:
     header, arrays = parts
     with files.assembling(where):
@@ -103,10 +152,11 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerSt
         options = options_of(kind, {name: header[name] for name in kind.options})
         files.need(kind.online, "mechanism")
         schema = schema_from_dict(header["schema"])
-        budget = Budget(check_epsilon(header["epsilon"]), check_delta(header.get("delta", 0.0)))
-        files.need(kind.deltas or not budget.delta, "delta")
+        loss = check_epsilon(header["epsilon"]), check_delta(header.get("delta", 0.0))
+        files.need(kind.deltas or not loss[1], "delta")
         keys = restored_keys(header["key"], header["public"])
-        state = SynthesizerState.begin(kind, schema, budget, options, keys)
+        people = People.restore(header["people"], arrays) if "people" in header else None
+        state = SynthesizerState.begin(kind, schema, loss, options, keys, people)
         state = replace(state, tally=Tally.from_dict(header.get("tally")), kind=header["kind"])
         files.need(len(state.public) == 32, "public")
         files.need(state.kind is None or (isinstance(schema, Schema) and state.kind in TABLE_KINDS), "kind")

@@ -1,7 +1,8 @@
 """A week of a log that is rotated, compressed and deleted, with bad lines in it, read by a process that is killed.
 
 Every good record counts exactly once, every bad line is in the quarantine exactly once, and what is published is what
-one undisturbed run over all lines would have published. ``HEADWATER_NIGHTLY=1`` kills twenty times.
+one undisturbed run over all lines would have published, windows too, whoever looks in meanwhile. Only so many tables
+are kept, and the state does not grow with the log. ``HEADWATER_NIGHTLY=1`` plays seven days and kills twenty times.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from headwater.audit import check_ledger
+from headwater.cli.app import app
+from headwater.release.folder import folders, has_table, read_card
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
-from headwater.run.restore import read_tally
+from headwater.run.restore import read_state, read_tally
 from headwater.run.store import Store
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
@@ -29,6 +34,7 @@ from headwater.table.schema import Schema
 NIGHTLY = os.environ.get("HEADWATER_NIGHTLY") == "1"
 DAYS, LINES, KILLS = (7, 300, 20) if NIGHTLY else (3, 60, 3)
 SCHEMA = 'headwater = 1\nbad_rows = "quarantine"\n[columns.n]\nkind = "integer"\nlow = 0\nhigh = 999999\n'
+KEEP, WINDOW = 3, 40
 BAD = ["oops", '"7', "7,8", "1.5", '5"5"']
 
 
@@ -77,10 +83,24 @@ class Log:
 
 def start(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "headwater.cli", "run", "logs/log.csv", "--schema", "s.toml", "--epsilon", "1"]
-    command += ["--every", "50", "--seed", "3", "--format", "csv", *more]
+    command += ["--every", "50", "--seed", "3", "--format", "csv", "--keep", str(KEEP), "--window", str(WINDOW), *more]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", "SOURCE_DATE_EPOCH": "1700000000"}
     with open(folder / "output.txt", "ab") as output:
         return subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
+
+
+def look_in(folder: Path) -> bool:
+    """Ask the run how far it is, and for a window; whether it was under way."""
+    state = str(folder / "releases.state")
+    said = CliRunner().invoke(app, ["info", state])
+    assert said.exit_code == 0, said.output
+    if "in use" not in said.output:
+        return False
+    window = CliRunner().invoke(
+        app, ["release", state, "--out", str(folder / "looks"), "--last", "30", "--format", "csv"]
+    )
+    assert window.exit_code == 0, window.output
+    return True
 
 
 def taken(folder: Path) -> int:
@@ -100,6 +120,7 @@ def test_every_line_of_a_rotating_log_counts_once(tmp_path: Path, how: str) -> N
     log, everything = Log(tmp_path / "logs", how), list[str]()
     ends = list[int]()  # how many lines there were when each day ended
     kills = sorted(rng.randrange(DAYS) for _ in range(KILLS))
+    looks = 0
     log.append(["999000"])
     everything.append("999000")
     assert start(tmp_path).wait() == 0  # a run knows its log from its first record on
@@ -114,10 +135,12 @@ def test_every_line_of_a_rotating_log_counts_once(tmp_path: Path, how: str) -> N
                 log.append(lines[first:last])
                 if part < deaths:
                     time.sleep(rng.uniform(0, 6))
+                    looks += rng.random() < 0.7 and look_in(tmp_path)
                     process.send_signal(signal.SIGKILL)
                     process.wait()
                     process = start(tmp_path, "--follow")
             time.sleep(rng.uniform(0, 1))
+            looks += look_in(tmp_path)
             if day + 1 < DAYS:
                 log.rotate(keep=sum(end > published_until(tmp_path) for end in ends))  # what was taken may go
                 ends.append(len(everything))
@@ -141,8 +164,18 @@ def test_every_line_of_a_rotating_log_counts_once(tmp_path: Path, how: str) -> N
     kept = [json.loads(line)["text"] for line in (tmp_path / "releases.state.bad-rows.jsonl").read_text().splitlines()]
     assert sorted(kept) == sorted(bad)
     assert (tmp_path / "releases.state.bad-rows.jsonl").stat().st_mode & 0o777 == 0o600
-    assert read_tally(tmp_path / "releases.state").bad == len(bad)
-    assert released_alone(tmp_path, everything) == published(tmp_path / "releases")
+    assert read_tally(tmp_path / "releases.state", read_state(tmp_path / "releases.state")).bad == len(bad)
+    released_alone(tmp_path, everything)
+    for place in ("releases", f"releases/last-{WINDOW}"):
+        assert published(tmp_path / place) == published(tmp_path / place.replace("releases", "alone"))
+        kept = [folder for folder in folders(tmp_path / place) if has_table(folder)]
+        assert len(kept) == KEEP
+    assert looks >= DAYS // 2, said[-2000:]
+    assert {read_card(folder)["epsilon"] for folder in folders(tmp_path / "looks")} == {1.0}
+    check_ledger(read_state(tmp_path / "releases.state").ledger(), 1.0)
+    assert (tmp_path / "releases.state").stat().st_size < 1 << 20
+    left = {path.name for path in tmp_path.glob("releases.state*")}
+    assert left == {"releases.state", "releases.state.lock", "releases.state.bad-rows.jsonl"}
 
 
 def published_until(folder: Path) -> int:
@@ -151,22 +184,24 @@ def published_until(folder: Path) -> int:
     return max((int(name.removeprefix("release-")) for name in names), default=0)
 
 
-def released_alone(folder: Path, lines: list[str]) -> dict[str, bytes]:
+def released_alone(folder: Path, lines: list[str]) -> None:
     """What one undisturbed run over all lines publishes."""
     (folder / "all.csv").write_text("n\n" + "".join(line + "\n" for line in lines))
     schema = Schema.load(folder / "s.toml")
-    sink = FolderSink(folder / "alone", "csv")
+    sink = FolderSink(folder / "alone", "csv", keep=KEEP)
+    windows = {WINDOW: FolderSink(folder / "alone" / f"last-{WINDOW}", "csv", keep=KEEP)}
+    how = {"schedule": Schedule(50), "windows": windows}
     with (
-        Run.open(RunConfig(schema, 1.0, seed=3), sink, state=folder / "alone.state", schedule=Schedule(50)) as run,
+        Run.open(RunConfig(schema, 1.0, seed=3), sink, state=folder / "alone.state", **how) as run,
         open_source(folder / "all.csv", schema, bad_rows="null") as source,
     ):
         feed(run, source, bad_rows="null")
-    return published(folder / "alone")
 
 
-def published(folder: Path) -> dict[str, bytes]:
-    return {path.parent.name: path.read_bytes() for path in folder.glob("release-*/data.csv") if _by_number(path)}
+def published(folder: Path) -> dict[str, str]:
+    """The digests of all tables that were published by number of records, whether they are still there or not."""
+    return {path.name: read_card(path)["sha256"] for path in folders(folder) if _by_number(path)}
 
 
 def _by_number(path: Path) -> bool:
-    return int(path.parent.name.removeprefix("release-")) % 50 == 0
+    return int(path.name.split("-")[1]) % 50 == 0

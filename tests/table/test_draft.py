@@ -139,6 +139,28 @@ def test_a_draft_finds_how_values_are_written(values: list[str], declared: dict[
     assert {key: value for key, value in found.items() if key not in ("step", "values")} == declared
 
 
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (["9/30/1990 0:00:00", "11/29/1993 0:00:00"], "1d"),
+        (["2013-01-01T06:00:00Z", "2013-01-01T07:00:00Z"], "1h"),
+        (["2013-01-01 06:00", "2013-01-01 07:30"], "1min"),
+        (["2013-01-01 06:00:01", "NA"], "1s"),
+        (["2013-01-01 06:00:01.123"], "1ms"),
+        (["13:45", "01:00"], "1min"),
+    ],
+)
+def test_a_draft_proposes_steps_as_fine_as_times_are(values: list[str], step: str) -> None:
+    assert column_of(values, "when")[0]["step"] == step
+
+
+def test_a_draft_warns_of_free_text_and_asks_about_zeros_and_ones() -> None:
+    texts = [f"the pilot reported {number // 2} birds near the runway" for number in range(400)]
+    assert "free text" in column_of(texts, "remarks")[1]
+    assert 'declare kind = "boolean"' in column_of(["0", "1"] * 20, "paid")[1]
+    assert "boolean" not in column_of(["0", "1", "2"] * 20, "children")[1]
+
+
 def test_whole_numbers_that_count_time() -> None:
     assert column_of(["1704153600", "1704153601"], "created_at")[0]["format"] == "epoch-s"
     assert column_of(["1704153600000"], "timestamp")[0]["format"] == "epoch-ms"
@@ -186,7 +208,10 @@ def test_drafts_of_files(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes("größe;ort\n1,5;Köln\n".encode("latin-1"))
     columns, _ = drafted(tmp_path / "a.csv", encoding="latin-1", delimiter=";")
     assert columns["größe"]["decimal"] == ","
-    with pytest.raises(hw.TableError, match="say which format and encoding"):
+    (tmp_path / "wide.csv").write_bytes("a\n1\n".encode("utf-16"))
+    with pytest.raises(hw.TableError, match=r"UTF-16.*--encoding"):
+        hw.draft(tmp_path / "wide.csv")
+    with pytest.raises(hw.TableError, match=r"not UTF-8; give its encoding \(--encoding latin-1\)"):
         hw.draft(tmp_path / "a.csv")
     with pytest.raises(hw.TableError, match="holds a semicolon; give it as the delimiter"):
         hw.draft(tmp_path / "a.csv", encoding="latin-1")

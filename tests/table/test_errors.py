@@ -208,7 +208,7 @@ def test_an_error_gets_its_place_from_whoever_knows_it() -> None:
     error = TableError("a problem", "a remedy", row=3)
     there = error.at(file="people.csv", line=5).at(column='a "b"\n')
     assert str(error) == "row 3: a problem; a remedy"
-    assert str(there) == 'people.csv, line 5, row 3, column "a \\"b\\"\\n": a problem; a remedy'
+    assert str(there) == 'people.csv, line 5, column "a \\"b\\"\\n": a problem; a remedy'
     assert (there.file, there.line, there.row, there.column) == ("people.csv", 5, 3, 'a "b"\n')
     assert isinstance(there, ValueError)
     assert str(pickle.loads(pickle.dumps(there))) == str(there)  # noqa: S301 - what we wrote ourselves

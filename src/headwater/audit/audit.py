@@ -19,7 +19,7 @@ from headwater.audit.findings import ALPHA, Finding, judge
 from headwater.audit.page import AuditReport, ExactFinding
 from headwater.audit.runner import Progress, run_experiments
 from headwater.audit.sealing import sparse_loss
-from headwater.audit.suite import SIZES, at_random, handpicked, long_cascade, tables, worst_cases
+from headwater.audit.suite import SIZES, at_random, handpicked, long_cascade, people, tables, worst_cases
 from headwater.counters import BinaryCounter, HybridCounter
 from headwater.mechanisms import registry
 from headwater.noise import Noise
@@ -161,7 +161,7 @@ def _traced(size: str) -> list[Experiment]:
         [(2, 8.0)] if size == "quick" else [(1, 0.5), (1, 8.0), (1, 64.0), (2, 1.0), (2, 8.0), (2, 64.0), (3, 8.0)]
     )
     found = [one for name in registry.names() for d, epsilon in settings for one in worst_cases(name, d, epsilon)]
-    found += [one for name in registry.online() for one in tables(name, 8.0)]
+    found += [one for name in registry.online() for one in (*tables(name, 8.0), *people(name, 8.0))]
     long = (
         [(2, 64.0, 1100)] if size == "quick" else [(1, 20.0, 3000), (2, 20.0, 6000), (2, 64.0, 1100), (2, 500.0, 700)]
     )
@@ -169,7 +169,8 @@ def _traced(size: str) -> list[Experiment]:
 
 
 def _sensitivity(experiment: Experiment, outputs: int) -> float:
-    check_counting(experiment)
+    if experiment.person is None:
+        check_counting(experiment)
     check_sensitivity(replace(experiment, files=True), outputs=1)  # every byte that could be published
     return float(check_sensitivity(experiment, outputs=outputs).bound)
 

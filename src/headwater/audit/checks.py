@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from headwater.audit.streams import Pair, replaced
 from headwater.audit.trace import Address, Measurement, watching
 from headwater.audit.views import View
 from headwater.privacy import Budget, Ledger, OverdrawnError
+
+T = TypeVar("T")
 
 _BEYOND = 1 << 20  # more than any count here
 
@@ -55,17 +58,21 @@ def loss_between(experiment: Experiment, seed: int = 0, *, passes: int = 30) -> 
             chosen[address] = random.Random(f"{seed} {address}").choice(options)  # noqa: S311
         return chosen[address]
 
-    for _ in range(passes):
-        views, records = [], []
+    def run(look: Callable[[int, int], T]) -> tuple[list[T], dict[Address, tuple[int, int]], dict[Address, float]]:
+        seen, records = [], []
         for side in (0, 1):
             with watching(choose) as record:
-                views.append(experiment.view(side, seed))
+                seen.append(look(side, seed))
             records.append(record)
-        moved, scales = _moved(*records)
+        return seen, *_moved(*records)
+
+    for _ in range(passes):
+        _, moved, _ = run(experiment.measure)
         turned = {a: true + far if shift > 0 else true - far for a, (shift, true) in moved.items() if shift}
         if all(chosen[address] == value for address, value in turned.items()):
             break
         chosen |= turned
+    views, moved, scales = run(experiment.view)  # all that is published, with every draw that it takes
     different = sorted(name for name in views[0] | views[1] if _shown(views[0], name) != _shown(views[1], name))
     if different:
         raise AuditAlarm(
@@ -136,7 +143,7 @@ def check_counting(experiment: Experiment, seed: int = 0) -> None:
 
 def _measured(experiment: Experiment, side: int, seed: int) -> list[Measurement]:
     with watching(lambda _: _BEYOND) as record:
-        experiment.view(side, seed)
+        experiment.measure(side, seed)
     return record
 
 

@@ -9,8 +9,9 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +23,12 @@ from headwater.counters import BinaryCounter, Counter, HybridCounter, Inhomogene
 from headwater.mechanisms import registry
 from headwater.mechanisms.protocol import AnySchema, Mechanism
 from headwater.noise import Noise, SeededRunWarning
+from headwater.people import Person
 from headwater.privacy import Guarantee
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Number
+from headwater.table.schema import Schema
 from headwater.table.unit_cube import unit_cube
 
 NOISE = "noise"
@@ -63,6 +67,8 @@ class Experiment:
         Whether the rows of the pair stand for records of `headwater.audit.streams.TABLE`, not for points.
     files
         Whether releases are also saved and published, and their files looked at byte by byte: slow.
+    person
+        What is declared about people, if the streams of the pair differ in all records of one (`PersonPair`).
     """
 
     name: str
@@ -76,6 +82,7 @@ class Experiment:
     noisy_counts: bool = False
     table: bool = False
     files: bool = False
+    person: Person | None = None
 
     def __post_init__(self) -> None:
         known = (*registry.names(), *COUNTERS, NOISE)
@@ -92,12 +99,20 @@ class Experiment:
         elif self.mechanism == NOISE:
             claim = Guarantee(self.epsilon)
         elif self.kind.online:
-            claim = Synthesizer(self.schema, epsilon=self.epsilon, mechanism=self.mechanism).guarantee
+            claim = self._begin(None).guarantee
         else:
             claim = self._release_once(self.pair.one, None).guarantee
-        if claim != Guarantee(self.epsilon):
-            raise AuditAlarm(f"{self.name}: asked for {Guarantee(self.epsilon)}, the run promises only: {claim}")
+        asked = Guarantee(self.epsilon)
+        if self.person is not None:
+            whose = {"neighbours": self.person.neighbours, "records": self.person.records}
+            asked = replace(asked, unit=self.person.unit, **whose)  # type: ignore[arg-type]
+        if claim != asked:
+            raise AuditAlarm(f"{self.name}: asked for {asked}, the run promises only: {claim}")
         return claim
+
+    def _begin(self, seed: int | None) -> Synthesizer:
+        how: dict[str, Any] = {"mechanism": self.mechanism, "person": self.person, "seed": seed}
+        return Synthesizer(self.schema, epsilon=self.epsilon, **how)
 
     @property
     def kind(self) -> type[Mechanism]:
@@ -107,16 +122,25 @@ class Experiment:
     @property
     def schema(self) -> AnySchema:
         """What a record is."""
+        if self.person is not None and not self.table:
+            return Schema({f"x{axis}": Number(0, 1) for axis in range(len(self.pair.one[0]) - 1)})
         return TABLE if self.table else unit_cube(len(self.pair.one[0]))
 
     def batch(self, rows: Rows) -> object:
         """These rows as a batch of records."""
-        return as_table(rows) if self.table else np.array(rows)
+        if self.person is None:
+            return as_table(rows) if self.table else np.array(rows)
+        columns = np.array(rows)[:, :-1].T.tolist() if len(rows) else [[] for _ in self.schema.partition.axes]
+        found = as_table(rows) if self.table else {f"x{axis}": column for axis, column in enumerate(columns)}
+        return {**found, self.person.column: [None if row[-1] < 0 else int(row[-1]) for row in rows]}
 
     @property
     def places(self) -> Points:
         """Where the replaced record and its replacement are, in the unit cube."""
-        return self.schema.encode(self.batch(self.pair.places))
+        batch = self.batch(self.pair.places)
+        if self.person is not None:
+            batch = {name: column for name, column in dict(batch).items() if name != self.person.column}  # type: ignore[call-overload]
+        return self.schema.encode(batch)
 
     @property
     def fingerprint(self) -> str:
@@ -138,8 +162,17 @@ class Experiment:
             if self.mechanism == NOISE:
                 return View({name: values[0] for name, values in _draws(self, side, 1, seed).items()})
             if self.kind.online:
-                return self._stream(rows, seed)
+                return self._stream(rows, seed, self._published)
             return self._released(self.mechanism, self._release_once(rows, seed))
+
+    def measure(self, side: int, seed: int | None = None) -> None:
+        """Let one run measure all that `view` is made from, and publish nothing: for auditors of the draws alone."""
+        if self.mechanism in (*COUNTERS, NOISE) or not self.kind.online:
+            self.view(side, seed)
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SeededRunWarning)
+            self._stream(self.stream(side), seed, self._measured)
 
     def columns(self, side: int, runs: int, seed: int | None = None) -> dict[str, list[Value]]:
         """Many runs on one stream, feature by feature. Run ``i`` has the seed ``seed + 2·i + side``."""
@@ -150,16 +183,16 @@ class Experiment:
         names = {name: None for view in views for name in view}
         return {name: [view.get(name) for view in views] for name in names}
 
-    def _stream(self, rows: Rows, seed: int | None) -> View:
-        """What a run publishes at all times, and again after it was saved and loaded."""
+    def _stream(self, rows: Rows, seed: int | None, look: Callable[[str, Synthesizer], View]) -> View:
+        """What is seen of a run at all times, and again after it was saved and loaded."""
         seen, done = View(), 0
-        synth = Synthesizer(self.schema, epsilon=self.epsilon, mechanism=self.mechanism, seed=seed)
+        synth = self._begin(seed)
         for t in self.times:
             synth.update(self.batch(rows[done:t]))
-            seen |= self._published(f"t={t}", synth)
+            seen |= look(f"t={t}", synth)
             if t in self.reloads:
                 synth = Synthesizer.from_bytes(synth.to_bytes())
-                seen |= self._published(f"t={t} loaded", synth)
+                seen |= look(f"t={t} loaded", synth)
             done = t
         return seen
 
@@ -170,6 +203,12 @@ class Experiment:
         for last in self.windows:
             seen |= self._released(f"{at} last={last}", synth.release(last=last))
         return seen
+
+    def _measured(self, at: str, synth: Synthesizer) -> View:
+        synth.measured()
+        for last in () if self.noisy_counts else self.windows:
+            synth.measured(last=last)
+        return View()
 
     def _released(self, at: str, release: Release) -> View:
         seen = look_at_release(at, release, self.places)

@@ -48,6 +48,64 @@ class Pair:
         return self.one[where], self.other[where]
 
 
+@dataclass(frozen=True)
+class PersonPair(Pair):
+    """Two streams that differ in all records of one person: the last number of a row is the person, −1 for nobody.
+
+    The records of a person on one stream stand, on the other one, at the same places: as other records of the same
+    person, as records of one person who has no others, or as null records of nobody (`proofs/people.md`).
+    """
+
+    def __post_init__(self) -> None:
+        if len(self.one) != len(self.other) or not self.changed:
+            raise ValueError("neighbouring streams have one length and differ in the records of one person")
+        one, other = ([row[-1] for row in side] for side in (self.one, self.other))
+        here = set(self.changed)
+        before, after = {one[place] for place in here}, {other[place] for place in here}
+        if len(before) > 1 or len(after) > 1 or -1.0 in before:
+            raise ValueError("neighbouring streams differ in the records of one person")
+        rest = {names[i] for names in (one, other) for i in range(len(one)) if i not in here and one[i] != -1.0}
+        if (after | before) & rest and not before == after:
+            raise ValueError("neighbouring streams differ in all records of one person, who has no others")
+
+    @property
+    def places(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The first record that was replaced, and what replaced it."""
+        return self.one[self.changed[0]], self.other[self.changed[0]]
+
+
+def person_replaced(
+    background: Points, people: list[int], person: int, other: object, *, name: int | None = None
+) -> PersonPair:
+    """The background, whose records belong to people, with all records of one person replaced.
+
+    Parameters
+    ----------
+    background
+        Records.
+    people
+        Whose they are.
+    person
+        Who is replaced.
+    other
+        Where their records are on the other stream; None for null records of nobody.
+    name
+        Who they belong to there; the same person unless given.
+
+    Examples
+    --------
+    >>> person_replaced(np.zeros((3, 1)), [7, 8, 7], 7, 0.5).other
+    ((0.5, 7.0), (0.0, 8.0), (0.5, 7.0))
+    """
+    one = np.column_stack((background, people)).astype(float)
+    two, here = one.copy(), one[:, -1] == person
+    if other is not None:
+        two[here, :-1] = other
+    two[here, -1] = -1 if other is None else person if name is None else name
+    sides = [tuple(tuple(row) for row in side.tolist()) for side in (one, two)]
+    return PersonPair(sides[0], sides[1])
+
+
 def replaced(background: Points, position: int, one: object, other: object) -> Pair:
     """The background with one point replaced by each of two.
 

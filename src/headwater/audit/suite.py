@@ -9,12 +9,27 @@ from itertools import pairwise
 import numpy as np
 
 from headwater.audit.experiments import NOISE, Experiment
-from headwater.audit.streams import KINDS, TABLE, Pair, crowd, heap, increments, kind_of_pair, random_pair, replaced
+from headwater.audit.streams import (
+    KINDS,
+    TABLE,
+    Pair,
+    crowd,
+    heap,
+    increments,
+    kind_of_pair,
+    person_replaced,
+    random_pair,
+    replaced,
+)
 from headwater.audit.trace import watching
 from headwater.mechanisms import registry
 from headwater.mechanisms.protocol import AnySchema
 from headwater.noise import Noise
+from headwater.people.person import NOWHERE, Person
+from headwater.privacy import record_epsilon
 from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Number
+from headwater.table.schema import Schema
 from headwater.table.unit_cube import unit_cube
 
 SHORT = 200  # streams are no longer than this, unless nothing is measured before
@@ -111,6 +126,35 @@ def tables(mechanism: str, epsilon: float) -> Iterator[Experiment]:
         yield Experiment(name, mechanism, epsilon, pair, times, reloads=times[:1], table=True)
 
 
+def people(mechanism: str, epsilon: float, records: int = 3, *, noisy_counts: bool = False) -> Iterator[Experiment]:
+    """All records of one person: in one bucket, in several, more than count, none of them on the other stream."""
+    schema, declared = Schema(x0=Number(0, 1)), Person("person", records=records, null=NOWHERE)
+    ends = moments(mechanism, schema, record_epsilon(epsilon, records))[:3]
+    last = ends[-1]
+    within = range(ends[0], ends[0] + records) if len(ends) > 1 else range(records)
+    apart = [end - 1 for end in ends]
+    cases = {
+        "all that count in one bucket": (within, 0.9, None),
+        "in several buckets": (apart, 0.9, None),
+        "more than count": ([*within, *apart, *range(records + 2)], 0.9, None),
+        "more than count, replaced by nobody": ([*within, *apart, *range(records + 2)], None, None),
+        "more than count, replaced by another person": ([*within, *apart, *range(records + 2)], 0.9, 10**6),
+    }
+    for what, (places, other, name) in cases.items():
+        owners = list(range(last))  # all others have one record each, but for one who has more than count
+        for place in range(0, last, max(2, last // 12)):
+            owners[place] = last + 1
+        for place in places:
+            if place < last:
+                owners[place] = last + 2
+        pair = person_replaced(heap(last, 1), owners, last + 2, other, name=name)
+        title = f"{mechanism}, a person with at most {records} records that count, ε = {epsilon:g}: {what}"
+        title += ", noisy counts" if noisy_counts else ""
+        yield Experiment(
+            title, mechanism, epsilon, pair, ends, reloads=ends[:1], noisy_counts=noisy_counts, person=declared
+        )
+
+
 def counters(epsilon: float) -> Iterator[Experiment]:
     """All counters: the first step, a step that lies in a block of every length, the last one."""
     for name, length, options in [
@@ -143,7 +187,7 @@ def handpicked(size: str = "standard") -> list[Experiment]:
                 found += [*offline(name, d, epsilon)][: 1 if size == "quick" else None]
         elif size == "quick":
             found += [*online(name, 2, 4.0, noisy_counts=True)][1:2] + [*online(name, 2, 4.0)][1:2]
-            found += [*online(name, 1, 8.0)][5:6]
+            found += [*online(name, 1, 8.0)][5:6] + [*people(name, 8.0, noisy_counts=True)][2:3]
         else:
             for d, epsilon in [(1, 8.0), (2, 0.5), (2, 2.0), (2, 8.0), (3, 4.0)]:
                 found += online(name, d, epsilon)
@@ -151,6 +195,8 @@ def handpicked(size: str = "standard") -> list[Experiment]:
                 seen = online(name, d, epsilon, noisy_counts=True)
                 found += [one for one in seen if one.name.endswith("corner")]
             found += tables(name, 4.0)
+            for epsilon in (8.0, 32.0):
+                found += [*people(name, epsilon), *people(name, epsilon, noisy_counts=True)]
     if size == "quick":
         return [*found, *[*counters(2.0)][1::3], *noise(1.0)]
     for epsilon in (0.5, 4.0):

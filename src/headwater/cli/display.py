@@ -24,7 +24,7 @@ class Display:
     def __init__(self) -> None:
         self._run: Run | None = None
         self._began, self._from, self._t = time.monotonic(), 0, 0
-        self._level, self._releases = "", 0
+        self._level, self._guarantee, self._releases = "", "", 0
         self._tally = Tally()
         self._quarantine: Path | None = None
         self._last: Published | None = None
@@ -43,7 +43,7 @@ class Display:
 
     def start(self, run: Run) -> None:
         """Show a run from now on, and say whether it continues from somewhere."""
-        self._run, self._from = run, run.t
+        self._run, self._from, self._guarantee = run, run.t, str(run.synth.guarantee)
         self.update()
         if run.t:
             say(f"going on from record {run.t:,}")
@@ -77,7 +77,8 @@ class Display:
             return
         one_way = expected.parts.get("one-way")
         about = f", {ONE_WAY} about {one_way[0]:.2g}" if one_way else ""
-        likely = outlook(release.schema, epsilon=release.epsilon, records=len(release), mechanism=release.mechanism)
+        each = {"mechanism": release.mechanism, "records_per_person": release.guarantee.records}
+        likely = outlook(release.schema, epsilon=release.epsilon, records=len(release), **each)
         later = (
             f" From about {likely.needed:,} records on releases say more;" if likely.needed else " Later ones say more;"
         )
@@ -93,8 +94,7 @@ class Display:
         table.add_row("records in", f"[bold]{self._t:,}[/]   {self.rate():,.0f} a second")
         if self._run:
             table.add_row("level", shown(self._level))
-            loss = self._run.guarantee.loss.removeprefix("ε = ")
-            table.add_row("ε", f"{loss} in all, for ever: it does not grow with records or releases")
+            table.add_row("guarantee", shown(f"{self._guarantee}, in all, for ever"))
         last = f", the last in {self._last.place}" if self._last else ""
         table.add_row("releases", shown(f"{self._releases}{last}"))
         if self._last:

@@ -60,7 +60,8 @@ def _state(path: Path, plan: bool) -> tuple[dict[str, str], Tally, str]:
     """What a state is, and whether somebody uses it. Its owner answers if there is one."""
     while True:
         try:
-            return status_of(read_state(path), plan=plan), read_tally(path), ""
+            synth = read_state(path)
+            return status_of(synth, plan=plan), read_tally(path, synth), ""
         except StateInUseError:
             with suppress(OwnerGoneError):  # then it is free again
                 return *request_status(path, plan=plan), ", in use"

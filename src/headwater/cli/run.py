@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,16 +13,18 @@ from typing import Annotated, Any
 import typer
 
 from headwater import kafka as topics
-from headwater.cli import reading
+from headwater.cli import people, reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.mechanisms.outlook import outlook
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
-from headwater.run.store import StoreError
+from headwater.run.store import StateInUseError, StoreError
 from headwater.table.bad_rows import check_policy
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
+
+_PATIENCE = 5.0  # seconds until a state that is in use is refused
 
 
 @reports_errors
@@ -96,6 +99,11 @@ def command(
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
     topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
     topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
+    person: people.Column = None,
+    records_per_person: people.Records = None,
+    person_period: people.Period = None,
+    null_person: people.Null = "refuse",
+    records_per_bucket: people.PerBucket = None,
     seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.")] = None,
 ) -> None:
     """Read records in order of time and publish synthetic tables, again and again, under one ε.
@@ -120,26 +128,32 @@ def command(
     stopped = False
     with _interruptible(), Display() as display:
         try:
-            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, delta)
+            whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
+            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, person=whose, delta=delta)
             policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
             how["bad_rows"] = policy
             if expect is not None:
-                display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism))
+                each = whose.records if whose else 1
+                display.foretell(
+                    outlook(
+                        config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, records_per_person=each
+                    )
+                )
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
             sink = ShownSink(FolderSink(out_, format_, **limits), display)
             windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}
             options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
             options["windows"] = windows
-            with Run.open(config, sink, **options) as run:
+            with _opened(config, sink, options) as run:
                 display.start(run)
                 try:
                     if kafka is not None and topic is not None:
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
                             topics.feed(run, messages, topic_format, bad_rows=policy, progress=display.update)
                     else:
-                        with open_source(inputs or [], config.schema, run.position("input"), **how) as source:
+                        with open_source(inputs or [], run.synth.input_schema, run.position("input"), **how) as source:
                             feed(run, source, bad_rows=policy, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
@@ -149,6 +163,18 @@ def command(
     display.summarize(out_, kept, stopped=stopped)
     if stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
+
+
+def _opened(config: RunConfig, sink: ShownSink, options: dict[str, Any]) -> Run:
+    """The run, as soon as its state is free: a command that looks into a stopped run has it for a moment."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return Run.open(config, sink, **options)
+        except StateInUseError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headwater.cli import people
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.run import Schedule
@@ -36,6 +37,11 @@ def command(
         typer.Option(help="The file that keeps the run. Secret. Default: the name of --out plus .state."),
     ] = None,
     mechanism: Annotated[str, typer.Option(help="auto, cascade, marginals or paper.")] = "auto",
+    person: people.Column = None,
+    records_per_person: people.Records = None,
+    person_period: people.Period = None,
+    null_person: people.Null = "refuse",
+    records_per_bucket: people.PerBucket = None,
     name: Annotated[str | None, typer.Option(help="Of the run. Default: the name of the schema file.")] = None,
     format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
     rows: Annotated[
@@ -79,6 +85,7 @@ def command(
         "bad_rows": bad_rows,
         "allow_copy": allow_copy,
         "public": public,
+        "person": people.person_of(person, records_per_person, person_period, null_person, records_per_bucket),
     }
     changes = {"host": host, "port": port, "tokens": tokens}
     start(config=config, schema=schema, name=name, single=single, changes=changes, quiet=quiet)
@@ -103,6 +110,8 @@ def start(
     if (config is None) == (schema is None):
         raise ValueError("give a service.toml, or --schema and --epsilon for a single run")
     given = {key: value for key, value in changes.items() if value is not None}
+    if config is not None and single.get("person") is not None:
+        raise ValueError("with a service.toml write the person into the table of its run: person = { column = … }")
     if config is not None:
         found = replace(ServiceConfig.load(config), **given)
     elif schema is not None:

@@ -10,7 +10,7 @@ from headwater.mechanisms import registry
 from headwater.mechanisms.accuracy import ExpectedError
 from headwater.mechanisms.marginals.plan import Stage, stage_at
 from headwater.mechanisms.protocol import AnySchema
-from headwater.privacy import check_epsilon
+from headwater.privacy import check_epsilon, record_epsilon
 from headwater.table.categorical import Boolean, Category
 from headwater.table.unit_cube import UnitCube
 
@@ -74,7 +74,14 @@ class Outlook:
         )
 
 
-def outlook(schema: AnySchema, *, epsilon: float, records: int, mechanism: str = registry.AUTO) -> Outlook:
+def outlook(
+    schema: AnySchema,
+    *,
+    epsilon: float,
+    records: int,
+    mechanism: str = registry.AUTO,
+    records_per_person: int = 1,
+) -> Outlook:
     """What to expect of releases of so many records, from public facts alone.
 
     Parameters
@@ -87,6 +94,8 @@ def outlook(schema: AnySchema, *, epsilon: float, records: int, mechanism: str =
         How many records are expected.
     mechanism
         As for `headwater.Synthesizer`.
+    records_per_person
+        How many records of a person count, if ε is for a person: each of them gets its part of ε.
 
     Examples
     --------
@@ -95,7 +104,7 @@ def outlook(schema: AnySchema, *, epsilon: float, records: int, mechanism: str =
     >>> outlook(wide, epsilon=0.1, records=1000).poor, outlook(wide, epsilon=1.0, records=100_000).poor
     (True, False)
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = record_epsilon(check_epsilon(epsilon), records_per_person)
     given: object = records
     if isinstance(given, bool) or not isinstance(given, int) or records < 1:
         raise ValueError(f"records must be a whole number from 1 on, not {records!r}")

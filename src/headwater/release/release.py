@@ -246,7 +246,8 @@ class Release:
         cube = isinstance(self.schema, UnitCube)
         what = f"points in [0,1]^{self.schema.dimension}" if cube else f"records of {self.schema.dimension} columns"
         window = f", records {self.start + 1:,} to {self.t:,}" if self.start else ""
-        return f"release of {len(self):,} {what} ({self.guarantee.loss}, {self.mechanism}{window})"
+        whose = f" for one {self.guarantee.unit}" if self.guarantee.unit != "record" else ""
+        return f"release of {len(self):,} {what} ({self.guarantee.loss}{whose}, {self.mechanism}{window})"
 
     __repr__ = __str__
 
@@ -268,9 +269,7 @@ def _facts(header: dict[str, Any]) -> Facts:
     epsilon, mechanism = header["epsilon"], header["mechanism"]
     files.need(type(epsilon) is float and 0 < epsilon < math.inf, "epsilon")
     files.need(mechanism in registry.names(), "mechanism")
-    delta, noise = header.get("delta", 0.0), header.get("noise", "integer Laplace")
-    files.need(type(delta) in (int, float) and 0 <= delta < 1, "delta")
+    noise = header.get("noise", "integer Laplace")
     files.need(isinstance(noise, str), "noise")
-    guarantee = Guarantee(epsilon, float(delta))
-    files.need({**guarantee.to_dict(), **header}.items() >= guarantee.to_dict().items(), "guarantee")
+    guarantee = Guarantee.from_dict(header)
     return Facts(files.whole_number(header["t"], "t"), guarantee, schema_from_dict(header["schema"]), mechanism, noise)

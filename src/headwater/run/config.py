@@ -7,6 +7,7 @@ from typing import Any
 
 from headwater.mechanisms import registry
 from headwater.mechanisms.protocol import AnySchema
+from headwater.people import Person
 from headwater.run.store import Store, StoreError
 from headwater.synthesizer import Synthesizer
 from headwater.table.schema import schema_from_dict
@@ -29,12 +30,15 @@ class RunConfig:
         with the one that `headwater.mechanisms.registry.choose` names.
     seed
         For tests only: a seeded run protects nobody.
+    person
+        Who records belong to, if ε is for all records of one person.
     """
 
     schema: AnySchema
     epsilon: float
     mechanism: str = registry.AUTO
     seed: int | None = None
+    person: Person | None = None
     delta: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,6 +51,7 @@ class RunConfig:
             "delta": float(self.delta),
             "mechanism": registry.choose(self.schema) if self.mechanism == registry.AUTO else self.mechanism,
             "seed": self.seed,
+            "person": None if self.person is None else self.person.to_dict(),
         }
 
     @staticmethod
@@ -59,19 +64,20 @@ class RunConfig:
             The state.
         """
         kept = store.config
+        person = kept.get("person")
         return RunConfig(
             schema_from_dict(kept["schema"]),
             kept["epsilon"],
             kept["mechanism"],
             kept.get("seed"),
+            None if person is None else Person.from_dict(person),
             kept.get("delta", 0.0),
         )
 
     def synthesizer(self) -> Synthesizer:
         """A new synthesizer under this configuration."""
-        return Synthesizer(
-            self.schema, epsilon=self.epsilon, delta=self.delta, mechanism=self.mechanism, seed=self.seed
-        )
+        how: dict[str, Any] = {"mechanism": self.mechanism, "seed": self.seed, "person": self.person}
+        return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)
 
     def matches(self, store: Store) -> bool:
         """Whether a state was begun under this configuration.
@@ -94,6 +100,10 @@ class RunConfig:
         if different := self._different(store):
             problem = f"this run was begun with another {' and another '.join(different)}"
             remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
+            if "person" in different:
+                person = RunConfig.of(store).person
+                begun = "for one record, without a person" if person is None else f"for {person}"
+                problem += f" (a cap cannot change while ε is promised {begun})"
             raise StoreError(store.path, problem, remedy)
 
     def _different(self, store: Store) -> list[str]:

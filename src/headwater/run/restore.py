@@ -62,18 +62,20 @@ def counted(store: Store | None, synth: Synthesizer, rows: Rows) -> None:
         raise damaged(store.path, "its journal does not hold records") from error
 
 
-def read_tally(state: Path) -> Tally:
-    """What was clipped, unlisted, missing or bad in a run that has stopped. Secret.
+def read_tally(state: Path, synth: Synthesizer) -> Tally:
+    """What was clipped, unlisted, missing, bad or capped in a run that has stopped. Secret.
 
     Parameters
     ----------
     state
         The file, of a run or of `Synthesizer.save`.
+    synth
+        What `read_state` gave.
     """
     if not is_store(state):
-        return Synthesizer.load(state).tally
+        return synth.tally
     with Store.open(state, observe=True) as store:
-        return Tally.from_dict(store.position("tally"))
+        return Tally.from_dict(store.position("tally")).with_capped(synth.capped, synth.t)
 
 
 def read_state(state: Path) -> Synthesizer:

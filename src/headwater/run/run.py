@@ -189,7 +189,7 @@ class Run:
     @property
     def tally(self) -> Tally:
         """How many rows were bad, and how many values were clipped, unlisted or missing. Secret: there is no noise."""
-        return self._bad_rows.tally
+        return self._bad_rows.tally.with_capped(self.synth.capped, self.synth.t)
 
     @property
     def quarantine(self) -> Path | None:
@@ -274,7 +274,7 @@ class Run:
         """
         with self._durable.step():
             kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
-            t = self._durable.keep(rows, kept, receipts)
+            t = self._durable.keep(self.synth.stamped(rows), kept, receipts)
             self._count()
             self._durable.snapshot_if_large()
             return t

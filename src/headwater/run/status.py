@@ -20,8 +20,7 @@ def status_of(synth: Synthesizer, *, t: int | None = None, plan: bool = False) -
     """
     rows = {
         "records": f"{synth.t if t is None else t:,}",
-        "ε": f"{synth.epsilon:g}",
-        **({"δ": f"{synth.budget.delta:g}"} if synth.budget.delta else {}),
+        "guarantee": str(synth.guarantee),
         "mechanism": synth.mechanism,
         "chosen": registry.reason(synth.mechanism, synth.schema),
         "level": synth.status,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.mechanisms.protocol import AnySchema
+from headwater.people import Person
 from headwater.run import RunConfig, Schedule
 from headwater.run.limits import KEEP, ROWS, limit
 from headwater.table.bad_rows import check_policy
@@ -124,6 +125,8 @@ class RunSettings:
         Whether the state may be a copy or an older backup: no other run may continue from it.
     topic
         What feeds the run besides posts, if anything.
+    person
+        Who records belong to, if ε is for all records of one person.
     seed
         For tests only: a seeded run protects nobody.
     """
@@ -142,12 +145,13 @@ class RunSettings:
     public: bool = False
     allow_copy: bool = False
     topic: TopicSettings | None = None
+    person: Person | None = None
     seed: int | None = None
 
     @property
     def config(self) -> RunConfig:
         """What never changes during the run."""
-        return RunConfig(self.schema, self.epsilon, self.mechanism, self.seed, self.delta)
+        return RunConfig(self.schema, self.epsilon, self.mechanism, self.seed, self.person, self.delta)
 
     @property
     def policy(self) -> str:
@@ -267,7 +271,7 @@ def _service(found: dict[str, Any], base: Path) -> ServiceConfig:
 def _run(name: str, found: dict[str, Any], base: Path) -> RunSettings:
     where = f"runs.{name}."
     plain = {"epsilon", "delta", "mechanism", "format", "bad_rows", "public", "allow_copy", "seed"}
-    _known(found, plain | {"schema", "out", "state", "every", "rows", "keep", "topic"}, where)
+    _known(found, plain | {"schema", "out", "state", "every", "rows", "keep", "topic", "person"}, where)
     for needed in ("schema", "epsilon"):
         if needed not in found:
             raise ValueError(f"{where}{needed} is missing")
@@ -282,6 +286,9 @@ def _run(name: str, found: dict[str, Any], base: Path) -> RunSettings:
     options |= {name: limit(f"{where}{name}", found[name]) for name in ("rows", "keep") if name in found}
     if "every" in found:
         options["schedule"] = Schedule.parse(str(found["every"]))
+    if "person" in found:
+        _known(found["person"], {f.name for f in fields(Person)}, f"{where}person.")
+        options["person"] = Person.from_dict(found["person"])
     if "topic" in found:
         _known(found["topic"], {f.name for f in fields(TopicSettings)}, f"{where}topic.")
         options["topic"] = TopicSettings(**found["topic"])

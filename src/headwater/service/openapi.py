@@ -23,6 +23,7 @@ _FACTS = {
     "newest": 20000,
     "epsilon": 1.0,
     "delta": 0.0,
+    "guarantee": "ε = 1 for one record (replace one record; how many records arrived is public)",
     "mechanism": "cascade",
     "public": False,
     "every": {"records": 10000, "seconds": None},

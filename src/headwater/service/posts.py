@@ -17,8 +17,8 @@ from headwater.service.config import Limits
 from headwater.service.problems import ProblemError, of_table
 from headwater.table.bad_rows import BadRow
 from headwater.table.errors import TableError
-from headwater.table.schema import Schema
 from headwater.table.tally import Tally
+from headwater.table.unit_cube import UnitCube
 
 _SMALL = 1 << 12  # bytes of JSON lines that are read together with others
 
@@ -143,7 +143,7 @@ class Encoder:
     def _read(self, post: Post, body: bytes) -> None:
         """Set the records of a post, or raise a problem that names row and column."""
         before, found = 0, list[Rows]()
-        schema = self._run.synth.schema
+        schema = self._run.synth.input_schema
         try:
             for batch in bodies.batches(body, post.form, schema, self._limits.records, self._bad_rows):
                 try:
@@ -160,6 +160,6 @@ class Encoder:
 
     def _nothing(self) -> Rows:
         """No records, in the shape of some."""
-        schema = self._run.synth.schema
-        empty: object = {name: [] for name in schema.names} if isinstance(schema, Schema) else None
+        schema = self._run.synth.input_schema
+        empty: object = None if isinstance(schema, UnitCube) else {name: [] for name in schema.names}
         return self._run.encode(np.empty((0, schema.dimension)) if empty is None else empty)

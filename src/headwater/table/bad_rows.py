@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from headwater.partition import Flags, Points
 from headwater.table.errors import TableError
 from headwater.table.frames import kind_of
+from headwater.table.series import Values
 from headwater.table.tally import Tally
 
 POLICIES = ("stop", "null", "quarantine")
@@ -69,11 +70,17 @@ class Encoded:
         The rows that are no records; none under the policy ``stop``.
     tally
         What was clipped, unlisted, missing or bad. Secret.
+    beside
+        The column that was read beside those of the schema, if one was asked for.
+    unread
+        Rows of which not even the columns were found.
     """
 
     points: Points
     bad: tuple[BadRow, ...]
     tally: Tally
+    beside: Values | None = None
+    unread: tuple[int, ...] = ()
 
     @property
     def flags(self) -> Flags | None:

@@ -40,9 +40,8 @@ OPEN = {
     "datetime": [
         '# start = "2024-01-01T00:00:00ZONE"   # the earliest that is possible',
         '# end = "2024-12-31T23:59:59ZONE"     # the latest',
-        'step = "STEP"',
     ],
-    "time-of-day": ['step = "1s"'],
+    "time-of-day": [],
 }
 """What stands below the kind of a column; a line that is a comment is to be filled in."""
 
@@ -51,6 +50,7 @@ SAID = {
     "null_values": '   # these texts were seen; take out those that are values and do not mean "missing"',
     "decimals": "   # as many as were seen; what comes out is rounded to them",
     "format": "   # as dates are written in the data",
+    "step": "   # as fine as times were seen; a coarser one is learned faster",
     "decimal": "   # as numbers are written in the data",
     "thousands": "   # as numbers are written in the data",
 }
@@ -153,14 +153,12 @@ def _column(name: str, type_: object) -> str:
     if kind == "number" and re.search(PATTERNS[2][1], text):
         found.notes.append("A time span: turn it into a number first, such as seconds.")
     zoned = found.declared.pop("zoned", False) or re.search(r"tz|time_zone='|utc|, [a-z]+/", text)
-    day = re.fullmatch(r"date(32|64)?(\[day\])?(\[pyarrow\])?", text) or found.declared.get("format", "%H")[-1] in "dYy"
-    filled = {
-        "ZONE": "+00:00" if zoned else "",
-        "STEP": "1d" if day and "%H" not in found.declared.get("format", "") else "1s",
-    }
+    day = re.fullmatch(r"date(32|64)?(\[day\])?(\[pyarrow\])?", text)
+    if found.kind in ("datetime", "time-of-day"):
+        found.declared.setdefault("step", "1d" if day else "1s")
     lines += [f"# {note}" for note in found.notes]
     for line in OPEN[found.kind]:
-        lines.append(line.replace("ZONE", filled["ZONE"]).replace("STEP", filled["STEP"]))
+        lines.append(line.replace("ZONE", "+00:00" if zoned else ""))
     for key, value in found.declared.items():
         written = ", ".join(tomli_w.dumps({"v": one})[4:].strip() for one in value) if isinstance(value, list) else None
         lines.append((f"{key} = [{written}]" if written else tomli_w.dumps({key: value}).strip()) + SAID[key])

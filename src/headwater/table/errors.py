@@ -42,7 +42,7 @@ class _PlacedError(ValueError):
     def __str__(self) -> str:
         where = [self.file] if self.file is not None else []
         where += [f"line {self.line}"] if self.line is not None else []
-        where += [f"row {self.row}"] if self.row is not None else []
+        where += [f"row {self.row}"] if self.row is not None and self.line is None else []  # which is of the batch
         where += [f"column {quoted(self.column)}"] if self.column is not None else []
         return f"{', '.join(where)}: {self.problem}; {self.remedy}" if where else f"{self.problem}; {self.remedy}"
 
@@ -65,7 +65,7 @@ class TableError(_PlacedError):
     --------
     >>> error = TableError("text that is not a number", "write a number", row=3, column="age")
     >>> print(error.at(file="people.csv", line=5))
-    people.csv, line 5, row 3, column "age": text that is not a number; write a number
+    people.csv, line 5, column "age": text that is not a number; write a number
     """
 
 

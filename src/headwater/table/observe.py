@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from headwater.table.column import Column, is_missing
 from headwater.table.columns import Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
+from headwater.table.time_units import microseconds
 
 NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "NaN", "nan", "?", "-", "--", ".", "\\N")
 """Texts that commonly mean "missing"."""
@@ -34,6 +38,7 @@ _PERSON = re.compile(
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}[ -][A-Z][a-z]{2}")
+_STEPS = ("1d", "1h", "1min", "1s", "1ms")
 _FEW = 20  # values, below which nothing is said of them
 
 
@@ -63,7 +68,7 @@ def observe(name: str, values: Iterable[Any], kind: str | None = None) -> Observ
     Examples
     --------
     >>> observe("day", ["13.01.2024", "NA"]).declared
-    {'format': '%d.%m.%Y', 'null_values': ['NA'], 'missing': True}
+    {'format': '%d.%m.%Y', 'null_values': ['NA'], 'missing': True, 'step': '1d'}
     """
     found = [None if is_missing(value) else value for value in values]
     texts = [value.strip() for value in found if isinstance(value, str) and value.strip()]
@@ -80,6 +85,7 @@ def observe(name: str, values: Iterable[Any], kind: str | None = None) -> Observ
         seen.declared["missing"] = True
     there = texts if kind is None else [value for value in found if value is not None]
     _numbers(seen, there)
+    _times(seen, there)
     _persons(name, seen, there)
     return seen
 
@@ -162,6 +168,22 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
         seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; needs a low above 0{whole}')
 
 
+def _times(seen: Observed, values: list[Any]) -> None:
+    """How fine times are: whole days, hours, minutes or seconds."""
+    if seen.kind not in ("datetime", "time-of-day"):
+        return
+    format_ = {key: seen.declared[key] for key in ("format",) if key in seen.declared}
+    columns = (
+        [TimeOfDay(**format_)] if seen.kind == "time-of-day" else [Datetime(**format_), Datetime(*_ZONED, **format_)]
+    )
+    for column in columns:
+        with suppress(TableError):
+            numbers, _ = column.read_values(values[:2000])
+            steps = [step for step in _STEPS if not (numbers.astype(np.int64) % microseconds(step)).any()]
+            seen.declared["step"] = (steps or ["1us"])[0] if len(numbers) else "1s"
+            return
+
+
 def _exact(value: Any, seen: Observed) -> Decimal | None:  # noqa: ANN401 - text or a number
     if not isinstance(value, str):
         return Decimal(repr(float(value))) if isinstance(value, float) else _decimal(str(value))
@@ -187,10 +209,21 @@ def _persons(name: str, seen: Observed, values: list[Any]) -> None:
         if len(values) >= _FEW and distinct == len(values):
             what = "an identifier or free text" if seen.kind == "category" else "perhaps an identifier"
             seen.notes.append(f"All values seen are different: {what}. Nothing can be learned of it: leave it out.")
+        elif seen.kind == "category" and distinct > max(100, len(values) / 5) and _are_sentences(values):
+            seen.notes.append(
+                "Looks like free text: nothing can be learned of it, and it may name people: leave it out."
+            )
+        elif seen.kind == "integer" and len(values) >= _FEW and {str(value) for value in values} == {"0", "1"}:
+            seen.notes.append('Only 0 and 1 were seen: if they mean no and yes, declare kind = "boolean".')
         elif seen.kind == "category" and distinct > 100:
             seen.notes.append("More than 100 values were seen: list those that matter, and declare other for the rest.")
     if _PERSON.search(name):
         seen.notes.append("Its name sounds like a person's name, number or address: leave it out unless it is none.")
+
+
+def _are_sentences(values: list[Any]) -> bool:
+    """Whether texts have several words on average."""
+    return sum(str(value).count(" ") for value in values) > 2 * len(values)
 
 
 def _in_format(texts: set[str], format_: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
 from headwater.table.frames import check_names, columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
-from headwater.table.series import read_values
+from headwater.table.series import Values, read_values
 from headwater.table.tally import Tally
 from headwater.table.text_options import TEXT_KEYS, usual, written
 from headwater.table.unit_cube import MOST_AXES, UnitCube
@@ -121,7 +121,7 @@ class Schema:
         """
         return self.encode_batch(table).points
 
-    def encode_batch(self, table: object, *, bad_rows: str = "stop") -> Encoded:
+    def encode_batch(self, table: object, *, bad_rows: str = "stop", beside: str | None = None) -> Encoded:
         """A batch with all that is known of it: its points, its bad rows, and what was clipped. Not private.
 
         Parameters
@@ -131,12 +131,16 @@ class Schema:
         bad_rows
             ``"stop"`` refuses the batch if any row is bad. ``"null"`` and ``"quarantine"`` say which rows are; what is
             wrong with a table as a whole, such as a missing column, is refused in any case.
+        beside
+            A further column that the table must have. It is read as it is, and not encoded.
         """
         stop = check_policy(bad_rows) == "stop"
         wrong = dict[int, TableError]()
+        names = self.names if beside is None else (*self.names, beside)
         if not stop and kind_of(table) == "records":
-            table, wrong = self._complete(table)
-        series, rows = columns_of(table, self.names)
+            table, wrong = _complete(table, names)
+        unread = tuple(wrong)
+        series, rows = columns_of(table, names)
         points, tally = np.empty((rows, self.dimension)), Tally(rows)
         for axis, (name, column) in enumerate(self._items):
             errors: Mapping[int, TableError] = {}
@@ -163,19 +167,8 @@ class Schema:
             for row, found in errors.items():
                 wrong.setdefault(row, found.at(row=row, column=name))
         tally.bad = len(wrong)
-        return Encoded(points, tuple(BadRow(row, wrong[row]) for row in sorted(wrong)), tally)
-
-    def _complete(self, records: Any) -> tuple[list[Any], dict[int, TableError]]:  # noqa: ANN401 - one record or many
-        """Records with the right keys; those with others are replaced by empty ones, and their errors are kept."""
-        found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(self.names)
-        for row, record in enumerate([records] if isinstance(records, Mapping) else records):
-            try:
-                check_names(list(record), self.names)
-                found.append(record)
-            except TableError as error:
-                found.append(nothing)
-                wrong[row] = error.at(row=row)
-        return found, wrong
+        bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
+        return Encoded(points, bad, tally, _beside(series[beside], beside, rows) if beside else None, unread)
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
         """Points as a table; its types are those of the schema.
@@ -300,6 +293,34 @@ def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - what
             )
         return UnitCube(dimension)
     return Schema.from_dict(declared)
+
+
+def _complete(records: Any, names: Sequence[str]) -> tuple[list[Any], dict[int, TableError]]:  # noqa: ANN401
+    """Records with the right keys; those with others are replaced by empty ones, and their errors are kept."""
+    found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
+    for row, record in enumerate([records] if isinstance(records, Mapping) else records):
+        try:
+            check_names(list(record), names)
+            found.append(record)
+        except TableError as error:
+            found.append(nothing)
+            wrong[row] = error.at(row=row)
+    return found, wrong
+
+
+def _beside(series: Any, name: str, rows: int) -> Values:  # noqa: ANN401 - a column of any library
+    """A column as it came, with a value for each row."""
+    try:
+        values = read_values(series)
+    except (ValueError, TypeError, ArithmeticError) as error:  # of a library: what it says may hold the value
+        if isinstance(error, TableError):
+            raise error.at(column=name) from None
+        raise TableError("a value of a kind that cannot be read", "write text or whole numbers", column=name) from None
+    found = len(values.data if values.codes is None else values.codes)
+    if found != rows:
+        problem = f"the column has {found} values, but the first has {rows}"
+        raise TableError(problem, "give every column a value for each row", column=name)
+    return values
 
 
 def _check_format(declared: object, known: set[str]) -> None:

@@ -7,7 +7,7 @@ wrong. It is kept in states, and never in a release or on a card.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 KINDS = ("clipped", "unlisted", "missing")
@@ -26,11 +26,14 @@ class Tally:
         How many of them were no records of the schema.
     columns
         For columns in which something was clipped, unlisted or missing: how many values, by kind.
+    capped
+        How many records did not count, because their person had enough that did.
     """
 
     records: int = 0
     bad: int = 0
     columns: dict[str, dict[str, int]] = field(default_factory=dict)
+    capped: int = 0
 
     def add(self, column: str, kind: str, count: int) -> None:
         """Count values of a column."""
@@ -39,29 +42,37 @@ class Tally:
             of_column[kind] = of_column.get(kind, 0) + int(count)
 
     def __add__(self, other: Tally) -> Tally:
-        both = Tally(self.records + other.records, self.bad + other.bad)
+        both = Tally(self.records + other.records, self.bad + other.bad, capped=self.capped + other.capped)
         for tally in (self, other):
             for column, counts in tally.columns.items():
                 for kind, count in counts.items():
                     both.add(column, kind, count)
         return both
 
+    def with_capped(self, capped: int, records: int) -> Tally:
+        """With records that did not count, of so many in all."""
+        return replace(self, capped=capped, records=max(self.records, records)) if capped else self
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the way states keep it."""
-        return {"records": self.records, "bad": self.bad, "columns": self.columns}
+        plain = {"records": self.records, "bad": self.bad, "columns": self.columns}
+        return plain | ({"capped": self.capped} if self.capped else {})
 
     @staticmethod
     def from_dict(kept: Any) -> Tally:  # noqa: ANN401 - whatever a state holds
         """What `to_dict` gave; of anything else nothing is known."""
         if not isinstance(kept, Mapping) or not isinstance(kept.get("columns"), Mapping):
             return Tally()
-        found = Tally(int(kept.get("records", 0)), int(kept.get("bad", 0)))
+        found = Tally(int(kept.get("records", 0)), int(kept.get("bad", 0)), capped=int(kept.get("capped", 0)))
         return found + Tally(columns={str(name): dict(counts) for name, counts in kept["columns"].items()})
 
     def lines(self) -> Iterator[str]:
         """In words, one line for each column in which something was clipped, unlisted or missing."""
         if self.bad:
             yield f"{self.bad:,} of {self.records:,} rows were bad ({_percent(self.bad, self.records)})"
+        if self.capped:
+            share = _percent(self.capped, self.records)
+            yield f"{self.capped:,} of {self.records:,} records were beyond the cap of their person ({share})"
         for column, counts in self.columns.items():
             said = [f"{counts[k]:,} {k} ({_percent(counts[k], self.records)})" for k in KINDS if counts.get(k)]
             yield f"{column}: {', '.join(said)}"

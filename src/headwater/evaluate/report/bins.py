@@ -31,7 +31,8 @@ MOST_BARS = 24
 class Bins:
     """How one column is cut: bins ``0`` to ``size − 1``, then one for missing values.
 
-    ``edges`` are positions on the drawn axis, ``parts`` the same edges as parts of the column's range.
+    ``edges`` are positions on the drawn axis, ``parts`` the same edges as parts of the column's range, where bins are
+    not of one width.
     """
 
     column: ColumnAxis
@@ -51,13 +52,11 @@ class Bins:
         values, gone = self.column.axis.value(places)
         if self.groups is not None:
             found = self.groups[values.astype(np.int64)]
-        elif self.tail is not None:
+        elif self.parts:
             inner = np.array(self.parts[1:-1]) * (self.column.axis.values or 1)
             found = np.searchsorted(np.rint(inner) if self.column.axis.values else inner, values, side="right")
-        elif self.column.axis.values is None:
-            found = np.minimum((values * self.size).astype(np.int64), self.size - 1)
         else:
-            found = values.astype(np.int64) // _width(self.column.axis.values, self.size)
+            found = np.minimum((values * self.size).astype(np.int64), self.size - 1)
         return found if gone is None else np.where(gone, self.size, found)
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,7 +71,7 @@ class Bins:
 
 
 def cut(column: ColumnAxis, most: int, popular: Integers | None = None, tail: Tail | None = None) -> Bins:
-    """Cut a column into at most ``most`` bins of one width, as drawn; categories are bins by themselves.
+    """Cut a column into at most ``most`` bins of about one width, as drawn; categories are bins by themselves.
 
     If there are more than `MOST_BARS` categories, those with the most rows in ``popular`` keep their bin. These counts
     come from a release, so they are public.
@@ -87,9 +86,9 @@ def cut(column: ColumnAxis, most: int, popular: Integers | None = None, tail: Ta
         return Bins(column, tuple(map(tail.position, parts)), None, None, tail, tuple(parts))
     if values is None:
         return Bins(column, tuple(np.linspace(0, 1, most + 1)), None, None)
-    width = -(-values // most)
-    edges = [min(start / values, 1.0) for start in range(0, values + width, width)]
-    return Bins(column, tuple(edges), None, None)
+    size = -(-values // -(-values // most))  # bins hold as many values, or one less: none is much narrower
+    edges = tuple((i * values // size) / values for i in range(size + 1))
+    return Bins(column, edges, None, None, None, edges)
 
 
 def long_tail(column: ColumnAxis, places: Floats) -> Tail | None:
@@ -122,11 +121,6 @@ def _bars(column: ColumnAxis, popular: Integers | None) -> Bins:
         groups[kept] = np.arange(MOST_BARS - 1)
         labels = (*(labels[i] for i in kept), f"{len(labels) - len(kept)} others")
     return Bins(column, tuple(np.linspace(0, 1, len(labels) + 1)), labels, groups)
-
-
-def _width(values: int, size: int) -> int:
-    """How many values a bin holds when `cut` made ``size`` bins of them."""
-    return -(-values // size)
 
 
 def tally(found: Sequence[Integers], bins: Sequence[Bins]) -> list[Integers]:

@@ -23,6 +23,7 @@ LOGARITHMIC = 20  # times the smallest value: beyond, values are drawn by their 
 
 _DAY = 86_400
 _BIG = 10_000_000  # from here on numbers are written with an exponent
+_LONG = 10_000  # from here on thousands are divided: years are not
 _SECONDS = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, _DAY, 2 * _DAY, 7 * _DAY)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400, 6_000, 12_000)
 
@@ -96,7 +97,8 @@ def stretches(column: ColumnAxis, edges: Sequence[float]) -> list[str]:
     elif values is not None and column.kind != "number":
         numbered = [round(edge * values) for edge in edges]
         pairs = [(declared["low"] + a, declared["low"] + b - 1) for a, b in pairwise(numbered)]
-        return [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in pairs]
+        form = "," if max(abs(declared["low"]), abs(declared["high"])) >= _LONG else ""
+        return [f"{a:{form}}" if a == b else f"{a:{form}} to {b:{form}}" for a, b in pairs]
     else:
         low, high = declared["low"], declared["high"]
         log = declared.get("scale") == "log"
@@ -180,10 +182,11 @@ def _round(low: Fraction, high: Fraction, *, whole: bool = False) -> Iterator[tu
     power = Fraction(10) ** math.floor(math.log10(rough))
     step = next(step for factor in (1, 2, 5, 10, 20) if (step := factor * power) >= rough)
     digits = max(0, -math.floor(math.log10(step)))
-    big = max(abs(low), abs(high)) >= _BIG or digits > 6
+    most = max(abs(low), abs(high))
+    comma = "," if most >= _LONG else ""
     for i in range(math.ceil(low / step), math.floor(high / step) + 1):
         value = i * step
-        yield value, f"{float(value):g}" if big else f"{float(value):,.{digits}f}"
+        yield value, f"{float(value):g}" if most >= _BIG or digits > 6 else f"{float(value):{comma}.{digits}f}"
 
 
 def _label(value: Fraction) -> str:

@@ -218,6 +218,12 @@ class CascadeMechanism(CellRows):
         stage = self.stage if t is None else stage_at(t, self.partition.dimension, self.budget)
         return stage.ledger()
 
+    def bucket_end(self, t: int) -> int:
+        """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
+        stage = stage_at(t, self.partition.dimension, self.budget)
+        size = stage.timescales[0].size
+        return stage.start + ((t - stage.start) // size + 1) * size
+
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""
         return plan(self.partition.dimension, self.budget, until)

@@ -141,6 +141,10 @@ class MarginalsMechanism:
         stage = self.stage if t is None else stage_at(t, self.budget, self.width)
         return stage.ledger()
 
+    def bucket_end(self, t: int) -> int:
+        """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
+        return stage_at(t, self.budget, self.width).end
+
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""
         return plan(self.width, self.budget, until)

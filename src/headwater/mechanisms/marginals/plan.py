@@ -127,10 +127,12 @@ def _with_pairs(
 def _currency(budget: Budget, tables: int) -> tuple[Fraction, Accounting]:
     """ρ and Gaussian noise if there is a δ and so many tables have less noise then, else ε and Laplace noise.
 
-    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``.
+    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Of people all is in ρ: some of their
+    records in ε and others in ρ would not add up.
     """
     epsilon, rho = Fraction(budget.epsilon), budget.rho
-    return (rho, Concentrated) if rho is not None and 8 * tables * rho > epsilon**2 else (epsilon, Pure)
+    gaussian = rho is not None and (budget.records > 1 or 8 * tables * rho > epsilon**2)
+    return (rho, Concentrated) if rho is not None and gaussian else (epsilon, Pure)
 
 
 def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:

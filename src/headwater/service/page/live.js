@@ -5,7 +5,7 @@ const state = { data: null, shape: "", pair: 1, charts: [], densities: [], busy:
 
 function facts(data) {
   const now = data.releases[data.current], made = data.published[data.published.length - 1];
-  const found = [["Neighbours", data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(Math.max(data.t, state.told ?? 0))],
+  const found = [["Guarantee", data.card.guarantee ?? data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(Math.max(data.t, state.told ?? 0))],
     ["Releases published", whole(data.total)], ["Last published", made ? `t = ${whole(made.t)}, ${clock(made.time)}` : "none yet"],
     ["This page shows", `t = ${whole(data.t)}, ${clock(now.time)}`]];
   byId("facts").replaceChildren(...found.map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text))));

@@ -13,6 +13,7 @@ from typing import Any
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
+from headwater.table.readers.csv_text import NOT_UTF8
 from headwater.table.readers.headers import DELIMITERS
 from headwater.table.readers.options import Options
 from headwater.table.readers.paths import Input, Inputs, StrPath
@@ -79,9 +80,13 @@ def _head(source: Input, encoding: str | None) -> str:
         stream.close()
     if not head.strip():
         raise TableError("an empty file", "name a file with records")
+    if encoding is None and head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8")
     if len(head) >= _HEAD:
         head = head[: head.rfind(b"\n") + 1] or head
-    return head.decode().removeprefix(_MARK)
+    with suppress(UnicodeDecodeError):  # whose message holds the text
+        return head.decode().removeprefix(_MARK)
+    raise NOT_UTF8
 
 
 def _of_csv(text: str, source: Input) -> dict[str, Sample]:

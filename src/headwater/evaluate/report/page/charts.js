@@ -36,11 +36,11 @@ function sharesOf(counts, beyond = 0) {
   return { shares: there.map((c) => (rows ? c / rows : 0)), missing: rows + gone ? gone / (rows + gone) : 0 };
 }
 
-/** How high bars are: shares, or what they would be if bins of another width were as wide as most are. */
+/** How high bars are: shares, or what they would be if bins of another width were as wide as most are, and never more than all. */
 function heights(column, shares) {
   const widths = column.edges.slice(1).map((edge, i) => edge - column.edges[i]).sort((a, b) => a - b);
-  const first = column.log ? widths[widths.length >> 1] : column.edges[1] - column.edges[0];
-  return shares.map((s, i) => s * first / (column.edges[i + 1] - column.edges[i]));
+  const usual = widths[widths.length >> 1];
+  return shares.map((s, i) => Math.min(1, s * usual / (column.edges[i + 1] - column.edges[i])));
 }
 
 class Histogram {

@@ -16,7 +16,7 @@ function introduce() {
   const loss = `ε = ${card.epsilon}${card.delta ? `, δ = ${card.delta}` : ""}`;
   byId("lead").textContent = `Every release is covered by one fixed privacy budget, ${loss}.${grew}${some}`;
   byId("epsilon").textContent = loss;
-  const facts = [["Neighbours", card.neighbours], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
+  const facts = [["Guarantee", card.guarantee ?? card.neighbours], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
   facts.push(["Mechanism", card.mechanism_reason ? `${card.mechanism} (${card.mechanism_reason})` : card.mechanism]);
   if (card.noise) facts.push(["Noise", card.noise]);
   if (run) facts.unshift(["Run", run]);

@@ -53,7 +53,8 @@ function drawQuality(quality) {
 }
 
 /** Which bounds of the schema cut real values: the first thing to correct. */
-function drawCut(cut) {
+function drawCut(all) {
+  const cut = all.filter((c) => c.below + c.above >= 0.001);  // of rarer ones the column itself says it
   byId("cut").hidden = cut.length === 0;
   const parts = (c) => [c.below ? `${percent(c.below)} below` : "", c.above ? `${percent(c.above)} above` : ""].filter(Boolean).join(" and ");
   byId("cut").replaceChildren(make("strong", {}, "Bounds cut real values. "), `Such a value counts as the bound in every release; here it is compared as it is. ${cut.map((c) => `${c.name}: ${parts(c)}`).join("; ")}.`);
@@ -87,11 +88,16 @@ class Matrix {
 
   show(most) {
     const { svg, names, values } = this, n = names.length, tall = Math.min(26, Math.max(14, Math.floor(300 / n)));
-    svg.style.height = `${n * tall + 2}px`;
-    const { width } = svg.getBoundingClientRect(), left = Math.min(Math.max(...names.map(widthOf)) + 10, width * 0.36), w = (width - left) / n;
+    const { width } = svg.getBoundingClientRect(), longest = Math.max(...names.map(widthOf));
+    const left = Math.min(longest + 10, width * 0.36), w = (width - left) / n, below = w >= 11 ? Math.min(longest + 8, 84) : 0;
+    svg.style.height = `${n * tall + below + 2}px`;
     this.plot = { left, w, tall };
     const palette = colours();
     svg.replaceChildren();
+    if (below) names.forEach((name, i) => {  // from top to bottom, so that it ends where it may be cut
+      const [x, y] = [left + (i + 0.5) * w - 4, n * tall + 4];
+      svg.append(draw("text", { x, y, transform: `rotate(90 ${x} ${y})` }, fit(name, below - 6)));
+    });
     names.forEach((name, j) => {
       svg.append(draw("text", { x: left - 8, y: j * tall + tall / 2 + 4, "text-anchor": "end" }, fit(name, left - 10)));
       names.forEach((_, i) => {
@@ -116,6 +122,7 @@ function buildMatrices(dependence, real) {
   byId("dependence").hidden = !dependence || dependence.names.length < 2;
   if (byId("dependence").hidden) return [];
   const host = byId("matrices"), { names, synthetic, real: beside } = dependence;
+  host.classList.toggle("large", names.length > 18);
   const found = beside ? [new Matrix(host, real.public ? "Real" : "Real, not private", names, beside)] : [];
   found.push(new Matrix(host, "Synthetic", names, synthetic));
   if (beside) found.push(new Matrix(host, "Synthetic less real", names, synthetic.map((row, j) => row.map((v, i) => v - beside[j][i])), true));

@@ -1,0 +1,111 @@
+"""The table of caps is a dictionary of counts, however batches are cut and however hashes collide in their halves."""
+
+import numpy as np
+import pytest
+
+from headwater.files import FileRefusedError
+from headwater.people.caps import Caps, Groups
+from headwater.people.people import People
+from headwater.people.person import Person
+
+
+def literal(limit: int, hashes: list[tuple[int, int]]) -> list[bool]:
+    """Which records count, one by one, with a dictionary."""
+    counts: dict[tuple[int, int], int] = {}
+    found = []
+    for one in hashes:
+        found.append(counts.get(one, 0) < limit)
+        counts[one] = counts.get(one, 0) + 1
+    return found
+
+
+def people_of(limit: int, **declared: object) -> People:
+    return People.begin(Person("who", records=limit, **declared), bytes(32))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bits", [3, 64])
+@pytest.mark.parametrize("limit", [1, 2, 5, 300])
+def test_the_cap_is_that_of_a_dictionary(limit: int, bits: int) -> None:
+    """In batches of any size; with three bits in the first half of a hash many people share it."""
+    rng = np.random.default_rng([limit, bits])
+    high = rng.integers(0, 1 << bits, 400, dtype=np.uint64) if bits < 64 else rng.integers(0, 2**63, 400).astype(np.uint64)
+    low = rng.integers(0, 2**63, 400).astype(np.uint64)
+    who = np.minimum(rng.geometric(0.02, 6000) - 1, 399)
+    hashes = np.stack((high[who], low[who]), axis=1)
+    people, found, start = people_of(limit), [], 0
+    while start < len(hashes):
+        size = int(rng.choice([0, 1, 2, 7, 100, 900]))
+        counted, people = people.after(hashes[start : start + size], None, start)
+        found += counted.tolist()
+        start += size
+    wanted = literal(limit, [tuple(row) for row in hashes.tolist()])
+    assert found == wanted
+    assert people.capped == wanted.count(False)
+    header, arrays = people.state()
+    again = People.restore(header, arrays)
+    groups = Groups.of(hashes)
+    assert again.caps.counts(groups.people).tolist() == np.minimum(groups.sizes, limit).tolist()
+
+
+def test_an_update_leaves_the_table_before_as_it_was() -> None:
+    """So that an update that is interrupted has done nothing."""
+    rng = np.random.default_rng(0)
+    hashes = rng.integers(0, 2**63, (500, 2)).astype(np.uint64)
+    _, before = people_of(3).after(hashes[rng.integers(0, 500, 1000)], None, 0)
+    kept = [array.copy() for level in before.caps.levels for array in (level.high, level.low, level.counts)]
+    for _ in range(5):
+        before.after(hashes[rng.integers(0, 500, 700)], None, 1000)
+    now = [array for level in before.caps.levels for array in (level.high, level.low, level.counts)]
+    assert all((a == b).all() for a, b in zip(kept, now, strict=True))
+
+
+def test_a_person_takes_17_bytes() -> None:
+    """Twice that at most, before arrays are merged."""
+    hashes = np.random.default_rng(0).integers(0, 2**63, (50_000, 2)).astype(np.uint64)
+    people = people_of(20)
+    for start in range(0, 50_000, 1000):
+        _, people = people.after(hashes[start : start + 1000], None, start)
+    assert people.caps.nbytes == 17 * 50_000
+    for start in range(0, 50_000, 1000):
+        _, people = people.after(hashes[start : start + 1000], None, 50_000 + start)
+    assert people.caps.nbytes <= 2 * 17 * 50_000
+    assert sum(array.nbytes for array in people.caps.state().values()) == 17 * 50_000
+
+
+def test_periods_of_arrivals_start_anew() -> None:
+    """At multiples of a number of arrivals, wherever batches end."""
+    hashes = np.array([[1, 1]] * 40, dtype=np.uint64)
+    people, found = people_of(3, per=10), []
+    for start, end in ((0, 4), (4, 17), (17, 18), (18, 40)):
+        counted, people = people.after(hashes[start:end], None, start)
+        found += counted.tolist()
+    assert found == ([True] * 3 + [False] * 7) * 4
+
+
+def test_periods_of_the_clock_go_forward_only() -> None:
+    """A clock that is set back does not give anybody a second period of the same time."""
+    hashes = np.array([[1, 1]] * 8, dtype=np.uint64)
+    stamps = np.array([5, 5, 5, 6, 5, 6, 7, 5], dtype=np.uint64)
+    counted, people = people_of(2, per="1d").after(hashes, stamps, 0)
+    assert counted.tolist() == [True, True, False, True, True, False, True, True]
+    assert people.period == 7
+
+
+def test_both_caps_hold_and_only_records_that_count_use_them_up() -> None:
+    """At most two in a bucket of ten and five in all."""
+    people = people_of(5, per_bucket=2)
+    hashes = np.array([[1, 1]] * 45, dtype=np.uint64)
+    found = []
+    for start, end in ((0, 3), (3, 25), (25, 45)):
+        counted, people = people.after(hashes[start:end], None, start, lambda t: (t // 10 + 1) * 10)
+        found += counted.tolist()
+    assert np.flatnonzero(found).tolist() == [0, 1, 10, 11, 20]
+    assert People.restore(*people.state()).in_bucket is not None
+
+
+def test_a_table_that_no_run_left_is_refused() -> None:
+    """Counts above the cap, or hashes that are not in order."""
+    _, people = people_of(2).after(np.random.default_rng(0).integers(0, 2**63, (9, 2)).astype(np.uint64), None, 0)
+    for name, wrong in (("counts", np.full(9, 3, np.uint8)), ("high", people.caps.state()["high"][::-1])):
+        with pytest.raises(FileRefusedError):
+            Caps.restore(2, people.caps.state() | {name: wrong})
