@@ -166,7 +166,8 @@ class Plan:
             choice = stage.tree_choice + stage.extra_choice
             slow = " ".join(f"{float(part):>8.4g}" for part in (stage.one_way, choice, stage.pairs))
             fast = f"{stage.fast:>12,} {float(stage.fast_budget):>8.4g}" if stage.fast else f"{'none':>12}"
-            lines.append(f"{f'{stage.start:,} to {stage.end:,}':>27}  {slow}  {fast}")
+            law = "  ρ, Gaussian" if stage.accounting.gaussian else ""
+            lines.append(f"{f'{stage.start:,} to {stage.end:,}':>27}  {slow}  {fast}{law}")
         return "\n".join(lines)
 
 
