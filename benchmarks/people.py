@@ -124,9 +124,8 @@ def runs(size: str) -> Iterator[Found]:
                 for seed in range(1 if size == "quick" else 3):
                     start = process_time()
                     found = one(table, tail, cap, seed, records)
-                    print(
-                        f"{table:6} {tail:8} cap {cap:5} seed {seed}: {found.error:.4f} ({process_time() - start:.1f} s)"
-                    )
+                    took = process_time() - start
+                    print(f"{table:6} {tail:8} cap {cap:5} seed {seed}: {found.error:.4f} ({took:.1f} s)")
                     yield found
 
 

@@ -149,7 +149,7 @@ class Budget:
 
     @property
     def one_currency(self) -> bool:
-        """Whether all of a run must be counted in ρ, or all in ε: a unit whose records are in several stages adds up."""
+        """Whether all stages are counted in ρ, or all in ε: the records of one unit may lie in several of them."""
         return self.records > 1
 
     @property

@@ -14,9 +14,11 @@ import pyarrow.parquet
 import pytest
 
 import headwater as hw
+from headwater import files
 from headwater.kafka import TopicBatch, encode
 from headwater.people import hash_people
 from headwater.run import FolderSink, Run, RunConfig
+from headwater.synthesizer_state import _BANNER
 from headwater.table.errors import SchemaError, TableError
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
@@ -55,7 +57,7 @@ def as_file(folder: Path, kind: str) -> Path:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, found.schema) as writer:
             writer.write_table(found)
     else:
-        pa.parquet.write_table(pa.table(table()), path)
+        pyarrow.parquet.write_table(pa.table(table()), path)
     return path
 
 
@@ -69,7 +71,7 @@ def wanted() -> bytes:
 
 def content(synth: hw.Synthesizer) -> list[Any]:
     """All of a state but the kind of table that came last."""
-    header, arrays = hw.files.unpack(synth.to_bytes(), hw.synthesizer_state._BANNER, "")
+    header, arrays = files.unpack(synth.to_bytes(), _BANNER, "")
     header.pop("kind")
     return [header, {name: array.tolist() for name, array in arrays.items()}]
 
@@ -146,7 +148,7 @@ def test_who_is_who() -> None:
 
 @pytest.mark.parametrize("wrong", [True, 7.5, 2.0**60, [1], pd.Timestamp("2024-01-01"), {"a": 1}])
 def test_what_names_nobody_is_refused_without_the_value(wrong: object) -> None:
-    with pytest.raises(TableError, match="row 2.*person|person.*row 2") as caught:
+    with pytest.raises(TableError, match=r"row 2.*person|person.*row 2") as caught:
         started().update([{"x": 0.1, "y": 0.1, "who": "a"}] * 2 + [{"x": 0.1, "y": 0.1, "who": wrong}])
     assert "7.5" not in str(caught.value)
     assert "2024" not in str(caught.value)
@@ -171,7 +173,7 @@ def test_a_person_in_the_schema_and_a_person_of_a_cube_are_refused() -> None:
     with pytest.raises(SchemaError, match="take it out of the schema"):
         hw.Synthesizer(SCHEMA, epsilon=1.0, person=hw.Person("x", records=3))
     with pytest.raises(SchemaError, match="declare a schema"):
-        hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, person=PERSON)  # type: ignore[arg-type]
+        hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, person=PERSON)
     with pytest.raises(TypeError, match="Person"):
         hw.Synthesizer(SCHEMA, epsilon=1.0, person="who")  # type: ignore[arg-type]
 

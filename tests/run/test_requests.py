@@ -60,7 +60,8 @@ def test_the_owner_says_how_far_it_is(run: Run, tmp_path: Path) -> None:
     status, tally = asked(run, lambda: request_status(tmp_path / "run.state", plan=True))
     assert tally == run.tally
     assert tally.columns
-    assert (status["records"], status["mechanism"], status["ε"]) == ("1,002", "cascade", "1")
+    assert (status["records"], status["mechanism"]) == ("1,002", "cascade")
+    assert status["guarantee"] == str(run.synth.guarantee)
     assert "cascade" in status["plan"]
     assert not (tmp_path / "run.state.requests").exists()
 

@@ -15,6 +15,7 @@ from headwater import synthesizer_state
 from headwater.audit import AuditAlarm, check_sensitivity
 from headwater.audit.suite import people
 from headwater.checks.cases import Case, CheckFailed, expect
+from headwater.mechanisms.protocol import with_null_records
 from headwater.people import Person
 from headwater.people import people as module
 from headwater.people.caps import Groups
@@ -144,7 +145,7 @@ def forgetting() -> Iterator[None]:
 @contextmanager
 def shifting() -> Iterator[None]:
     """Records beyond the cap are left out, so that all later ones move up."""
-    real = synthesizer_state.with_null_records
+    real = with_null_records
 
     def dropped(rows: NDArray[Any], beyond: NDArray[np.bool_]) -> NDArray[Any]:
         return real(rows, beyond)[~beyond]

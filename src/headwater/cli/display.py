@@ -77,8 +77,13 @@ class Display:
             return
         one_way = expected.parts.get("one-way")
         about = f", {ONE_WAY} about {one_way[0]:.2g}" if one_way else ""
-        each = {"mechanism": release.mechanism, "records_per_person": release.guarantee.records}
-        likely = outlook(release.schema, epsilon=release.epsilon, records=len(release), **each)
+        likely = outlook(
+            release.schema,
+            epsilon=release.epsilon,
+            records=len(release),
+            mechanism=release.mechanism,
+            records_per_person=release.guarantee.records,
+        )
         later = (
             f" From about {likely.needed:,} records on releases say more;" if likely.needed else " Later ones say more;"
         )

@@ -110,7 +110,13 @@ class Person:
 
     @staticmethod
     def from_dict(kept: Mapping[str, Any]) -> Person:
-        """What `to_dict` gave, or a `ValueError`."""
+        """What `to_dict` gave, or a `ValueError`.
+
+        Parameters
+        ----------
+        kept
+            The arguments by name.
+        """
         unknown = sorted(set(kept) - {"column", "records", "per", "null", "per_bucket"})
         if unknown:
             raise ValueError(
