@@ -7,7 +7,7 @@ from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
 from headwater.people import Person
-from headwater.privacy import EpsilonWarning
+from headwater.privacy import DeltaWarning, EpsilonWarning
 from headwater.release.release import Release
 from headwater.stateless import pmm
 from headwater.synthesizer import Synthesizer
@@ -25,6 +25,7 @@ __all__ = [
     "BucketedCounts",
     "Category",
     "Datetime",
+    "DeltaWarning",
     "EpsilonWarning",
     "FileRefusedError",
     "HybridCounter",

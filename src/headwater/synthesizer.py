@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from headwater.mechanisms.protocol import (
 )
 from headwater.people import Person
 from headwater.people.people import People
-from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
+from headwater.privacy import Budget, Guarantee, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
 from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
 from headwater.synthesizer_state import SynthesizerState
@@ -47,6 +48,9 @@ class Synthesizer:
         What a record is: `headwater.Schema` for tables, `headwater.unit_cube` for arrays in ``[0,1]^d``.
     epsilon
         The privacy budget of the whole run, however long it lasts and however many releases are taken.
+    delta
+        The probability with which ε may be exceeded. 0, the default: never. With a tiny one, such as 1e-9, wide tables
+        get much less noise. Of cascade and marginals only; above one over the number of records it is warned of.
     mechanism
         ``"auto"``: ``"marginals"`` for tables of four columns and more, ``"cascade"`` for all else.
         ``"cascade"``: noisy counts over cells of all columns together, in buckets of time; trees of cells are chosen by
@@ -63,8 +67,9 @@ class Synthesizer:
 
     Formal guarantees
     -----------------
-    All releases of one run, taken together, are ε-differentially private under replacing one record (event level), or
-    all records of one person with ``person=``. How many records arrived is public.
+    All releases of one run, taken together, are (ε, δ)-differentially private under replacing one record (event level),
+    or all records of one person with ``person=``; and ε-differentially private if δ is 0. How many records arrived is
+    public.
 
     Examples
     --------
@@ -82,25 +87,36 @@ class Synthesizer:
         schema: AnySchema,
         *,
         epsilon: float,
+        delta: float = 0.0,
         mechanism: str = registry.AUTO,
         consistency: str | None = None,
         person: Person | None = None,
         seed: int | None = None,
     ) -> None:
-        schema, epsilon = checked_schema(schema), check_epsilon(epsilon)
-        people = None if person is None else People.begin(checked_person(person, schema), new_person_key(seed))
+        schema, budget = checked_schema(schema), Budget(check_epsilon(epsilon), check_delta(delta))
+        people = None
+        if person is not None:
+            people = People.begin(checked_person(person, schema), new_person_key(seed))
+            budget = replace(budget, records=person.records, per_bucket=person.per_bucket)
+            if person.per_bucket is not None and not budget.delta:
+                raise ValueError("per_bucket lowers the noise with delta > 0 only: leave it out, or give a delta")
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
+        if budget.delta and not kind.deltas:
+            raise ValueError(
+                f"mechanism={mechanism!r} keeps pure ε only: leave out delta, or take cascade or marginals"
+            )
         options = options_of(kind, {"consistency": consistency})
-        warn_of_epsilon(epsilon, 2)
-        self._begin(SynthesizerState.begin(kind, schema, epsilon, options, new_keys(seed), people))
+        warn_of_epsilon(budget.epsilon, 2)
+        self._begin(SynthesizerState.begin(kind, schema, budget, options, new_keys(seed), people))
 
     def _begin(self, state: SynthesizerState) -> None:
         self._state = state
-        self.schema, self.epsilon, self.mechanism = state.schema, state.epsilon, state.mechanism.name
+        self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
+        self.epsilon = state.budget.epsilon
         self.guarantee: Guarantee = state.guarantee
         self._lock = threading.RLock()
 
@@ -378,7 +394,9 @@ class Synthesizer:
         return f"{self.mechanism} {self._mechanism.version}"
 
     def __repr__(self) -> str:
-        return f"Synthesizer({self.schema!r}, epsilon={self.epsilon:g}, mechanism={self.mechanism!r}) at t = {self.t:,}"
+        delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
+        budget = f"epsilon={self.epsilon:g}{delta}"
+        return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}) at t = {self.t:,}"
 
     @property
     def status(self) -> str:
@@ -406,9 +424,18 @@ class Synthesizer:
         with self._lock:
             t, kind = self.t, self._state.kind
             start, seed, measured = self._measure(last, since)
+            laws = self._laws()
+        warn_of_delta(self.budget.delta, t, 2)
         # From here on nothing has seen data, and other threads may go on.
         model = registry.model(self.mechanism).fit(measured, self.schema, seed)
-        return Release(Facts(t, self.guarantee, self.schema, self.mechanism), start, model, seed, kind)
+        return Release(Facts(t, self.guarantee, self.schema, self.mechanism, laws), start, model, seed, kind)
+
+    def _laws(self) -> str:
+        """The names of the laws that protect the records so far."""
+        if not self.budget.delta:
+            return self._mechanism.ledger().laws
+        ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
+        return Ledger(spend for ledger in ledgers for spend in ledger).laws
 
     def measured(self, *, last: int | None = None, since: int | None = None) -> Measured:
         """The noisy counts that a release of this moment is made from: as public as the release itself.

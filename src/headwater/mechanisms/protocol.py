@@ -68,12 +68,15 @@ class Facts:
         What a record is.
     mechanism
         The name of the mechanism.
+    noise
+        The names of the laws of its noise.
     """
 
     t: int
     guarantee: Guarantee
     schema: AnySchema
     mechanism: str
+    noise: str = "integer Laplace"
 
     @property
     def epsilon(self) -> float:

@@ -70,6 +70,7 @@ class Run:
     ) -> None:
         self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
         self.epsilon, self.run_id = durable.synth.epsilon, durable.synth.run_id
+        self.guarantee = durable.synth.guarantee
         self._durable = durable
         self._due = Due(schedule, durable.store.releases() if durable.store else ())
         self._bad_rows = BadRows(durable)

@@ -204,7 +204,7 @@ def test_nobody_else_can_read_the_state_whatever_the_umask(tmp_path: Path) -> No
         store.close()
     finally:
         os.umask(before)
-    assert any(name.endswith("-wal") for name in found)
+    assert any(name.endswith("-journal") for name in found)
     assert set(found.values()) == {0o600}
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "new", tmp_path / "new" / "inner")} == {0o700}
 

@@ -65,7 +65,7 @@ class CascadeMechanism(CellRows):
     windows: ClassVar[bool] = True
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
-    deltas: ClassVar[bool] = False
+    deltas: ClassVar[bool] = True
     version: ClassVar[int] = 2
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
@@ -243,7 +243,7 @@ class CascadeMechanism(CellRows):
 
     def bucket_end(self, t: int) -> int:
         """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
-        stage = stage_at(t, self.partition.dimension, self.epsilon)
+        stage = stage_at(t, self.partition.dimension, self.budget)
         size = stage.timescales[0].size
         return stage.start + ((t - stage.start) // size + 1) * size
 

@@ -52,7 +52,9 @@ class MarginalsMechanism:
     windows: ClassVar[bool] = True
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
-    deltas: ClassVar[bool] = False
+    divides: ClassVar[bool] = True
+    """Whether a spend of the ledger is divided among tables: then each of them has more noise than is listed."""
+    deltas: ClassVar[bool] = True
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
@@ -132,8 +134,8 @@ class MarginalsMechanism:
     def _bucket(self, timescale: int, start: int) -> Bucket:
         counted, opened = self._counted, self.stage.start
         codes = self._codes[:, start - opened - counted.before(start) : self.t - opened - counted.records]
-        within = counted.within(start, self.t)
-        return Bucket(codes, self.codings, self.noise, timescale, start, self.t, within)
+        within, accounting = counted.within(start, self.t), self.stage.accounting
+        return Bucket(codes, self.codings, self.noise, timescale, start, self.t, accounting, within)
 
     def _close(self) -> None:
         """Measure the buckets that end now."""
@@ -169,7 +171,7 @@ class MarginalsMechanism:
 
     def bucket_end(self, t: int) -> int:
         """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
-        return stage_at(t, self.epsilon, self.width).end
+        return stage_at(t, self.budget, self.width).end
 
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
+from headwater.laws import Cost
 from headwater.mechanisms.marginals.codes import NULL, Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.pairs import Pair, joined
 from headwater.mechanisms.marginals.plan import Stage, stage_at, variance
 from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.mechanisms.protocol import Arrays, Header, State
-from headwater.privacy import Budget
+from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Spend
 
 
 def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -> State:
@@ -50,7 +51,7 @@ def unpack(
     edges, counts, scales = (_flat(arrays[name]) for name in ("edges", "counts", "scales"))
     need(edges.dtype.kind == "i" and counts.dtype.kind == "i", "edges and counts")
     need(scales.dtype == np.float64 and len(scales) == len(layout), "scales")
-    tables, spent, latest = list[NoisyTable](), defaultdict[tuple[int, int], Fraction](Fraction), 0
+    tables, spent, latest = list[NoisyTable](), defaultdict[tuple[int, int], Cost](Fraction), 0
     for entry, scale in zip(layout, scales.tolist(), strict=True):
         need(isinstance(entry, list) and len(entry) == 4, "tables")
         columns, start, end, shape = entry
@@ -67,11 +68,20 @@ def unpack(
             edges = edges[size:]
         need(math.isfinite(scale) and 0 < scale <= 2.0**50, "scales")
         fast = end < stage.end or start > stage.start
-        spent[start, end] += (1 if shape == [2] else 2) / Fraction(scale)
+        gaussian = stage.accounting.gaussian
+        need(not gaussian or scale <= 2.0**40, "scales")
+        spend = Spend(
+            "table", (DiscreteGaussian if gaussian else IntegerLaplace)(scale), touches=1 if shape == [2] else 2
+        )
+        spent[start, end] += spend.rho if gaussian else spend.cost
         need(spent[start, end] <= (stage.fast_budget if fast else stage.slow_budget), "scales")
         noisy = counts[:cells].astype(np.int64).reshape(shape)
         counts = counts[cells:]
-        tables.append(NoisyTable(tuple(columns), start, end, tuple(bins), noisy, scale, variance(scale)))
+        tables.append(
+            NoisyTable(
+                tuple(columns), start, end, tuple(bins), noisy, scale, variance(scale, gaussian=gaussian), gaussian
+            )
+        )
     need(not len(edges) and not len(counts), "counts")
     moving = _flat(arrays["moving"])
     need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")

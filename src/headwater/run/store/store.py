@@ -131,7 +131,6 @@ class Store(OwnedDatabase):
                 if observe:
                     connection.execute("PRAGMA query_only = ON")
                 else:
-                    database.log_ahead(connection)
                     with store._transaction():
                         connection.execute(f"PRAGMA user_version = {database.FORMAT}")
                         connection.execute(database.RECEIPTS)
