@@ -150,6 +150,16 @@ class Release:
         """The synthetic data set as an Arrow table."""
         return self.sample(kind="arrow")
 
+    def to_spark(self, session: Any) -> Any:  # noqa: ANN401 - the core does not import it
+        """All records as a Spark data frame.
+
+        Parameters
+        ----------
+        session
+            A Spark session (`pyspark.sql.SparkSession`).
+        """
+        return session.createDataFrame(self.sample(kind="arrow"))
+
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the synthetic data set to a CSV file.
 

@@ -1,0 +1,10 @@
+"""Headwater on Spark: executors encode and count, one owner on the driver adds the counts and the noise.
+
+The numbers are those of one process that takes the same records in the same order, bit for bit.
+"""
+
+from headwater.spark.session import session
+from headwater.spark.stream import Query, stream, update
+from headwater.spark.table_sink import TableSink
+
+__all__ = ["Query", "TableSink", "session", "stream", "update"]

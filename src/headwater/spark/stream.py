@@ -1,0 +1,266 @@
+"""Runs that are fed by Spark: micro-batches of a stream, or whole data frames."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from headwater.mechanisms import registry
+from headwater.mechanisms.protocol import AnySchema
+from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.run.sink import Sink
+from headwater.spark.frames import Counted, Placed, count, place
+from headwater.spark.keys import KeyedRuns, Keys
+from headwater.spark.session import PYSPARK
+from headwater.synthesizer import Synthesizer
+from headwater.table.bad_rows import check_policy
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+POSITION = "spark"
+"""The name under which a run keeps the last micro-batch that it has taken, and of which query."""
+
+
+class OtherQueryError(ValueError):
+    """A state whose micro-batches came from another query: their numbers say nothing about this one's."""
+
+
+def update(
+    target: Synthesizer | Run,
+    frame: DataFrame,
+    *,
+    order: Sequence[str] | None = None,
+    bad_rows: str | None = None,
+    position: dict[str, Any] | None = None,
+) -> int:
+    """Take all records of a batch data frame, counted by its executors, and return how many there are with them.
+
+    Parameters
+    ----------
+    target
+        What takes them.
+    frame
+        The columns of the schema, in any order, and those of ``order``.
+    order
+        Columns that say where a record stands in its source, the last of them a whole number; see `stream`.
+    bad_rows
+        As for `Run.take`; without a state ``"stop"`` or ``"null"``.
+    position
+        As for `Run.take`.
+    """
+    synth = target if isinstance(target, Synthesizer) else target.synth
+    policy = check_policy(bad_rows or getattr(synth.schema, "bad_rows", None) or "stop")
+    if policy == "quarantine" and isinstance(target, Synthesizer):
+        raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
+    config = RunConfig(synth.schema, synth.epsilon, synth.mechanism)
+    found = count(place(frame, synth.schema, order), config, {0: target.t}, policy)[0]
+    if isinstance(target, Synthesizer):
+        if found.counts is not None:
+            target.update_counts(found.counts, found.tally)
+        return target.t
+    take(target, found, position or {})
+    return target.t
+
+
+def take(run: Run, found: Counted, position: dict[str, Any]) -> None:
+    """Let a run take what was counted, with a position in the same transaction."""
+    if found.counts is None:
+        run.keep_position(position)
+    else:
+        run.take_counts(found.counts, found.tally, position=position, quarantined=found.bad)
+
+
+def stream(
+    frame: DataFrame,
+    schema: AnySchema,
+    *,
+    epsilon: float,
+    state: str | Path,
+    out: str | Path | Sink,
+    every: int | str,
+    mechanism: str = registry.AUTO,
+    order: Sequence[str] | None = None,
+    bad_rows: str | None = None,
+    key: dict[str, Sequence[str]] | None = None,
+    checkpoint: str | None = None,
+    trigger: dict[str, Any] | None = None,
+    seed: int | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Query:
+    """Start a query that takes a streaming data frame, micro-batch by micro-batch, and publishes as it goes.
+
+    Executors read, encode and count; this process owns the run, adds counts and noise, and publishes. The state is that
+    of ``headwater run``, and keeps the number of each micro-batch in the same transaction as its counts: whatever Spark
+    repeats, after a failure, a kill or a restart, is counted once, also if it is cut into other partitions.
+
+    Parameters
+    ----------
+    frame
+        A streaming data frame with the columns of the schema, and those of ``order``.
+    schema
+        What a record is.
+    epsilon
+        The privacy budget of the whole run.
+    state
+        The file that keeps the run, on a disk of the driver; with ``key`` a folder of such files.
+    out
+        Where releases go: a folder, or any sink. With ``key`` a folder of folders.
+    every
+        When to publish: a number of records, or a length of time such as ``"15min"``.
+    mechanism
+        As for `headwater.Synthesizer`; not ``"paper"``.
+    order
+        Columns whose values say where a record stands in its source, the last of them a whole number: they decide the
+        order of records inside a micro-batch, and must not depend on what records hold. Unless given: topic, partition
+        and offset if the frame has them and the schema does not; else file and place in it; else partition and row of
+        the frame, if no step of its plan moves records from one partition to another.
+    bad_rows
+        What happens to rows that are no records: ``"stop"``, ``"null"`` or ``"quarantine"``.
+    key
+        A column with a public key and all its values, such as ``{"region": ["north", "south"]}``: one run for each of
+        them, and each record in one of them, so that all of them together promise what one does for any change that
+        keeps every record's key.
+    checkpoint
+        Where Spark keeps what it has read; ``state`` with ``.checkpoint`` behind it unless given.
+    trigger
+        Arguments of Spark's own ``trigger``, such as ``{"availableNow": True}``.
+    seed
+        For tests only: a seeded run protects nobody.
+    clock
+        The time in seconds; its start does not matter.
+    """
+    config = RunConfig(schema, epsilon, mechanism, seed)
+    schedule = Schedule.parse(str(every))
+    keys = Keys.of(key)
+    placed = place(frame, schema, order, keys.column if keys else None)
+    place_of = Path(state)
+    if keys:
+        if not isinstance(out, str | Path):
+            raise TypeError("with key= releases go into a folder, so out must be a path")
+        runs = KeyedRuns.open(keys, config, place_of, Path(out), schedule)
+    else:
+        sink = FolderSink(Path(out)) if isinstance(out, str | Path) else out
+        runs = KeyedRuns({0: Run.open(config, sink, state=place_of, schedule=schedule)})
+    try:
+        for run in runs.runs.values():
+            run.synth.bucket(0)  # a mechanism that takes counts
+        query = Query(runs, placed, config, bad_rows, clock)
+        writer = placed.frame.writeStream.foreachBatch(query.take)
+        writer = writer.option("checkpointLocation", checkpoint or f"{place_of}.checkpoint")
+        query.query = (writer.trigger(**trigger) if trigger else writer).start()
+        return query
+    except BaseException:
+        runs.close()
+        raise
+
+
+class Query:
+    """A running query and the run that it feeds. Made by `stream`; stop it, or use it in a ``with`` block.
+
+    Attributes
+    ----------
+    query
+        Spark's own query: its progress, its status.
+    """
+
+    query: StreamingQuery
+
+    def __init__(
+        self,
+        runs: KeyedRuns,
+        placed: Placed,
+        config: RunConfig,
+        bad_rows: str | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runs, self._placed, self._config, self._clock = runs, placed, config, clock
+        self._policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
+        self._error: Exception | None = None
+
+    @property
+    def run(self) -> Run:
+        """The run; of a query with keys that of the first one."""
+        return self._runs.runs[0]
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """The runs of a query with keys, by key."""
+        return self._runs.by_key()
+
+    def take(self, frame: DataFrame, batch: int) -> None:
+        """Take one micro-batch, unless that was done before, and publish what is due. Called by Spark.
+
+        Parameters
+        ----------
+        frame
+            The micro-batch.
+        batch
+            Its number, the same whenever Spark repeats it.
+        """
+        try:
+            self._take(frame, batch)
+        except Exception as error:
+            self._error = error
+            raise
+
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        open_ = {number: run for number, run in self._runs.runs.items() if not _taken(run, query, batch)}
+        if open_:
+            placed = replace(self._placed, frame=frame)
+            found = count(placed, self._config, {number: run.t for number, run in open_.items()}, self._policy)
+            for number, run in open_.items():
+                take(run, found[number], {POSITION: {"query": query, "batch": batch}})
+        for run in self._runs.runs.values():
+            run.publish_if_due(self._clock())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the query has ended, and raise what ended it; False if the time was not enough.
+
+        Parameters
+        ----------
+        timeout
+            In seconds; for ever unless given.
+        """
+        try:
+            ended = self.query.awaitTermination() if timeout is None else self.query.awaitTermination(timeout)
+        except Exception:
+            if self._error is not None:  # the same words as everywhere, without Spark's
+                raise self._error from None
+            raise
+        return timeout is None or bool(ended)
+
+    def stop(self) -> None:
+        """Stop the query, publish the release of this moment, and release the state. May be called twice."""
+        self.query.stop()
+        if self._error is None:
+            self._runs.publish()
+        self._runs.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.stop()
+
+
+def _taken(run: Run, query: str, batch: int) -> bool:
+    """Whether a run has taken a micro-batch of this query."""
+    kept = run.position(POSITION)
+    if kept is None:
+        return False
+    if kept["query"] != query:
+        raise OtherQueryError(
+            "this state was fed by another query, whose checkpoint says what was read; start with that checkpoint, or "
+            "with another state for a new run, which spends its own ε"
+        )
+    return bool(batch <= kept["batch"])
+
+
+__all__ = ["PYSPARK", "OtherQueryError", "Query", "stream", "take", "update"]

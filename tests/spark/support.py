@@ -1,0 +1,94 @@
+"""Streams of files for Spark, and the same records for one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+import headwater as hw
+from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.table.schema import Schema
+
+TABLE = hw.Schema(
+    size=hw.Number(0, 10),
+    age=hw.Integer(0, 120, missing=True),
+    paid=hw.Category("card", "cash", "other"),
+    member=hw.Boolean(),
+)
+CASES: dict[str, tuple[Any, str]] = {
+    "cube, cascade": (hw.unit_cube(2), "cascade"),
+    "cube, marginals": (hw.unit_cube(2), "marginals"),
+    "table, cascade": (TABLE, "cascade"),
+    "table, marginals": (TABLE, "marginals"),
+}
+DDL = {
+    "cube": "x double, y double",
+    "table": "size double, age bigint, paid string, member boolean",
+}
+
+
+def records(schema: Any, n: int, seed: int) -> pa.Table:  # noqa: ANN401 - of a table or a cube
+    """Records that are made up."""
+    rng = np.random.default_rng(seed)
+    if not isinstance(schema, Schema):
+        return pa.table({"x": rng.beta(2, 5, n), "y": rng.beta(2, 2, n)})
+    return pa.table(
+        {
+            "size": rng.gamma(2, 1.2, n).round(2).clip(0, 10),
+            "age": pa.array([None if age > 110 else int(age) for age in rng.integers(0, 121, n)], pa.int64()),
+            "paid": rng.choice(["card", "cash", "other"], n).tolist(),
+            "member": (rng.random(n) < 0.3).tolist(),
+        }
+    )
+
+
+def ddl(schema: Any) -> str:  # noqa: ANN401 - of a table or a cube
+    return DDL["table" if isinstance(schema, Schema) else "cube"]
+
+
+def write_files(folder: Path, tables: list[pa.Table], kind: str) -> None:
+    """One file for each table, oldest first, the way Spark orders them: by time, then by name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, table in enumerate(tables):
+        path = folder / f"part-{number:03d}.{kind}"
+        if kind == "csv":
+            csv.write_csv(table, path, csv.WriteOptions(include_header=False))
+        else:
+            parquet.write_table(table, path, row_group_size=500)
+        import os
+
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def as_input(schema: Any, table: pa.Table) -> Any:  # noqa: ANN401 - an array, or the table
+    return table if isinstance(schema, Schema) else np.column_stack([table.column(name) for name in ("x", "y")])
+
+
+def one_process(
+    schema: Any,  # noqa: ANN401 - of a table or a cube
+    mechanism: str,
+    tables: list[pa.Table],
+    folder: Path,
+    every: int,
+    *,
+    seed: int = 3,
+    bad_rows: str | None = None,
+) -> dict[str, bytes]:
+    """The releases of one process that takes the records in order."""
+    config = RunConfig(schema, 1.0, mechanism, seed)
+    schedule = Schedule(records=every)
+    with Run.open(config, FolderSink(folder / "out"), state=folder / "state", schedule=schedule) as run:
+        for table in tables:
+            run.take(as_input(schema, table), bad_rows=bad_rows)
+            run.publish_if_due()
+        run.publish()
+    return releases(folder / "out")
+
+
+def releases(out: Path) -> dict[str, bytes]:
+    """The bytes of every published table."""
+    return {path.parent.name: path.read_bytes() for path in sorted(out.glob("release-*/*.parquet"))}

@@ -1,0 +1,279 @@
+"""On a real cluster: whatever Spark does, releases are those of one process that takes the records in order."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headwater as hw
+from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.spark import stream, update
+from headwater.spark.stream import POSITION, OtherQueryError
+from tests.spark.conftest import Cluster
+from tests.spark.support import CASES, TABLE, as_input, ddl, one_process, records, releases, write_files
+
+NOW = {"availableNow": True}
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets of py4j
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+def files(spark: Any, schema: Any, folder: Path, kind: str, **options: str) -> Any:  # noqa: ANN401
+    """A stream of files."""
+    return spark.readStream.schema(ddl(schema)).options(**options).format(kind).load(str(folder))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_stream_of_files_gives_what_one_process_gives(spark: Any, tmp_path: Path, case: str) -> None:  # noqa: ANN401
+    """Several files a micro-batch, splits far smaller than files, releases due inside of buckets and micro-batches."""
+    schema, mechanism = CASES[case]
+    kind = "parquet" if "cube" in case else "csv"
+    tables = [records(schema, n, n) for n in (700, 1, 1300, 40, 2200)]
+    write_files(tmp_path / "in", tables, kind)
+    expected = one_process(schema, mechanism, tables, tmp_path / "one", 900)
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "8k")
+    frame = files(spark, schema, tmp_path / "in", kind, maxFilesPerTrigger="2")
+    how: dict[str, Any] = {"epsilon": 1.0, "every": 900, "mechanism": mechanism, "trigger": NOW, "seed": 3}
+    with stream(frame, schema, state=tmp_path / "state", out=tmp_path / "out", **how) as query:
+        query.wait()
+        assert query.run.position(POSITION)["batch"] == 2
+    assert len(expected) == 5
+    assert releases(tmp_path / "out") == expected
+
+
+def of_topic(spark: Any, schema: Any, n: int, seed: int) -> tuple[Any, pa.Table]:  # noqa: ANN401
+    """A frame as Kafka's source gives it, offsets with gaps, and its records in the order of partition and offset."""
+    rng, table = np.random.default_rng(seed), records(schema, n, seed)
+    partition = rng.integers(0, 3, n)
+    offset = np.empty(n, dtype=np.int64)
+    for number in range(3):
+        offset[partition == number] = 17 + np.cumsum(rng.integers(1, 4, (partition == number).sum()))
+    whole = table.append_column("topic", pa.array(["a"] * n)).append_column(
+        "partition", pa.array(partition, pa.int32())
+    )
+    whole = whole.append_column("offset", pa.array(offset))
+    order = np.lexsort((offset, partition))
+    return spark.createDataFrame(whole.take(order)), table.take(order)
+
+
+@pytest.mark.parametrize("case", ["cube, cascade", "table, marginals"])
+def test_the_order_of_a_topic_decides_however_a_frame_is_cut(spark: Any, case: str) -> None:  # noqa: ANN401
+    """Shuffled, partitioned by value, sorted by value: the same places, so the same release."""
+    schema, mechanism = CASES[case]
+    frame, ordered = of_topic(spark, schema, 3000, 1)
+    make = {"epsilon": 1.0, "mechanism": mechanism, "seed": 3}
+    plain = hw.Synthesizer(schema, **make)
+    plain.update(as_input(schema, ordered))
+    value = frame.columns[0]
+    for cut in (frame, frame.repartition(3, value), frame.orderBy(value)):
+        synth = hw.Synthesizer(schema, **make)
+        assert update(synth, cut) == 3000
+        assert np.array_equal(synth.release().points(), plain.release().points())
+
+
+def test_without_an_order_a_shuffled_frame_is_refused(spark: Any) -> None:  # noqa: ANN401
+    frame = spark.createDataFrame(records(hw.unit_cube(2), 100, 1))
+    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0)
+    assert update(synth, frame) == 100
+    for moved in (frame.repartition(2), frame.orderBy("x"), frame.distinct()):
+        with pytest.raises(hw.TableError, match="may depend on values; name columns"):
+            update(synth, moved)
+    with pytest.raises(hw.TableError, match="the column is missing"):
+        update(
+            hw.Synthesizer(TABLE, epsilon=1.0),
+            spark.createDataFrame(records(TABLE, 5, 1)).withColumnRenamed("age", "a"),
+        )
+    assert synth.t == 100
+
+
+def test_a_frame_without_an_order_is_taken_by_partition_and_row(spark: Any) -> None:  # noqa: ANN401
+    table = records(hw.unit_cube(2), 5000, 2)
+    frame = spark.createDataFrame(table)
+    assert frame.rdd.getNumPartitions() > 1
+    plain, synth = (hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, seed=3) for _ in range(2))
+    plain.update(np.array(frame.collect()))
+    assert update(synth, frame) == 5000
+    assert np.array_equal(synth.release().points(), plain.release().points())
+
+
+def test_buckets_that_many_partitions_share_are_added_up_by_spark(spark: Any) -> None:  # noqa: ANN401
+    """The first bucket of marginals at a small ε holds all of the records of 40 partitions."""
+    frame, ordered = of_topic(spark, TABLE, 2000, 3)
+    plain, synth = (hw.Synthesizer(TABLE, epsilon=0.02, mechanism="marginals", seed=3) for _ in range(2))
+    plain.update(ordered)
+    update(synth, frame.repartitionByRange(40, "partition", "offset"))
+    assert synth.bucket(0)[1] > 2000
+    further = records(TABLE, 6000, 4)
+    for one in (plain, synth):
+        one.update(further)
+    assert np.array_equal(synth.release().points(), plain.release().points())
+
+
+def test_a_replayed_micro_batch_is_not_counted_again(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    """Spark lost what it knew of the last two micro-batches, and reads them again in other partitions."""
+    schema, mechanism = CASES["table, cascade"]
+    tables = [records(schema, n, n) for n in (900, 1100, 700)]
+    expected = one_process(schema, mechanism, tables, tmp_path / "one", 600)
+    how: dict[str, Any] = {"epsilon": 1.0, "every": 600, "mechanism": mechanism, "trigger": NOW, "seed": 3}
+    how |= {"state": tmp_path / "state", "out": tmp_path / "out", "checkpoint": str(tmp_path / "checkpoint")}
+    write_files(tmp_path / "in", tables[:2], "csv")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "8k")
+    with stream(files(spark, schema, tmp_path / "in", "csv", maxFilesPerTrigger="1"), schema, **how) as query:
+        query.wait()
+    assert sorted(path.name for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*")) == ["0", "1"]
+    for path in (tmp_path / "checkpoint" / "commits").glob("*1*"):
+        path.unlink()
+    write_files(tmp_path / "in", tables, "csv")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "128m")
+    with stream(files(spark, schema, tmp_path / "in", "csv", maxFilesPerTrigger="1"), schema, **how) as query:
+        query.wait()
+        assert query.run.t == 2700
+    assert {name: data for name, data in releases(tmp_path / "out").items() if name in expected} == expected
+    shutil.rmtree(tmp_path / "checkpoint")
+    query = stream(files(spark, schema, tmp_path / "in", "csv"), schema, **how)
+    with pytest.raises(OtherQueryError, match="fed by another query"):
+        query.wait()
+    query.stop()
+    with Run.resume(tmp_path / "state", FolderSink(tmp_path / "out")) as run:
+        assert run.t == 2700
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(spark: Any, cluster: Cluster, tmp_path: Path) -> None:  # noqa: ANN401
+    schema, mechanism = CASES["cube, cascade"]
+    tables = [records(schema, 3000, n) for n in range(3)]
+    write_files(tmp_path / "in", tables, "csv")
+    expected = one_process(schema, mechanism, tables, tmp_path / "one", 2000)
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "16k")
+
+    def slowly(batches: Any) -> Any:  # noqa: ANN401
+        import time
+
+        for batch in batches:
+            time.sleep(0.4)
+            yield batch
+
+    frame = files(spark, schema, tmp_path / "in", "csv", maxFilesPerTrigger="1")
+    slow = frame.selectExpr("*", "_metadata.file_path AS file", "_metadata.file_block_start AS place")
+    slow = slow.mapInArrow(slowly, slow.schema)
+    how: dict[str, Any] = {"epsilon": 1.0, "every": 2000, "mechanism": mechanism, "trigger": NOW, "seed": 3}
+
+    def kill() -> None:
+        time.sleep(3)
+        cluster.kill(cluster.workers.pop(0))
+        cluster.workers.append(cluster.start_worker())
+
+    killer = threading.Thread(target=kill)
+    with stream(slow, schema, state=tmp_path / "s", out=tmp_path / "out", order=["file", "place"], **how) as query:
+        killer.start()
+        query.wait()
+    killer.join()
+    assert releases(tmp_path / "out") == expected
+
+
+def test_bad_rows_follow_the_policy_and_say_where_they_are(spark: Any, cluster: Cluster, tmp_path: Path) -> None:  # noqa: ANN401
+    """Values are in no log of Spark and in none of its event logs, which its UI is made from."""
+    tables = [records(TABLE, 50, 1), records(TABLE, 60, 2)]
+    paid = tables[1].column("paid").to_pylist()
+    paid[7] = "mysterious-4711"
+    tables[1] = tables[1].set_column(2, "paid", pa.array(paid))
+    how: dict[str, Any] = {"epsilon": 1.0, "every": 40, "trigger": NOW, "seed": 3, "mechanism": "cascade"}
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "128m")
+    for policy in ("stop", "null", "quarantine"):
+        write_files(tmp_path / "in", tables, "csv")
+        folder = tmp_path / policy
+        frame = files(spark, TABLE, tmp_path / "in", "csv", maxFilesPerTrigger="1")
+        query = stream(frame, TABLE, state=folder / "state", out=folder / "out", bad_rows=policy, **how)
+        if policy == "stop":
+            with pytest.raises(hw.TableError, match=r'part-001.csv, row 7, column "paid": .*--bad-rows null') as caught:
+                query.wait()
+            assert "4711" not in str(caught.value)
+            assert query.run.t == 50
+            query.stop()
+            continue
+        query.wait()
+        assert (query.run.t, query.run.tally.bad) == (110, 1)
+        quarantine = query.run.quarantine
+        query.stop()
+        assert releases(folder / "out") == one_process(TABLE, "cascade", tables, folder / "one", 40, bad_rows=policy)
+        assert quarantine is not None
+        assert quarantine.exists() == (policy == "quarantine")
+        if policy == "quarantine":
+            assert "mysterious-4711" in quarantine.read_text()
+            assert '"record": 58' in quarantine.read_text()
+    found = [path for path in cluster.folder.rglob("*") if path.is_file() and b"mysterious" in path.read_bytes()]
+    assert found == []
+
+
+def test_one_run_for_each_public_key(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    schema = hw.unit_cube(2)
+    table = records(schema, 3000, 5)
+    regions = np.random.default_rng(0).choice(["north", "south", "nowhere"], 3000, p=[0.6, 0.35, 0.05])
+    whole = table.append_column("region", pa.array(regions.tolist()))
+    (tmp_path / "in").mkdir()
+    pa.parquet.write_table(whole, tmp_path / "in" / "a.parquet")
+    frame = spark.readStream.schema(ddl(schema) + ", region string").parquet(str(tmp_path / "in"))
+    how: dict[str, Any] = {
+        "epsilon": 1.0,
+        "every": 500,
+        "trigger": NOW,
+        "seed": 3,
+        "key": {"region": ["north", "south"]},
+    }
+    query = stream(frame, schema, state=tmp_path / "a", out=tmp_path / "b", **how)
+    with pytest.raises(hw.TableError, match="a key that is not listed"):
+        query.wait()
+    query.stop()
+    with stream(frame, schema, state=tmp_path / "states", out=tmp_path / "out", bad_rows="null", **how) as query:
+        query.wait()
+        assert {key: run.t for key, run in query.runs.items()} == {
+            k: int((regions == k).sum()) for k in ("north", "south")
+        }
+    for seed, key in ((3, "north"), (4, "south")):
+        own = [table.filter(pa.array(regions == key))]
+        expected = one_process(schema, "auto", own, tmp_path / f"one {key}", 500, seed=seed)
+        assert releases(tmp_path / "out" / key) == expected
+    assert '"north"' in (tmp_path / "out" / "keys.json").read_text()
+
+
+def test_a_release_is_a_table_of_spark(spark: Any) -> None:  # noqa: ANN401
+    synth = hw.Synthesizer(TABLE, epsilon=1.0, seed=3)
+    synth.update(records(TABLE, 500, 1))
+    frame = synth.release().to_spark(spark)
+    assert frame.columns == list(TABLE.names)
+    assert frame.count() == 500
+    assert sorted(map(tuple, frame.select("paid", "member").distinct().collect())) == sorted(
+        {(r["paid"], r["member"]) for r in synth.release().sample(kind="records")}
+    )
+
+
+def test_releases_as_a_table(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    """Published once: a second attempt, as after a kill, leaves the table as it is."""
+    from headwater.spark import TableSink
+
+    sink = TableSink(spark, str(tmp_path / "releases"))
+    with Run.open(RunConfig(TABLE, 1.0, seed=3), sink, state=tmp_path / "state", schedule=Schedule(records=100)) as run:
+        for number in range(3):
+            run.take(records(TABLE, 80, number))
+            found = run.publish_if_due()
+        release = found[-1].release
+        again = sink.publish(release, run.run_id)
+        assert again.sha256 == found[-1].sha256
+    frame = spark.read.parquet(str(tmp_path / "releases"))
+    assert {(row["release"], row["count"]) for row in frame.groupBy("release").count().collect()} == {
+        (100, 100),
+        (200, 200),
+    }
+    other = Run.open(RunConfig(TABLE, 1.0, seed=4), FolderSink(tmp_path / "x"), state=tmp_path / "other")
+    with other, pytest.raises(hw.FileRefusedError, match="another run"):
+        sink.begin(other.run_id)
