@@ -29,7 +29,7 @@ from headwater.laws import (
 )
 from headwater.privacy import Budget, Ledger, OverdrawnError, Spend
 from headwater.zcdp import rho_for
-from tests.support.marginals_watch import permute_and_flip
+from tests.support.marginals_watch import exponential, permute_and_flip
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -73,12 +73,6 @@ def test_laplace_noise_costs_what_its_law_says(scale: float, shift: int) -> None
     law = shifted(lambda z: -np.abs(z) / scale, shift, math.ceil(40 * scale) + 40)
     for order in ORDERS[:4]:
         assert renyi(*law, order) <= order * float(IntegerLaplace(scale).rho(shift)) * (1 + 1e-9)
-
-
-def exponential(scores: Sequence[int], scale: float) -> list[float]:
-    """The probability of each candidate, by the definition."""
-    weights = [math.exp((score - max(scores)) / scale) for score in scores]
-    return [weight / sum(weights) for weight in weights]
 
 
 @pytest.mark.parametrize(
