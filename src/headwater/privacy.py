@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -92,19 +92,20 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Budget:
-    """What one record may cost in a whole run: what a mechanism is given, and plans divide.
+    """What may be spent on one unit in a whole run: what a mechanism is given, and plans divide.
 
     Parameters
     ----------
     epsilon
-        The pure ε that one record may cost.
+        The privacy budget.
     delta
-        The probability with which the ε of a unit may be exceeded. 0: pure differential privacy.
+        The probability with which it may be exceeded. 0: pure differential privacy.
     records
-        How many records one unit may have: more than one if the unit is a person, whose ε is then so many times
-        ``epsilon``.
+        How many records one unit may have; more than one if the unit is a person.
     per_bucket
-        How many of them may lie in one bucket of the slowest timescale; all of them unless given.
+        How many of them may lie in one bucket; as many as there may be at all unless given.
+    whole
+        If this is what one record may cost: the ε of its unit.
 
     Examples
     --------
@@ -116,6 +117,7 @@ class Budget:
     delta: float = 0.0
     records: int = 1
     per_bucket: int | None = None
+    whole: float | None = None
 
     @staticmethod
     def of(budget: Budget | float) -> Budget:
@@ -127,20 +129,33 @@ class Budget:
 
     @property
     def rho(self) -> Fraction | None:
-        """The ρ of zero-concentrated differential privacy that one record may cost; None without a δ.
+        """The ρ of zero-concentrated differential privacy that keeps ``epsilon`` and ``delta``; None without a δ.
 
-        A person with ``n_b`` records in bucket ``b`` costs ``Σ n_b²`` times the ρ of one record, and that is at most
-        ``records · per_bucket``.
+        Of one record it is the part that keeps them for its unit: ``n`` records in a bucket cost ``n²`` times as much
+        as one, and the squares sum to at most ``records · per_bucket`` (`proofs/people.md`).
         """
         if not self.delta:
             return None
-        whole = rho_for(float(Fraction(self.epsilon) * self.records), self.delta)
-        return whole / (self.records * (self.per_bucket or self.records))
+        if self.whole is None:
+            return rho_for(self.epsilon, self.delta)
+        return rho_for(self.whole, self.delta) / (self.records * (self.per_bucket or self.records))
+
+    @property
+    def of_record(self) -> Budget:
+        """What one record may cost, so that all records of a unit cost no more than this: for mechanisms."""
+        if self.records == 1:
+            return self
+        return replace(self, epsilon=record_epsilon(self.epsilon, self.records), whole=self.epsilon)
+
+    @property
+    def one_currency(self) -> bool:
+        """Whether all of a run must be counted in ρ, or all in ε: a unit whose records are in several stages adds up."""
+        return self.records > 1
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised of one record if no more than this is spent."""
-        return Guarantee(self.epsilon, self.delta)
+        """What is promised if no more than this is spent."""
+        return Guarantee(self.epsilon, self.delta, records=self.records)
 
 
 @dataclass(frozen=True)
@@ -220,11 +235,8 @@ class Ledger(tuple[Spend, ...]):
             The draws cost more.
         """
         budget = Budget.of(budget)
-        # A person's records lie in several stages: of these some would cost ε and others ρ, which do not add up.
-        in_epsilon = budget.rho is None or budget.records == 1
-        if in_epsilon and self.total <= Fraction(budget.epsilon):
-            return
-        if budget.rho is not None and self.rho <= budget.rho:
+        pure = self.total <= Fraction(budget.epsilon) and not (budget.delta and budget.one_currency)
+        if pure or (budget.rho is not None and self.rho <= budget.rho):
             return
         if budget.rho is None or self.total < math.inf:
             raise OverdrawnError(

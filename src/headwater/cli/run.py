@@ -80,6 +80,7 @@ def command(
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
     thousands: reading.Thousands = None,
+    formats: reading.Formats = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
@@ -119,7 +120,7 @@ def command(
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
     how: dict[str, Any] = {
-        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands),
+        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats),
         "stdin_continues": stdin_continues,
         "gone_is_done": gone_is_done,
         "follow": follow,
@@ -129,7 +130,7 @@ def command(
     with _interruptible(), Display() as display:
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
-            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, person=whose, delta=delta)
+            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, delta, whose)
             policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")

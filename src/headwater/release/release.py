@@ -269,7 +269,8 @@ def _facts(header: dict[str, Any]) -> Facts:
     epsilon, mechanism = header["epsilon"], header["mechanism"]
     files.need(type(epsilon) is float and 0 < epsilon < math.inf, "epsilon")
     files.need(mechanism in registry.names(), "mechanism")
-    noise = header.get("noise", "integer Laplace")
+    delta, noise = header.get("delta", 0.0), header.get("noise", "integer Laplace")
+    files.need(type(delta) in (int, float) and 0 <= delta < 1, "delta")
     files.need(isinstance(noise, str), "noise")
-    guarantee = Guarantee.from_dict(header)
+    guarantee = Guarantee.from_dict({**header, "delta": float(delta)})
     return Facts(files.whole_number(header["t"], "t"), guarantee, schema_from_dict(header["schema"]), mechanism, noise)

@@ -38,8 +38,8 @@ class RunConfig:
     epsilon: float
     mechanism: str = registry.AUTO
     seed: int | None = None
-    person: Person | None = None
     delta: float = 0.0
+    person: Person | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the way a state keeps it."""
@@ -70,8 +70,8 @@ class RunConfig:
             kept["epsilon"],
             kept["mechanism"],
             kept.get("seed"),
-            None if person is None else Person.from_dict(person),
             kept.get("delta", 0.0),
+            None if person is None else Person.from_dict(person),
         )
 
     def synthesizer(self) -> Synthesizer:

@@ -151,7 +151,7 @@ class RunSettings:
     @property
     def config(self) -> RunConfig:
         """What never changes during the run."""
-        return RunConfig(self.schema, self.epsilon, self.mechanism, self.seed, self.person, self.delta)
+        return RunConfig(self.schema, self.epsilon, self.mechanism, self.seed, self.delta, self.person)
 
     @property
     def policy(self) -> str:

@@ -114,7 +114,7 @@ def _with_law(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale,
     if budget.rho is None:
         return scales
     costs = [Fraction(scale.epsilon) ** 2 / (8 * scale.resolutions) for scale in scales]
-    if budget.records == 1 and sum(costs) >= budget.rho:
+    if not budget.one_currency and sum(costs) >= budget.rho:
         return scales
     rhos = [budget.rho * cost / sum(costs) for cost in costs]
     return tuple(replace(scale, rho=rho) for scale, rho in zip(scales, rhos, strict=True))

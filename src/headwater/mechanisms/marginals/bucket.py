@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from headwater.laws import Accounting, Pure
+from headwater.mechanisms.counted import CountedBucket
 from headwater.mechanisms.marginals.bins import cut, profile
 from headwater.mechanisms.marginals.codes import Codes
 from headwater.mechanisms.marginals.counting import Question, count
@@ -47,6 +48,8 @@ class Bucket:
         The arrivals that the bucket holds.
     accounting
         What budgets are counted in.
+    counted
+        Records of the bucket that were counted elsewhere, besides those of ``codes``.
     """
 
     def __init__(
@@ -58,9 +61,10 @@ class Bucket:
         start: int,
         end: int,
         accounting: Accounting = Pure,
+        counted: Sequence[CountedBucket] = (),
     ) -> None:
         self.codes, self.codings, self.noise, self.accounting = codes, codings, noise, accounting
-        self.timescale, self.start, self.end = timescale, start, end
+        self.timescale, self.start, self.end, self.counted = timescale, start, end, counted
 
     @property
     def size(self) -> int:
@@ -69,7 +73,11 @@ class Bucket:
 
     def count(self, questions: Sequence[Question]) -> list[Integers]:
         """Exact counts. Not private."""
-        return count(self.codes, questions, self.codings)
+        found = count(self.codes, questions, self.codings)
+        for one in self.counted:
+            further = count(np.ascontiguousarray(one.rows.T), questions, self.codings, one.counts)
+            found = [table + more for table, more in zip(found, further, strict=True)]
+        return found
 
     def one_way(
         self, budget: Fraction, weights: Sequence[float], known: Sequence[NoisyTable], *, again: bool = False

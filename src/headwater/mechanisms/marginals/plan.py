@@ -131,8 +131,9 @@ def _currency(budget: Budget, tables: int) -> tuple[Fraction, Accounting]:
     records in ε and others in ρ would not add up.
     """
     epsilon, rho = Fraction(budget.epsilon), budget.rho
-    gaussian = rho is not None and (budget.records > 1 or 8 * tables * rho > epsilon**2)
-    return (rho, Concentrated) if rho is not None and gaussian else (epsilon, Pure)
+    if rho is None or (8 * tables * rho <= epsilon**2 and not budget.one_currency):
+        return epsilon, Pure
+    return rho, Concentrated
 
 
 def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:

@@ -40,9 +40,12 @@ def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -
 
 
 def unpack(
-    header: Header, arrays: Arrays, codings: Sequence[Coding], budget: Budget
-) -> tuple[int, list[NoisyTable], Outlook, Codes]:
-    """What `pack` packed, if that is what it is: buckets of the plan, bins of the columns, and no budget overdrawn."""
+    header: Header, arrays: Arrays, codings: Sequence[Coding], budget: Budget, counted: int
+) -> tuple[list[NoisyTable], Outlook, Codes]:
+    """What `pack` packed, if that is what it is: buckets of the plan, bins of the columns, and no budget overdrawn.
+
+    ``counted`` of the records of the open slow bucket are not among its codes.
+    """
     t, layout = whole_number(header["t"], "t"), header["tables"]
     need(isinstance(layout, list) and len(layout) < 1 << 24, "tables")
     edges, counts, scales = (_flat(arrays[name]) for name in ("edges", "counts", "scales"))
@@ -84,9 +87,9 @@ def unpack(
     need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")
     weighed = (moving >= 2.0**-20) & (moving <= 1)  # a smaller part of a budget would be none
     need(bool(weighed.any() and (weighed | (moving == 0)).all()), "moving")
-    codes = _codes(arrays["codes"], t - stage_at(t, budget, len(codings)).start, codings)
+    codes = _codes(arrays["codes"], t - stage_at(t, budget, len(codings)).start - counted, codings)
     tree, kept = (_pairs(header[name], len(codings), name) for name in ("tree", "kept"))
-    return t, tables, Outlook(tree, kept, tuple(moving.tolist())), codes
+    return tables, Outlook(tree, kept, tuple(moving.tolist())), codes
 
 
 def _stage(start: Any, end: Any, latest: int, t: int, budget: Budget, columns: int) -> Stage:  # noqa: ANN401 - of a file
@@ -108,10 +111,14 @@ def _edges(edges: Integers, coding: Coding) -> Integers:
 def _codes(packed: NDArray[Any], records: int, codings: Sequence[Coding]) -> Codes:
     need(_flat(packed).dtype == np.uint8 and len(packed) == 2 * records * len(codings), "codes")
     codes: Codes = packed.view("<u2").astype(np.uint16).reshape(len(codings), records)
-    good = codes[:, (codes != NULL).any(axis=0)]
-    for row, coding in zip(good, codings, strict=True):
-        need(not row.size or int(row.max()) < coding.size, "codes")
+    check_codes(codes[:, (codes != NULL).any(axis=0)], codings)
     return codes
+
+
+def check_codes(codes: Codes, codings: Sequence[Coding]) -> None:
+    """Refuse codes that no value of a column has."""
+    for row, coding in zip(codes, codings, strict=True):
+        need(not row.size or int(row.max()) < coding.size, "codes")
 
 
 def _pairs(pairs: Any, count: int, name: str) -> tuple[Pair, ...]:  # noqa: ANN401 - of a file
