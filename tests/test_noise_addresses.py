@@ -28,16 +28,29 @@ from tests.support.noise_checks import (
 # The addresses ------------------------------------------------------------------------------------------------------
 
 
-def literal_draw(key: bytes, scale: float, hi: int, lo: int) -> int:
-    """One draw, coin by coin, from its bits: AES of the address, then BLAKE2b where 16 bits do not decide."""
+def blocks_of(key: bytes, hi: int, lo: int, numbers: range) -> bytes:
+    """The cipher blocks behind an address."""
+    plain = b"".join(hi.to_bytes(8, "little") + (lo << 16 | b).to_bytes(8, "little") for b in numbers)
+    return Cipher(algorithms.AES256(key), modes.ECB()).encryptor().update(plain)  # noqa: S305 - as under test
+
+
+def further_words(key: bytes, hi: int, lo: int, label: int) -> Iterator[int]:
+    """The words that decide ties."""
+    for index in range(100):
+        message = b"".join(part.to_bytes(8, "little") for part in (hi, lo, label, index))
+        yield int.from_bytes(hashlib.blake2b(message, digest_size=8, key=key).digest(), "little")
+
+
+def literal_draw(key: bytes, scale: float, hi: int, lo: int, attempt: int = 0) -> int:
+    """One draw, coin by coin, from its bits: AES of the address, then BLAKE2b where 16 bits do not decide.
+
+    Attempts of a Gaussian draw have the blocks from ``64·attempt`` on, and their number above the address.
+    """
     law = _Law(scale)
-    plain = b"".join(hi.to_bytes(8, "little") + (lo << 16 | b).to_bytes(8, "little") for b in range(law.blocks))
-    stream = Cipher(algorithms.AES256(key), modes.ECB()).encryptor().update(plain)  # noqa: S305 - as under test
+    stream = blocks_of(key, hi, lo, range(64 * attempt, 64 * attempt + law.blocks))
 
     def words(label: int) -> Iterator[int]:
-        for index in range(100):
-            message = b"".join(part.to_bytes(8, "little") for part in (hi, lo, label, index))
-            yield int.from_bytes(hashlib.blake2b(message, digest_size=8, key=key).digest(), "little")
+        return further_words(key, hi, lo | attempt << 48, label)
 
     def is_heads(coin: int, uniform: int, known: int, label: int) -> bool:
         further = words(label)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import NoisyTable
 from headwater.noise import Noise
+from headwater.privacy import Budget
 from headwater.table.categorical import Boolean, Category
 from headwater.table.numeric import Integer, Number
 from headwater.table.schema import Schema
@@ -81,8 +83,13 @@ class Watched(Noise):
         self.counting: tuple[Bucket, Question, Integers] | None = None
 
     def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        return self._decided(super().laplace_at(scale, hi, lo), scale, hi, lo)
+
+    def gaussian_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        return self._decided(super().gaussian_at(scale, hi, lo), scale, hi, lo)
+
+    def _decided(self, noise: Integers, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
         self.addresses += [(int(np.asarray(hi)), int(address)) for address in np.atleast_1d(np.asarray(lo))]
-        noise = super().laplace_at(scale, hi, lo)
         if self.counting is not None and self.publish is not None:
             bucket, question, counts = self.counting
             noise = (self.publish(question, bucket.start, counts, scale) - counts).ravel()
@@ -99,7 +106,9 @@ def watching(noise: Watched, fault: Fault | None = None) -> Iterator[pytest.Monk
     with pytest.MonkeyPatch.context() as patch:
         if fault:
             fault(patch)
-        publish, choose, of_bucket = Bucket.publish, vars(bucket_module)["choose"], Bucket.choose
+        publish, of_bucket = Bucket.publish, Bucket.choose
+        names = "choose", "choose_exponentially"
+        ways = {name: vars(bucket_module)[name] for name in names}
 
         def publishing(
             self: Bucket, question: Question, counts: Integers, budget: Fraction, *, again: bool = False
@@ -113,13 +122,14 @@ def watching(noise: Watched, fault: Fault | None = None) -> Iterator[pytest.Monk
             return table
 
         def choosing(self: Bucket, scores: Scores, budget: Fraction, kind: int, turn: int) -> Candidate:
-            def deciding(values: Sequence[int], scale: float, source: Noise, hi: int, lo: int) -> int:
-                found: int = choose(values, scale, source, hi, lo)
+            def deciding(name: str, values: Sequence[int], scale: float, source: Noise, hi: int, lo: int) -> int:
+                found: int = ways[name](values, scale, source, hi, lo)
                 found = noise.choose(values, scale, lo) if noise.choose else found
                 noise.events.append(Choice(self.start, self.end, tuple(scores), tuple(values), scale, found))
                 return found
 
-            patch.setattr(bucket_module, "choose", deciding)
+            for name in names:
+                patch.setattr(bucket_module, name, partial(deciding, name))
             return of_bucket(self, scores, budget, kind, turn)
 
         patch.setattr(Bucket, "publish", publishing)
@@ -147,7 +157,7 @@ def decided(seed: int) -> tuple[Publish, Choose]:
 def run(
     schema: Schema,
     points: NDArray[np.float64],
-    epsilon: float,
+    epsilon: Budget | float,
     noise: Watched,
     *,
     fault: Fault | None = None,
@@ -195,6 +205,12 @@ def log_laplace(z: int, scale: float) -> float:
     """The log probability of integer Laplace noise, by its definition."""
     q = math.exp(-1 / scale)
     return math.log((1 - q) / (1 + q)) - abs(z) / scale
+
+
+def exponential(scores: Sequence[int], scale: float) -> list[float]:
+    """The probability of each candidate under the exponential mechanism, by the definition."""
+    weights = [math.exp((score - max(scores)) / scale) for score in scores]
+    return [weight / math.fsum(weights) for weight in weights]
 
 
 def permute_and_flip(scores: Sequence[int], scale: float) -> list[float]:
