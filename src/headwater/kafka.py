@@ -219,11 +219,10 @@ class Topic:
         return self._compacted is not False
 
     def _ask_compacted(self) -> bool | None:
-        from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+        from confluent_kafka import admin
 
-        asked = AdminClient(self._brokers).describe_configs(
-            [ConfigResource(ResourceType.TOPIC, self.name)], request_timeout=_TIMEOUT
-        )
+        about = admin.ConfigResource(admin.ResourceType.TOPIC, self.name)  # type: ignore[attr-defined]
+        asked = admin.AdminClient(self._brokers).describe_configs([about], request_timeout=_TIMEOUT)
         try:
             (answer,) = asked.values()
             return "compact" in str(answer.result()["cleanup.policy"].value)

@@ -36,6 +36,9 @@ def command(
     ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
     epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
+    delta: Annotated[
+        float, typer.Option(help="The probability with which ε may be exceeded, such as 1e-9. 0: pure ε.")
+    ] = 0.0,
     out_: Annotated[Path, typer.Option("--out", help="The folder that releases go to.")] = Path("releases"),
     every: Annotated[
         str, typer.Option(help="Publish after so many records (10000) or so much time (30s, 15min, 1h).")
@@ -127,7 +130,7 @@ def command(
     with _interruptible(), Display() as display:
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
-            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, person=whose)
+            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, delta, whose)
             policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
@@ -135,7 +138,9 @@ def command(
             if expect is not None:
                 each = whose.records if whose else 1
                 display.foretell(
-                    outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, records_per_person=each)
+                    outlook(
+                        config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, records_per_person=each
+                    )
                 )
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
             sink = ShownSink(FolderSink(out_, format_, **limits), display)

@@ -7,7 +7,6 @@ import binascii
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from headwater.service.config import ServiceConfig, is_loopback
@@ -22,7 +21,7 @@ _ONCE = (b"host", b"content-length", b"content-type", b"content-encoding", b"aut
 _ASK = {"WWW-Authenticate": 'Basic realm="headwater", charset="UTF-8"'}
 
 
-def check_headers(config: ServiceConfig, method: str, headers: Headers) -> None:
+def check_headers(config: ServiceConfig, method: str, headers: list[tuple[bytes, bytes]]) -> None:
     """Refuse requests under a foreign name (DNS rebinding), from other sites, and with two lengths.
 
     Parameters
@@ -32,22 +31,31 @@ def check_headers(config: ServiceConfig, method: str, headers: Headers) -> None:
     method
         Of the request.
     headers
-        Of the request.
+        Of the request, with lower-case names.
     """
-    names = [name for name, _ in headers.raw]
-    if b"transfer-encoding" in names and b"content-length" in names:
+    found = dict(headers)
+    if b"transfer-encoding" in found and b"content-length" in found:
         raise ProblemError(400, "a request has either a Content-Length or a Transfer-Encoding", {"Connection": "close"})
-    if len(set(names)) < len(names) and any(names.count(name) > 1 for name in _ONCE):
+    names = [name for name, _ in headers] if len(found) < len(headers) else []
+    if any(names.count(name) > 1 for name in _ONCE):
         raise ProblemError(400, "a header is there twice that can be there once", {"Connection": "close"})
-    host = headers.get("host", "")
+    host = found.get(b"host", b"").decode("latin-1")
     if not _is_ours(config, host):
         raise ProblemError(421, "this service is not known under this name; list it in hosts", {"Connection": "close"})
     if method in ("GET", "HEAD"):
         return
-    origin = headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-    if foreign or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+    origin = found.get(b"origin")
+    foreign = origin is not None and _place(origin.decode("latin-1")) != host.lower()
+    if foreign or found.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
         raise ProblemError(403, "requests from other sites are refused")
+
+
+def _place(origin: str) -> str | None:
+    """Host and port of an origin; None if it has none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _is_ours(config: ServiceConfig, host: str) -> bool:

@@ -15,6 +15,7 @@ from headwater.service.problems import MEDIA_TYPE, ProblemError
 from headwater.service.releases import Table
 
 _WORTH = 1024  # bytes that are worth compressing
+_AT_ONCE = 1 << 17  # bytes of a file that are sent at once: handing it to a thread, step by step, takes longer
 REVALIDATE, FOREVER = "no-cache", "max-age=31536000, immutable"
 
 
@@ -144,6 +145,9 @@ def send_table(request: Request, table: Table, cache: str, gzipped: bool) -> Res
         headers["Content-Encoding"] = "gzip"
     if is_known(request, table.etag):
         return Response(status_code=304, headers=headers)
+    if "range" not in request.headers and table.path.stat().st_size <= _AT_ONCE:
+        headers["Accept-Ranges"] = "bytes"
+        return Response(table.path.read_bytes(), headers=headers, media_type=table.media_type)
     return FileResponse(table.path, headers=headers, media_type=table.media_type)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -24,13 +24,14 @@ from headwater.service.problems import ProblemError
 from headwater.service.service import Service
 
 _FAILED = "the service failed; its log says where"
-_SECURITY = {
-    "Content-Security-Policy": pages.POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "X-Frame-Options": "DENY",
-}
+_SECURITY = [
+    (b"content-security-policy", pages.POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+]
+_RECORDS = re.compile("/runs/([^/]+)/records")
 
 
 def create_app(service: Service) -> ASGIApp:
@@ -47,7 +48,7 @@ def create_app(service: Service) -> ASGIApp:
         Route("/runs", read.runs),
         Route(name, read.run),
         Route(f"{name}/live", read.live),
-        Route(f"{name}/records", write.records, methods=["POST"]),
+        Route(f"{name}/records", _records, methods=["POST"]),
         Route(f"{name}/releases", read.releases),
         Route(f"{name}/releases/{{t}}/card", read.card),
         *(Route(f"{name}/releases/{{t}}/data.{form}", _data(form)) for form in ("parquet", "csv", "json", "arrow")),
@@ -69,14 +70,14 @@ def create_app(service: Service) -> ASGIApp:
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False
     app.state.service = service
-    return _Guard(app, service)
+    return _Guard(app, service, next(route for route in routes if route.endpoint is _records))
 
 
 class _Guard:
     """What holds for every request: who it comes from, what its answer says, and what is written down of it."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app, self._service = app, service
+    def __init__(self, app: ASGIApp, service: Service, records: Route) -> None:
+        self._app, self._service, self._records = app, service, records
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -89,21 +90,30 @@ class _Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in _SECURITY.items():
-                    headers.setdefault(name, value)
+                there = {name for name, _ in message["headers"]}
+                message["headers"] += [header for header in _SECURITY if header[0] not in there]
                 self._count(scope, status, time.perf_counter() - begun)
             await send(message)
 
         try:
-            check_headers(self._service.config, scope["method"], Headers(scope=scope))
-            await self._app(scope, receive, sending)
+            check_headers(self._service.config, scope["method"], scope["headers"])
+            await self._answer(scope, receive, sending)
         except ProblemError as problem:
             await send_problem(problem)(scope, receive, sending)
         except Exception as error:  # its text may hold a value: only its kind and place are written down
             log("error", error=type(error).__name__, place=place_of(error), route=_route(scope))
             if not status:
                 await send_problem(ProblemError(500, _FAILED))(scope, receive, sending)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Posts of records go straight to their function: finding it would take as long as the rest of the request."""
+        found = _RECORDS.fullmatch(scope["path"]) if scope["method"] == "POST" else None
+        if found is None:
+            await self._app(scope, receive, send)
+            return
+        scope["route"], scope["path_params"] = self._records, {"name": found[1]}
+        answer = await write.records(self._service, Request(scope, receive))
+        await answer(scope, receive, send)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = _route(scope)
@@ -122,6 +132,10 @@ def _route(scope: Scope) -> str:
     """The pattern of an address, never the address itself: a client may put anything there."""
     route = scope.get("route")
     return route.path if isinstance(route, Route) else "unknown"
+
+
+async def _records(request: Request) -> Response:
+    return await write.records(request.app.state.service, request)
 
 
 def _data(form: str) -> Any:  # noqa: ANN401 - an endpoint

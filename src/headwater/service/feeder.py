@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future
 
 from headwater import kafka
 from headwater.run import Run
 from headwater.service.config import RunSettings
 from headwater.service.logs import log
-from headwater.service.posts import Post
+from headwater.service.posts import Answer, Post
 from headwater.service.problems import ProblemError
 from headwater.service.writer import Writer
 
@@ -66,10 +67,10 @@ class Feeder:
         rows, tally, bad = kafka.encode(self._run, batch, self._format, self._policy)
         while not self._closing:
             position = {kafka.POSITION: batch.position}
-            post = Post(b"", "rows", None, b"", rows, tally, bad, position)
+            kept = Future[Answer]()
             try:
-                self._writer.submit(post)
-                post.result()
+                self._writer.submit(Post(b"", "rows", None, b"", rows, tally, bad, position, kept))
+                kept.result()
                 return
             except ProblemError:
                 time.sleep(_AGAIN)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import concurrent.futures
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from headwater.service.config import Limits
 from headwater.service.problems import ProblemError, of_table
 from headwater.table.bad_rows import BadRow
 from headwater.table.errors import TableError
+from headwater.table.readers.memory import JsonLines
 from headwater.table.tally import Tally
 from headwater.table.unit_cube import UnitCube
 
@@ -54,7 +56,7 @@ class Post:
     position
         Where the source of the records stands, kept in the same transaction.
     future
-        Of the loop that is to be told the outcome, if it is a loop.
+        Gets the answer when the records are on the disk, or why they were refused.
     """
 
     body: bytes
@@ -65,17 +67,9 @@ class Post:
     tally: Tally = field(default_factory=Tally)
     bad: list[BadRow] = field(default_factory=list)
     position: Mapping[str, Any] = field(default_factory=dict)
-    future: asyncio.Future[Answer] | None = None
+    future: asyncio.Future[Answer] | concurrent.futures.Future[Answer] | None = None
     outcome: Answer | ProblemError | None = None
     size: int = 0
-    decided: threading.Event = field(default_factory=threading.Event)
-
-    def result(self) -> Answer:
-        """Stay until the records are on the disk, or raise why they were refused."""
-        self.decided.wait()
-        if not isinstance(self.outcome, Answer):
-            raise self.outcome or RuntimeError("no outcome")
-        return self.outcome
 
 
 class Encoder:
@@ -93,6 +87,8 @@ class Encoder:
 
     def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop") -> None:
         self._run, self._limits, self._bad_rows = run, limits, bad_rows
+        schema = run.synth.input_schema
+        self._lines = None if isinstance(schema, UnitCube) else JsonLines(schema)  # JSON needs names
 
     def encode(self, post: Post) -> None:
         """Read the records of a post, or raise a problem; small JSON is left to be read together with others.
@@ -119,20 +115,16 @@ class Encoder:
         posts
             Each of them gets its rows, or its outcome if it is refused.
         """
-        whole = [post.body.removesuffix(b"\n") for post in posts]  # blank lines are refused, also between others
-        counts = [text.count(b"\n") + 1 for text in whole]
-        if len(posts) > 1 and all(whole):
-            group = Post(b"", "jsonl", None, b"")
-            try:
-                self._read(group, b"\n".join(whole))
-            except ProblemError:
-                group.rows = None
-            if group.rows is not None and len(group.rows) == sum(counts):
-                ends = np.cumsum(counts)
-                for post, part in zip(posts, np.split(group.rows, ends[:-1]), strict=True):
-                    post.rows = part
+        lines = [post.body.removesuffix(b"\n").split(b"\n") for post in posts]
+        batch = self._lines.read([line for some in lines for line in some]) if self._lines and posts else None
+        if batch is not None:
+            with suppress(TableError):
+                rows, posts[0].tally, bad = self._run.encode_batch(batch, bad_rows=self._bad_rows)
                 # Counted with the first of them: of a retry in the group it is counted again.
-                posts[0].tally, posts[0].bad = group.tally, group.bad
+                posts[0].bad = list(bad)
+                ends = np.cumsum([len(some) for some in lines]).tolist()
+                for post, start, end in zip(posts, [0, *ends], ends, strict=False):
+                    post.rows = rows[start:end]
                 return
         for post in posts:
             try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,14 +20,10 @@ from headwater.release.read_table import read_rows
 from headwater.release.release import Release
 from headwater.run import Run
 from headwater.service.files import FileCache
+from headwater.service.moment import Moment
 from headwater.service.problems import ProblemError
 from headwater.service.render import MEDIA, compress, read_parquet, write
 from headwater.version import __version__
-
-_REST = 9.0  # a release of this moment is not made again before so many times what making it took
-_BEHIND = 2.0  # seconds to let the publisher catch up with the writers
-_WAITING = 64  # readers that may wait for a new window
-_WINDOWS = 32  # releases of this moment that are kept: one for each window that is asked for
 
 
 @dataclass(frozen=True)
@@ -94,12 +88,10 @@ class Releases:
     """
 
     def __init__(self, run: Run, t: Callable[[], int], out: Path, cache: FileCache) -> None:
-        self._run, self._t, self._out, self._cache = run, t, out, cache
+        self._run, self._out, self._cache = run, out, cache
         self._folders: dict[int, Path] = {}
         self._cards: OrderedDict[int, dict[str, Any]] = OrderedDict()
-        self._now: OrderedDict[int | None, Release] = OrderedDict()
-        self._building, self._ready_at = threading.Lock(), 0.0
-        self._waiting = 0
+        self._moment = Moment(run, t)
         for folder in folders(out):
             self._note(folder)
 
@@ -163,58 +155,14 @@ class Releases:
     # ---- this moment
 
     def now(self, last: int | None = None) -> Release:
-        """The release of this moment, or one that is a little older if it was made just now.
-
-        Making releases takes at most about a tenth of the time, however many readers there are: a release of this
-        moment is made again only after nine times as long as making it took.
+        """The release of this moment, or one that is a little older: see `Moment`.
 
         Parameters
         ----------
         last
             Only about the last so many records.
         """
-        t = self._t()
-        if t == 0:
-            raise ProblemError(404, "no record has come yet, so there is no release")
-        found = self._recent(last)
-        if found is not None:
-            return found
-        if self._waiting >= _WAITING:
-            raise ProblemError(503, "too many readers ask for new windows at a time", {"Retry-After": "2"})
-        self._waiting += 1
-        try:
-            with self._building:
-                found = self._now.get(last)
-                if found is not None and (found.t >= t or time.monotonic() < self._ready_at):
-                    return found
-                time.sleep(min(max(self._ready_at - time.monotonic(), 0), 10))
-                return self._build(last)
-        finally:
-            self._waiting -= 1
-
-    def _recent(self, last: int | None) -> Release | None:
-        """The release of this moment if it is known, or an older one if no new one is to be made yet."""
-        found = self._now.get(last)
-        if found is None or found.t >= self._t() or time.monotonic() < self._ready_at or self._building.locked():
-            return found
-        return None
-
-    def _build(self, last: int | None) -> Release:
-        end = time.monotonic() + _BEHIND
-        while self._run.synth.t < self._t() and time.monotonic() < end:  # releases are being published that were due
-            time.sleep(0.01)
-        begun = time.thread_time()
-        try:
-            release = self._run.release(last=last)
-        except ValueError as error:  # the mechanism has no windows
-            raise ProblemError(400, f"{error}") from None
-        finally:
-            self._ready_at = time.monotonic() + _REST * (time.thread_time() - begun)
-        self._now[last] = release
-        self._now.move_to_end(last)
-        while len(self._now) > _WINDOWS:
-            self._now.popitem(last=False)
-        return release
+        return self._moment.release(last)
 
     def now_card(self, last: int | None) -> dict[str, Any]:
         """What anyone may know of the release of this moment: its card, without a file.
@@ -264,7 +212,7 @@ class Releases:
         gzip
             As for `table`.
         """
-        release = self._recent(wanted.last) if t is None else None
+        release = self._moment.recent(wanted.last) if t is None else None
         if release is None or release.t in self._folders:
             return None
         name = self._name_of(release, wanted)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive
 
 from headwater.service import bodies
 from headwater.service.access import run_for
-from headwater.service.answers import to_json
 from headwater.service.config import Limits
-from headwater.service.posts import Post
+from headwater.service.posts import Answer, Post
 from headwater.service.problems import ProblemError
 from headwater.service.receipts import digest
 from headwater.service.service import Service
@@ -22,23 +22,25 @@ _INLINE = 1 << 12  # bytes that are read in the loop itself: handing them to a t
 _CLOSE = {"Connection": "close"}
 
 
-async def records(request: Request) -> Response:
+async def records(service: Service, request: Request) -> Response:
     """Take the records of a request, all of them or none.
 
     Parameters
     ----------
+    service
+        The runs.
     request
         Its body holds records, its header ``Idempotency-Key`` makes retries safe.
     """
-    service: Service = request.app.state.service
     run, limits = run_for(service, request, "write"), service.config.limits
-    form = bodies.format_of(request.headers.get("content-type", ""))
-    key = request.headers.get("idempotency-key")
+    headers = {name: value.decode("latin-1") for name, value in request.scope["headers"]}
+    form = bodies.format_of(headers.get(b"content-type", ""))
+    key = headers.get(b"idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
         raise ProblemError(400, "an Idempotency-Key is 1 to 255 printable ASCII characters without spaces")
-    with service.admission.reserve(_declared(request, limits)):
-        raw = await _body(request, limits)
-        body = bodies.decompressed(raw, request.headers.get("content-encoding", ""), limits.body_bytes)
+    with service.admission.reserve(_declared(headers.get(b"content-length"), limits)):
+        raw = await _body(request.receive, limits)
+        body = bodies.decompressed(raw, headers.get(b"content-encoding", ""), limits.body_bytes)
         request.state.bytes = len(raw)
         post = Post(body, form, _owned(key, request), digest(form.encode(), body))
         try:
@@ -47,19 +49,19 @@ async def records(request: Request) -> Response:
             else:
                 async with service.encoding:
                     await asyncio.to_thread(run.writer.encode, post)
-            post.future = asyncio.get_running_loop().create_future()
+            post.future = answered = asyncio.get_running_loop().create_future()
             run.writer.submit(post)
-            answer = await post.future
+            answer: Answer = await answered
         except ProblemError as problem:
             if problem.status == 422:
                 run.count_refused(problem)
             raise
     request.state.t = answer.t
-    headers = {"Cache-Control": "no-store"}
+    more = {"Cache-Control": "no-store"}
     if answer.repeated:
-        headers["Idempotency-Replayed"] = "true"
-    content = to_json({"accepted": answer.accepted, "t": answer.t})
-    return Response(content, headers=headers, media_type="application/json")
+        more["Idempotency-Replayed"] = "true"
+    content = b'{"accepted":%d,"t":%d}' % (answer.accepted, answer.t)
+    return Response(content, headers=more, media_type="application/json")
 
 
 def _owned(key: str | None, request: Request) -> bytes | None:
@@ -67,9 +69,8 @@ def _owned(key: str | None, request: Request) -> bytes | None:
     return None if key is None else digest(getattr(request.state, "token", "").encode(), key.encode())
 
 
-def _declared(request: Request, limits: Limits) -> int:
+def _declared(text: str | None, limits: Limits) -> int:
     """How long the body says that it is; the most it may be if it does not say."""
-    text = request.headers.get("content-length")
     length = limits.body_bytes if text is None else int(text) if text.isascii() and text.isdigit() else -1
     if length < 0:
         raise ProblemError(400, "Content-Length is not a number", _CLOSE)
@@ -78,19 +79,21 @@ def _declared(request: Request, limits: Limits) -> int:
     return length
 
 
-async def _body(request: Request, limits: Limits) -> bytes:
+async def _body(receive: Receive, limits: Limits) -> bytes:
     parts, size = list[bytes](), 0
     try:
         async with asyncio.timeout(limits.body_seconds):
-            async for part in request.stream():
-                size += len(part)
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ProblemError(400, "the connection ended before the body did", _CLOSE)
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
                 if size > limits.body_bytes:
                     raise ProblemError(
                         413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE
                     )
-                parts.append(part)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
     except TimeoutError:
         raise ProblemError(408, f"the body did not arrive within {limits.body_seconds:g} seconds", _CLOSE) from None
-    except ClientDisconnect:
-        raise ProblemError(400, "the connection ended before the body did", _CLOSE) from None
-    return b"".join(parts)

@@ -42,21 +42,18 @@ class Writer:
         self._run, self._limits, self._taken = run, limits, taken
         self._receipts = Receipts(run.receipts())
         self._encoder = Encoder(run, limits, bad_rows)
-        self._unread: deque[Post] = deque()  # small posts, to be read together
         self._queue: deque[Post] = deque()
-        self._bytes, self._closing, self._all_read = 0, False, False
+        self._bytes, self._closing = 0, False
         self._changed = threading.Condition()
         self._decided: list[Post] = []  # in the thread only: posts whose outcome is known and not yet told
         self.failing = ""  # why the last commit failed, without any value
-        loops = {"reader": self._read_loop, "writer": self._loop}
-        self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops.items()]
-        for thread in self._threads:
-            thread.start()
+        self._thread = threading.Thread(target=self._loop, name="writer", daemon=True)
+        self._thread.start()
 
     @property
     def queued(self) -> int:
         """How many posts have not been answered yet."""
-        return len(self._unread) + len(self._queue)
+        return len(self._queue)
 
     def submit(self, post: Post) -> None:
         """Put a post into the queue, or raise a 429 if it is full. Nothing is dropped silently.
@@ -73,49 +70,23 @@ class Writer:
             full = self.queued >= self._limits.queued_posts or self._bytes + post.size > self._limits.queued_bytes
             if full and self.queued:
                 raise ProblemError(429, "too much is queued; send this again in a moment", {"Retry-After": "1"})
-            (self._unread if post.rows is None else self._queue).append(post)
+            self._queue.append(post)
             self._bytes += post.size
-            self._changed.notify_all()
+            self._changed.notify()
 
     def close(self) -> None:
-        """Take what is queued, then end the threads."""
+        """Take what is queued, then end the thread."""
         with self._changed:
             self._closing = True
-            self._changed.notify_all()
-        for thread in self._threads:
-            thread.join()
+            self._changed.notify()
+        self._thread.join()
 
     @property
     def encode(self) -> Callable[[Post], None]:
         """Reads the records of a post before it is submitted."""
         return self._encoder.encode
 
-    # ---- in the thread that reads: the next group is read while one is being written
-
-    def _read_loop(self) -> None:
-        while True:
-            with self._changed:
-                while not self._unread and not self._closing:
-                    self._changed.wait()
-                posts = [self._unread.popleft() for _ in range(min(len(self._unread), _GROUP_POSTS))]
-                if not posts:
-                    self._all_read = True
-                    self._changed.notify_all()
-                    return
-            try:
-                self._encoder.encode_small(posts)
-            except BaseException as error:  # whatever it is, every writer gets an answer
-                self.failing = type(error).__name__
-                for post in posts:
-                    post.outcome = post.outcome or ProblemError(503, _UNKNOWN, {"Retry-After": "5"})
-            refused = [post for post in posts if post.outcome is not None]
-            with self._changed:
-                self._bytes -= sum(post.size for post in refused)
-                self._queue.extend(post for post in posts if post.outcome is None)
-                self._changed.notify_all()
-            _tell(refused)
-
-    # ---- in the thread that writes
+    # ---- in the thread
 
     def _loop(self) -> None:
         while group := self._next_group():
@@ -141,7 +112,7 @@ class Writer:
     def _next_group(self) -> list[Post]:
         """Everything that is queued, up to the size of a group; nothing if the writer is closed."""
         with self._changed:
-            while not self._queue and not self._all_read:
+            while not self._queue and not self._closing:
                 self._changed.wait()
             group, size = list[Post](), 0
             while self._queue and len(group) < _GROUP_POSTS and (not group or size < _GROUP_BYTES):
@@ -153,7 +124,7 @@ class Writer:
 
     def _commit(self, group: list[Post]) -> None:
         """Keep and count the records of a group, then answer. Errors of one post do not touch the others."""
-        fresh = self._unanswered(group)
+        fresh = self._encoded(self._unanswered(group))
         t = self._run.t
         answers, told = list[tuple[Post, Answer]](), list[Receipt]()
         for post in fresh:
@@ -176,11 +147,8 @@ class Writer:
             self._taken(end)  # first: whoever was answered can read what was written
             for post, answer in answers:
                 self._decide(post, answer)
-        for post in group:
-            if post.outcome is None and not self._repeat(post):  # its key came twice in this group, and was refused
-                self._refuse(
-                    [post], ProblemError(409, "another request with this Idempotency-Key was refused just now")
-                )
+        if rest := [post for post in group if post.outcome is None and not self._repeat(post)]:
+            self._commit(rest)  # their keys came twice, and the first request of each was refused
 
     def _unanswered(self, group: list[Post]) -> list[Post]:
         """The posts that are to be taken: neither retries nor cancelled, each key once."""
@@ -192,6 +160,14 @@ class Writer:
                 keys.add(post.key)
                 fresh.append(post)
         return fresh
+
+    def _encoded(self, posts: list[Post]) -> list[Post]:
+        """Read what was left to be read together, and refuse what does not fit the schema."""
+        self._encoder.encode_small([post for post in posts if post.rows is None])
+        for post in posts:
+            if post.outcome is not None:
+                self._decided.append(post)
+        return [post for post in posts if post.outcome is None]
 
     def _repeat(self, post: Post) -> bool:
         """Answer a retry as the first time. Another body under the same key is refused."""
@@ -221,10 +197,10 @@ def _tell(posts: list[Post]) -> None:
     """Tell all outcomes at once: waking a loop for each of them would take longer than taking their records."""
     loops = dict[asyncio.AbstractEventLoop, list[Post]]()
     for post in posts:
-        if post.future is None:
-            post.decided.set()
-        else:
+        if isinstance(post.future, asyncio.Future):
             loops.setdefault(post.future.get_loop(), []).append(post)
+        else:
+            _set_outcomes([post])
     for loop, some in loops.items():
         with suppress(RuntimeError):  # the loop has ended, and with it whoever asked
             loop.call_soon_threadsafe(_set_outcomes, some)

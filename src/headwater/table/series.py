@@ -69,8 +69,10 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
         return _array(series)
     if isinstance(series, list | tuple):
         return _objects(list(series))
-    if type(series).__module__.partition(".")[0] == "pyarrow" and not hasattr(series, "chunks"):
-        series = pyarrow().chunked_array([series])
+    if type(series).__module__.partition(".")[0] == "pyarrow":
+        series = series if hasattr(series, "chunks") else pyarrow().chunked_array([series])
+        if (plain := str(series.type)) in _PLAIN:  # the usual ones at once: finding out the library takes longer
+            return _arrow_text(series) if plain == "string" else _arrow(series)
     known = nw.from_native(series, series_only=True, pass_through=True)
     if isinstance(known, nw.Series):
         return _series(known)
@@ -136,12 +138,7 @@ def _series(series: nw.Series[Any]) -> Values:
 def _text(series: nw.Series[Any]) -> Values:
     native: Any = series.to_native()
     if series.implementation.is_pyarrow():
-        if hasattr(native.type, "value_type"):  # a dictionary may hold values that no row has
-            native = native.cast(native.type.value_type)
-        if native.num_chunks == 0:
-            return Values([], codes=np.empty(0, dtype=np.int64))
-        coded = native.dictionary_encode("encode").combine_chunks()  # chunks share one dictionary
-        return Values(coded.dictionary.to_pylist(), codes=_buffers([coded.indices]).astype(np.int64))
+        return _arrow_text(native)
     if series.implementation.is_pandas():
         if series.dtype == nw.Categorical:
             native = native.astype(native.cat.categories.dtype)
@@ -153,6 +150,15 @@ def _text(series: nw.Series[Any]) -> Values:
         codes = native.replace_strict(distinct, range(len(distinct))).to_numpy()
         return Values(distinct.to_list(), codes=codes.astype(np.int64, copy=False))
     return _objects(series.to_list())
+
+
+def _arrow_text(native: Any) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray
+    if hasattr(native.type, "value_type"):  # a dictionary may hold values that no row has
+        native = native.cast(native.type.value_type)
+    if native.num_chunks == 0:
+        return Values([], codes=np.empty(0, dtype=np.int64))
+    coded = native.dictionary_encode("encode").combine_chunks()  # chunks share one dictionary
+    return Values(coded.dictionary.to_pylist(), codes=_buffers([coded.indices]).astype(np.int64))
 
 
 def _clock(series: nw.Series[Any]) -> Values:
@@ -173,6 +179,7 @@ def _clock(series: nw.Series[Any]) -> Values:
     return Values(whole.astype(np.int64).view(f"m8[{unit}]"), missing)
 
 
+_PLAIN = ("string", "double", "int64")
 _MARKS = (nw.Boolean, nw.Datetime, nw.Duration)
 
 

@@ -22,6 +22,7 @@ from headwater.table.readers.text_buffer import Offsets, positions_of
 
 _TYPED = ("number", "integer", "boolean")  # kinds that JSON has a type for; all others are text
 _INF = re.compile(rb"[:\[,]\s*-?Inf(?!inity)")  # what pyarrow takes for a number and Python does not
+_BLOCK = 1 << 20  # bytes that pyarrow parses at a time; a thread for less would cost more than it saves
 _DEEPEST = 500  # nesting that Python's parser can take in any case
 
 
@@ -98,7 +99,7 @@ class JsonParser:
                 data.decode()
             return pajson.read_json(
                 pa.BufferReader(data),
-                pajson.ReadOptions(block_size=1 << 20),
+                pajson.ReadOptions(use_threads=len(data) > _BLOCK, block_size=_BLOCK),
                 pajson.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior=extra),
             )
         except (pa.ArrowInvalid, UnicodeDecodeError):
