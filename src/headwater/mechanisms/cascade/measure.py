@@ -65,7 +65,7 @@ class CascadeMechanism(CellRows):
     windows: ClassVar[bool] = True
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
-    deltas: ClassVar[bool] = False
+    deltas: ClassVar[bool] = True
     version: ClassVar[int] = 2
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 

@@ -127,7 +127,8 @@ def _with_pairs(
 def _currency(budget: Budget, tables: int) -> tuple[Fraction, Accounting]:
     """ρ and Gaussian noise if there is a δ and so many tables have less noise then, else ε and Laplace noise.
 
-    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``.
+    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Of people all is in ρ: some of their
+    records in ε and others in ρ would not add up.
     """
     epsilon, rho = Fraction(budget.epsilon), budget.rho
     if rho is None or (8 * tables * rho <= epsilon**2 and not budget.one_currency):
@@ -166,7 +167,8 @@ class Plan:
             choice = stage.tree_choice + stage.extra_choice
             slow = " ".join(f"{float(part):>8.4g}" for part in (stage.one_way, choice, stage.pairs))
             fast = f"{stage.fast:>12,} {float(stage.fast_budget):>8.4g}" if stage.fast else f"{'none':>12}"
-            lines.append(f"{f'{stage.start:,} to {stage.end:,}':>27}  {slow}  {fast}")
+            law = "  ρ, Gaussian" if stage.accounting.gaussian else ""
+            lines.append(f"{f'{stage.start:,} to {stage.end:,}':>27}  {slow}  {fast}{law}")
         return "\n".join(lines)
 
 
