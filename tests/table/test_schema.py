@@ -197,3 +197,8 @@ def test_wrong_cubes_are_refused(dimension: object) -> None:
     with pytest.raises(SchemaError, match="unit_cube must be a whole number"):
         schema_from_dict({"headwater": 1, "unit_cube": dimension})
     assert isinstance(schema_from_dict({"headwater": 1, "unit_cube": 1}), UnitCube)
+
+
+def test_all_columns_that_are_left_open_are_named_at_once() -> None:
+    with pytest.raises(SchemaError, match=r'column "a": low and high .*; "c", "d" must be declared too'):
+        Schema(a=Integer(), b=Boolean(), c=Category(), d=Number(0))

@@ -81,7 +81,9 @@ class Schema:
             try:
                 column.check()  # open bounds are refused here, with what to write
             except SchemaError as error:
-                raise error.at(column=name) from None
+                others = [one for one, column in named.items() if one != name and getattr(column, "open", None)]
+                too = f"; {listed(others)} must be declared too" if others else ""
+                raise SchemaError(error.problem, error.remedy + too, column=name) from None
         object.__setattr__(self, "_items", tuple(named.items()))
 
     @property

@@ -74,7 +74,8 @@ function drawSample(sample, real) {
   };
   shown("Synthetic", sample.synthetic, "");
   if (sample.real) shown(real.public ? "Real" : "Real, not private", sample.real, "real");
-  byId("sample-note").textContent = `Synthetic rows are drawn from a model of noisy counts: none of them stands for a real row.${sample.real ? " Real rows were picked at random; rows of the two tables have nothing to do with each other." : ""}${sample.columns.length > 8 ? ` ${sample.columns.length} columns: scroll sideways.` : ""}`;
+  const wide = [...host.querySelectorAll(".table")].some((table) => table.scrollWidth > table.clientWidth);
+  byId("sample-note").textContent = `Synthetic rows are drawn from a model of noisy counts: none of them stands for a real row.${sample.real ? " Real rows were picked at random; rows of the two tables have nothing to do with each other." : ""}${wide ? ` ${sample.columns.length} columns: scroll sideways.` : ""}`;
 }
 
 /** A square of cells, a row for each column of the table; what is pointed at is read out below. */
