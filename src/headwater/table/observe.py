@@ -13,9 +13,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from headwater.table.column import Column, is_missing
+from headwater.table.column import Column
 from headwater.table.columns import Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
+from headwater.table.values import is_missing
 
 NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "NaN", "nan", "?", "-", "--", ".", "\\N")
 """Texts that commonly mean "missing"."""
