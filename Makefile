@@ -4,6 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Tests use all cores, so each process has one thread; and they start hundreds of processes, so byte code is kept.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
+
 .PHONY: demo demo-live test test-fast setup lint types imports docs check test-newest test-statistics fuzz
 .PHONY: bench bench-speed bench-accuracy bench-tables bench-long bench-serve audit lock clean help
 
@@ -17,10 +20,10 @@ demo-live: $(VENV)/.live  ## serve the flights live, feed them, and print the ad
 	$(BIN)/headwater demo --live --out out/demo-live --fresh
 
 test: $(VENV)/.dev   ## every test, on all cores
-	$(BIN)/python -m pytest -n auto
+	$(PYTEST)
 
 test-fast: $(VENV)/.dev  ## most tests in less than a minute, for the inner loop
-	$(BIN)/python -m pytest -n auto -q -m "not slow" --hypothesis-profile fast
+	$(PYTEST) -q -m "not slow" --hypothesis-profile fast
 
 setup: $(VENV)/.dev  ## everything a developer needs
 

@@ -77,7 +77,7 @@ def worst_sparse(
         return sparse(horizon, epsilon=epsilon, constant=constant, sub=Bare, noise=noise)
 
     reach = horizon * max(values) + math.ceil(24 * 2 / epsilon)
-    laws = {x: sealings(make, x, reach) for x in itertools.product(values, repeat=horizon)}
+    laws = sealings(make, values, horizon, reach)
     for law in laws.values():
         assert math.isclose(sum(law.values()), 1, abs_tol=1e-6)
     worst_cuts = worst_both = 0.0

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,13 @@ def one_by_one(schema: Schema, rows: list[Any]) -> list[list[float]] | None:
     return None if None in found else [point for points in found if points is not None for point in points]
 
 
+@cache
+def accepted(column: Column, kind: str) -> list[Any]:
+    """Those of some values that a column takes, each by itself."""
+    values = {"values": VALUES, "texts": TEXTS, "numerals": NUMERALS}[kind]
+    return [value for value in values if encoded(Schema(x=column), [{"x": value}]) is not None]
+
+
 def some(data: st.DataObject, values: st.SearchStrategy[Any], good: list[Any]) -> list[Any]:
     """One value of any kind among some that are accepted, one of them twice."""
     others = data.draw(st.lists(st.sampled_from(good), max_size=6)) if good else []
@@ -116,8 +124,7 @@ def some(data: st.DataObject, values: st.SearchStrategy[Any], good: list[Any]) -
 def test_python_values(column: Column, data: st.DataObject) -> None:
     """Values of any types, in a list of records, a dictionary of lists and arrays of objects."""
     schema = Schema(x=column)
-    good = [value for value in VALUES if encoded(schema, [{"x": value}]) is not None]
-    values = some(data, st.sampled_from(VALUES), good)
+    values = some(data, st.sampled_from(VALUES), accepted(column, "values"))
     objects = np.empty(len(values), dtype=object)
     objects[:] = values
     alone = one_by_one(schema, [[{"x": value}] for value in values])
@@ -304,8 +311,7 @@ def test_one_grammar_for_each_kind_of_column(column: Column, data: st.DataObject
     Alone in a file it is read by the fast parser if that can read it; beside others, perhaps by the slow one.
     """
     alphabet = st.text("0123456789+-.:eExXTZW nafi()", max_size=12)
-    good = [text for text in TEXTS if encoded(Schema(x=column), [{"x": text}]) is not None]
-    texts = some(data, st.sampled_from(TEXTS) | alphabet, good)
+    texts = some(data, st.sampled_from(TEXTS) | alphabet, accepted(column, "texts"))
     schema = Schema(x=column, number=Integer(0, 99))
     rows = [{"x": text, "number": number} for number, text in enumerate(texts)]
     alone = one_by_one(schema, [[row] for row in rows])
@@ -377,8 +383,7 @@ EXTRA = [
 @given(st.data())
 def test_json_lines_one_by_one(column: Column, data: st.DataObject) -> None:
     """Whichever of two parsers reads a line, it is the same record, or refused."""
-    good = [text for text in NUMERALS if encoded(Schema(x=column), [{"x": text}]) is not None]
-    values = some(data, st.sampled_from(NUMERALS), good)
+    values = some(data, st.sampled_from(NUMERALS), accepted(column, "numerals"))
     extra = [data.draw(st.sampled_from([*EXTRA, '"x": 1', *[""] * 20])) for _ in values]
     texts = [f'{{"x": {value}{", " if more else ""}{more}}}' for value, more in zip(values, extra, strict=True)]
     with tempfile.TemporaryDirectory() as folder:

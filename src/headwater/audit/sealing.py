@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +17,8 @@ from headwater.noise import NoiseStream
 from headwater.privacy import Ledger
 
 Cuts = tuple[tuple[int, int], ...]  # the step of every seal, and the count that was sealed
+States = dict[tuple[Cuts, int], tuple[SparseCounter, float]]
+"""For cuts and threshold noise, a counter and its probability."""
 _FAR = 1 << 12  # a noise value beyond every threshold
 
 
@@ -42,39 +45,57 @@ class Bare:
         return 0.0
 
 
-def sealings(make: Callable[[Script], SparseCounter], increments: Sequence[int], reach: int) -> dict[Cuts, float]:
-    """The exact probability of every way in which a sparse counter can cut its steps into segments.
+def sealings(
+    make: Callable[[Script], SparseCounter], values: Sequence[int], horizon: int, reach: int
+) -> dict[tuple[int, ...], dict[Cuts, float]]:
+    """For every stream of these increments, the exact probability of each way of cutting its steps into segments.
 
     ``make`` must give the counter the sub-counter `Bare`. Threshold noise is summed over ``±reach``. What a state does
     with a test's noise is found by trying values, so nothing of the counter's rule is repeated here.
     """
-    states: dict[tuple[Cuts, int], tuple[SparseCounter, float]] = {}  # cuts, threshold noise → a counter, probability
+    start: States = {}
     for value in range(-reach, reach + 1):
         script = Script([value])
         counter = make(script)
-        states[(), value] = counter, math.exp(float(log_pmf(np.array(value), script.scales[0])))
-    known: dict[object, int] = {}
-    for step, increment in enumerate(increments, start=1):
-        following: dict[tuple[Cuts, int], tuple[SparseCounter, float]] = {}
-        leaving: dict[Cuts, tuple[SparseCounter, float]] = {}
-        for (cuts, value), (counter, chance) in states.items():
-            inside = (increment, *(item for item in vars(counter).items() if item[0] not in ("_noise", "_sub")))
-            if inside not in known:
-                known[inside] = _turning_point(counter, increment)
-            stayed, scales, _ = _tried(counter, increment, known[inside])
-            following[cuts, value] = stayed, chance * _at_most(known[inside], scales[0])
-            left, total = leaving.get(cuts, (counter, 0.0))
-            leaving[cuts] = left, total + chance * _at_most(-known[inside] - 1, scales[0])
-        for cuts, (counter, chance) in leaving.items():
-            for value in range(-reach, reach + 1):
-                opened, scales, _ = _tried(counter, increment, _FAR, value)
-                here = (*cuts, (step, opened.count - counter.count))
-                following[here, value] = opened, chance * math.exp(float(log_pmf(np.array(value), scales[1])))
-        states = following
-    law: dict[Cuts, float] = {}
-    for (cuts, _), (_, chance) in states.items():
-        law[cuts] = law.get(cuts, 0.0) + chance
-    return law
+        start[(), value] = counter, _pmf(value, script.scales[0])
+    known, laws = dict[object, int](), dict[tuple[int, ...], dict[Cuts, float]]()
+
+    def visit(stream: tuple[int, ...], states: States) -> None:  # streams share what is known of their beginning
+        if len(stream) < horizon:
+            for increment in values:
+                visit((*stream, increment), _stepped(states, len(stream) + 1, increment, reach, known))
+            return
+        law = laws[stream] = dict[Cuts, float]()
+        for (cuts, _), (_, chance) in states.items():
+            law[cuts] = law.get(cuts, 0.0) + chance
+
+    visit((), start)
+    return laws
+
+
+def _stepped(states: States, step: int, increment: int, reach: int, known: dict[object, int]) -> States:
+    """All states after one more step."""
+    following: States = {}
+    leaving: dict[Cuts, tuple[SparseCounter, float]] = {}
+    for (cuts, value), (counter, chance) in states.items():
+        inside = (increment, *(item for item in vars(counter).items() if item[0] not in ("_noise", "_sub")))
+        if inside not in known:
+            known[inside] = _turning_point(counter, increment)
+        stayed, scales, _ = _tried(counter, increment, known[inside])
+        following[cuts, value] = stayed, chance * _at_most(known[inside], scales[0])
+        left, total = leaving.get(cuts, (counter, 0.0))
+        leaving[cuts] = left, total + chance * _at_most(-known[inside] - 1, scales[0])
+    for cuts, (counter, chance) in leaving.items():
+        for value in range(-reach, reach + 1):
+            opened, scales, _ = _tried(counter, increment, _FAR, value)
+            here = (*cuts, (step, opened.count - counter.count))
+            following[here, value] = opened, chance * _pmf(value, scales[1])
+    return following
+
+
+@cache
+def _pmf(value: int, scale: float) -> float:
+    return math.exp(float(log_pmf(np.array(value), scale)))
 
 
 def sparse_loss(
@@ -97,7 +118,7 @@ def sparse_loss(
     make(Script())
     known, given = {0: 0.0}, Bare.given  # what the counter hands to its sub-counter, whatever it claims
     reach = horizon + math.ceil(24 * 2 / epsilon)
-    laws = {x: sealings(make, x, reach) for x in itertools.product((0, 1), repeat=horizon)}
+    laws = sealings(make, (0, 1), horizon, reach)
     worst_cuts = worst_both = 0.0
     for x, step in itertools.product(laws, range(horizon)):
         if x[step]:

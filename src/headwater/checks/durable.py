@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from headwater.checks.cases import SCHEMAS, Case, expect
 from headwater.mechanisms.registry import folder_of
@@ -17,38 +20,52 @@ KILLS = (("update", 3), ("measured", 1), ("update", 4), ("measured", 2), ("state
 """Which call of the mechanism is the last of its process: its name, and how many of these calls there were."""
 
 _SCRIPT = """
-import os, signal, sys
-from headwater.mechanisms import registry
+import json, os, signal, sys
+from headwater.cli import app  # imported once for all processes
 from headwater.cli.__main__ import main
+from headwater.mechanisms import registry
 
-name, folder, method, calls, *arguments = sys.argv[1:]
-registry.register(name, folder)
-if method:
-    kind, left = registry.mechanism(name), [int(calls)]
-    usual = getattr(kind, method)
-    def last(self, *given):
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return usual(self, *given)
-    setattr(kind, method, last)
+name, module, jobs, *arguments = sys.argv[1:]
+registry.register(name, module)
 sys.argv = ["headwater", *arguments]
-main()
+
+def run(folder, method, calls):
+    os.chdir(folder)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if method:
+        kind, left = registry.mechanism(name), [calls]
+        usual = getattr(kind, method)
+        def last(self, *given):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return usual(self, *given)
+        setattr(kind, method, last)
+    main()
+
+codes = []
+for job in json.loads(jobs):
+    child = os.fork()
+    if not child:
+        run(*job)
+        os._exit(0)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(codes)
 """
+"""Runs the command once for each job, in a process of its own, and prints the exit codes."""
 
 
 def check_a_killed_run_goes_on(case: Case) -> None:
     """Kill `headwater run` in the middle of the mechanism's work, again and again; what is published is the same."""
-    table = Case(case.mechanism, SCHEMAS["table"])
     with tempfile.TemporaryDirectory() as place:
         for name in ("killed", "alone"):
-            folder = Path(place) / name
-            folder.mkdir()
-            _write(folder, table)
-        expect(_run(Path(place) / "alone", case) == 0, "headwater run does not end well")
-        killed = sum(_run(Path(place) / "killed", case, *kill) == -9 for kill in KILLS)
-        expect(killed > 1, "nothing was killed: the run never called the mechanism")
-        expect(_run(Path(place) / "killed", case) == 0, "a run that was killed does not go on")
+            (Path(place) / name).mkdir()
+            _write(Path(place) / name, Case(case.mechanism, SCHEMAS["table"]))
+        jobs = [("alone", "", 0), *(("killed", *kill) for kill in KILLS), ("killed", "", 0)]
+        alone, *killed, after = _run(case, [(str(Path(place) / name), *kill) for name, *kill in jobs])
+        expect(alone == 0, "headwater run does not end well")
+        expect(killed.count(-9) > 1, "nothing was killed: the run never called the mechanism")
+        expect(after == 0, "a run that was killed does not go on")
         one, other = (_content(Path(place) / name / "out") for name in ("killed", "alone"))
     expect(one.keys() == other.keys(), "a run that was killed publishes at other times")
     expect(len(other) >= 2 * (ROWS // EVERY), "not every release was published")
@@ -63,9 +80,9 @@ def _write(folder: Path, case: Case) -> None:
     (folder / "in.csv").write_text("\n".join(["size,age,paid", *lines, ""]))
 
 
-def _run(folder: Path, case: Case, method: str = "", calls: int = 0) -> int:
-    """The exit code of a process that takes the file, and is killed at some call if one is named."""
-    arguments = [case.mechanism, folder_of(case.mechanism), method, str(calls)]
+def _run(case: Case, jobs: Sequence[tuple[Any, ...]]) -> list[int]:
+    """The exit codes of processes that take the file, each in its folder; some are killed at some call of a method."""
+    arguments = [case.mechanism, folder_of(case.mechanism), json.dumps(jobs)]
     arguments += ["run", "in.csv", "--schema", "schema.json", "--epsilon", "8", "--out", "out", "--seed", "5"]
     arguments += ["--mechanism", case.mechanism, "--every", str(EVERY), "--format", "csv"]
     environment = {
@@ -75,7 +92,10 @@ def _run(folder: Path, case: Case, method: str = "", calls: int = 0) -> int:
         "SOURCE_DATE_EPOCH": "1700000000",
     }
     command = [sys.executable, "-c", _SCRIPT, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True).returncode  # noqa: S603
+    done = subprocess.run(command, env=environment, check=False, capture_output=True)  # noqa: S603
+    expect(done.returncode == 0, "the processes of a durable run could not be started")
+    codes: list[int] = json.loads(done.stdout)
+    return codes
 
 
 def _content(out: Path) -> dict[str, bytes]:

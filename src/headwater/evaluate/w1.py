@@ -23,26 +23,22 @@ estimate, and says so.
     each set: the stated error is the sum of the two means, never more than one cell side.
 """
 
-import importlib
-import itertools
 import math
 import operator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headwater.evaluate.grid_flow import check_arcs, extra, flow_on_grid, histogram, min_cost_flow
+
 Method = Literal["auto", "sort", "exact", "grid"]
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 DEFAULT_SIDE = {2: 64, 3: 32}
 EXACT_POINTS = 4_000  # equal sizes: points in each set; a few seconds
 EXACT_PAIRS = 1_000_000  # unequal sizes: pairs of points; a few seconds
-GRID_ARCS = 2_000_000  # 2.5 times the arcs of 32³, the largest default grid
-_WHOLE_TOTAL = 2**50  # GRID_ARCS leaves d ≤ 8, so the capacities at a cell add up to less than 2⁶³
-_ROUNDED_TOTAL = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +144,7 @@ def w1_grid(counts_a: ArrayLike, counts_b: ArrayLike) -> W1:
     p, q = _counts(counts_a, "counts_a"), _counts(counts_b, "counts_b")
     if p.shape != q.shape:
         raise ValueError(f"counts_a has shape {p.shape} and counts_b has shape {q.shape}")
-    value, rounding = _flow_on_grid(p, q)
+    value, rounding = flow_on_grid(p, q)
     return W1(value, 1 / p.shape[0] + rounding, "grid")
 
 
@@ -194,14 +190,14 @@ def _exact(x: Floats, y: Floats) -> W1:
             "method='grid' for d = 2 or 3; for d >= 4, subsample= with rng= for an estimate, "
             "or method='grid' with a small side="
         )
-    distance = _extra("scipy.spatial.distance").cdist(x, y, "chebyshev")
+    distance = extra("scipy.spatial.distance").cdist(x, y, "chebyshev")
     if n == m:
-        pairs = _extra("scipy.optimize").linear_sum_assignment(distance)
+        pairs = extra("scipy.optimize").linear_sum_assignment(distance)
         return W1(float(distance[pairs].mean()), 0.0, "exact")
     total = math.lcm(n, m)
     tails, heads = np.repeat(np.arange(n), m), np.tile(np.arange(n, n + m), n)
     supply = np.concatenate([np.full(n, total // n), np.full(m, -(total // m))])
-    flow = _min_cost_flow(tails, heads, np.rint(distance.ravel() * 2**40), supply)
+    flow = min_cost_flow(tails, heads, np.rint(distance.ravel() * 2**40), supply)
     return W1(float(flow @ distance.ravel()) / total, 0.0, "exact")
 
 
@@ -212,9 +208,9 @@ def _grid(x: Floats, y: Floats, side: int | None) -> W1:
     cells = DEFAULT_SIDE[d] if side is None else operator.index(side)
     if cells < 1:
         raise ValueError("side must be at least 1")
-    _check_arcs(cells, d)
-    (p, moved_p), (q, moved_q) = _histogram(x, cells), _histogram(y, cells)
-    value, rounding = _flow_on_grid(p, q)
+    check_arcs(cells, d)
+    (p, moved_p), (q, moved_q) = histogram(x, cells), histogram(y, cells)
+    value, rounding = flow_on_grid(p, q)
     return W1(value, moved_p + moved_q + rounding, "grid")
 
 
@@ -227,72 +223,6 @@ def _subsampled(x: Floats, y: Floats, size: int, rng: np.random.Generator | None
         return _exact(x, y)
     x, y = (s if len(s) <= size else rng.choice(s, size, replace=False) for s in (x, y))
     return W1(_exact(x, y).value, math.nan, "subsample")
-
-
-def _histogram(x: Floats, side: int) -> tuple[Floats, float]:
-    """Points in each cell, and the mean distance from a point to the centre of its cell."""
-    cell = np.minimum((x * side).astype(np.int64), side - 1)  # 1.0 belongs to the last cell
-    moved = np.abs(x - (cell + 0.5) / side).max(axis=1).mean()
-    shape = (side,) * x.shape[1]
-    counts = np.bincount(np.ravel_multi_index(tuple(cell.T), shape), minlength=math.prod(shape))
-    return counts.reshape(shape).astype(np.float64), float(moved)
-
-
-def _flow_on_grid(p: Floats, q: Floats) -> tuple[float, float]:
-    """W₁ of the cell centres, and what rounding the masses can have added to it."""
-    side, d = p.shape[0], p.ndim
-    _check_arcs(side, d)
-    supply, total, rounding = _supplies(p.ravel(), q.ravel())
-    if d == 1:
-        return float(np.abs(np.cumsum(supply) / total).sum()) / side, rounding
-    if not supply.any():
-        return 0.0, rounding
-    index = np.arange(side**d).reshape(p.shape)
-    arcs = []
-    for move in itertools.product((-1, 0, 1), repeat=d):
-        if any(move):
-            start = tuple(slice(max(0, -s), side - max(0, s)) for s in move)
-            end = tuple(slice(max(0, s), side - max(0, -s)) for s in move)
-            arcs.append((index[start].ravel(), index[end].ravel()))
-    tails, heads = (np.concatenate(ends) for ends in zip(*arcs, strict=True))
-    flow = _min_cost_flow(tails, heads, np.ones(len(tails)), supply)
-    return float(flow.sum()) / total / side, rounding
-
-
-def _supplies(p: Floats, q: Floats) -> tuple[Ints, int, float]:
-    """Integers proportional to p/Σp − q/Σq, the integer that stands for mass 1, and the rounding error."""
-    whole = bool(np.all(p == np.rint(p)) and np.all(q == np.rint(q)))
-    if whole and max(p.sum(), q.sum()) <= _WHOLE_TOTAL:
-        n, m = int(p.sum()), int(q.sum())
-        total = math.lcm(n, m)
-        if total <= _WHOLE_TOTAL:
-            return p.astype(np.int64) * (total // n) - q.astype(np.int64) * (total // m), total, 0.0
-
-    def rounded(mass: Floats) -> Floats:
-        up_to = np.cumsum(mass)
-        return np.diff(np.rint(up_to / up_to[-1] * _ROUNDED_TOTAL), prepend=0.0)
-
-    # Each cell of each set is off by at most one unit of mass, and no unit is off by more than distance 1.
-    return (rounded(p) - rounded(q)).astype(np.int64), _ROUNDED_TOTAL, 2 * len(p) / _ROUNDED_TOTAL
-
-
-def _min_cost_flow(tails: Ints, heads: Ints, costs: Floats, supply: Ints) -> Ints:
-    """The cheapest flow on each arc that carries every positive supply to the negative ones."""
-    solver = _extra("ortools.graph.python.min_cost_flow").SimpleMinCostFlow()
-    capacity = np.full(len(tails), supply[supply > 0].sum())
-    arcs = solver.add_arcs_with_capacity_and_unit_cost(
-        tails.astype(np.int32), heads.astype(np.int32), capacity, costs.astype(np.int64)
-    )
-    solver.set_nodes_supplies(np.arange(len(supply), dtype=np.int32), supply)
-    status = solver.solve()
-    if status != solver.OPTIMAL:
-        raise RuntimeError(f"the min-cost flow solver stopped with {status}")
-    return np.asarray(solver.flows(arcs), dtype=np.int64)
-
-
-def _check_arcs(side: int, d: int) -> None:
-    if side**d * (3**d - 1) > GRID_ARCS:
-        raise ValueError(f"a grid of side {side} in dimension {d} needs more than {GRID_ARCS} arcs: lower side")
 
 
 def _points(data: ArrayLike, name: str) -> Floats:
@@ -326,10 +256,3 @@ def _numbers(data: ArrayLike, name: str) -> Floats:
     if not np.isfinite(x).all():
         raise ValueError(f"{name} has values that are not finite")
     return x
-
-
-def _extra(module: str) -> Any:  # noqa: ANN401  # scipy and ortools ship no types
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"{module} is not installed: pip install 'headwater[evaluate]'") from error

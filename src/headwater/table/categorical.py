@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Flags
-from headwater.table.column import Column, describe
+from headwater.table.column import Column
 from headwater.table.errors import SchemaError, TableError, is_unicode
 from headwater.table.series import Values
+from headwater.table.values import describe
 
 TEXTS = {"true": True, "yes": True, "t": True, "1": True, "false": False, "no": False, "f": False, "0": False}
 """Truth as text has it, in any case of letters."""
@@ -27,12 +28,8 @@ class Boolean(Column):
 
     Parameters
     ----------
-    missing
-        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
-    weight
-        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
-    null_values
-        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
+    missing, weight, null_values
+        As for every `Column`: whether values may be missing, how finely it is resolved, texts that mean "missing".
 
     Examples
     --------
@@ -90,12 +87,8 @@ class Category(Column):
         values side by side.
     other
         One of the values: where all values go that are not listed. Without it such values are refused.
-    missing
-        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
-    weight
-        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
-    null_values
-        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
+    missing, weight, null_values
+        As for every `Column`: whether values may be missing, how finely it is resolved, texts that mean "missing".
 
     Examples
     --------

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from functools import cached_property
-from numbers import Number as AnyNumber
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +14,7 @@ from numpy.typing import NDArray
 from headwater.partition import Axis, Flags, Points
 from headwater.table.errors import SchemaError, TableError, listed, quoted
 from headwater.table.series import Values, read_values
+from headwater.table.values import describe, finite, is_missing, plain
 
 
 @dataclass(frozen=True, repr=False)
@@ -264,113 +261,3 @@ class Column(ABC):
 
 def _ordered(kind: type[Column]) -> list[Field[Any]]:
     return sorted(fields(kind), key=lambda item: item.kw_only is True)
-
-
-@dataclass(frozen=True, repr=False)
-class Bounded(Column):
-    """A column with bounds.
-
-    Parameters
-    ----------
-    outside
-        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
-    """
-
-    outside: str = field(default="clip", kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.outside not in ("clip", "error"):
-            raise SchemaError('outside must be "clip" or "error"', 'write outside = "error" or leave it out')
-
-    @property
-    @abstractmethod
-    def limits(self) -> tuple[Any, Any]:
-        """The bounds as numbers."""
-
-    def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
-        low, high = self.limits
-        if not len(numbers) or (numbers.min() >= low and numbers.max() <= high):
-            return None
-        outside: Flags = (numbers < low) | (numbers > high)
-        return outside
-
-    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
-        low, high = self.limits
-        numbers = numbers if missing is None else np.where(missing, low, numbers)
-        if self.outside == "error":
-            bad = (numbers < low) | (numbers > high)
-            if bad.any():
-                index = int(np.argmax(bad))
-                side = "below the lower" if numbers[index] < low else "above the upper"
-                remedy = 'declare wider bounds, or outside="clip" to take the bound instead'
-                raise TableError(f"the value is {side} bound", remedy, row=index)
-        clipped: NDArray[Any] = np.clip(numbers, low, high)
-        return clipped
-
-
-_NEVER_MISSING = frozenset({str, bool, int, datetime, date, time, list, tuple, dict})
-"""Exactly these types: NaT says that it is a datetime."""
-
-
-def is_missing(value: object) -> bool:
-    """Whether an object stands for no value: None, NaN, NaT and their like."""
-    if value is None:
-        return True
-    if type(value) in _NEVER_MISSING:
-        return False
-    if isinstance(value, Decimal):
-        return value.is_nan()  # a signalling NaN cannot even be compared
-    if type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    try:
-        return bool(value != value)  # only NaN is not itself
-    except (TypeError, ValueError):  # something that cannot be compared is something
-        return False
-
-
-def finite(value: Any) -> float | None:  # noqa: ANN401 - an argument of any type
-    """An argument as a float; None if it is no number, or none that a float can be."""
-    try:
-        number = float(value) if is_number(value) else math.nan
-    except OverflowError:  # a whole number that no float is near to
-        return None
-    return number if math.isfinite(number) else None
-
-
-def is_number(value: object) -> bool:
-    """Whether an argument is a number; True and False are not."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def describe(value: object) -> str:
-    """What kind of value this is, in words that say nothing about the value; of an array, what kind it holds."""
-    if isinstance(value, np.ndarray):
-        names = {"b": "a boolean", "f": "a number", "i": "a number", "u": "a number", "M": "a date", "m": "a time span"}
-        return names.get(value.dtype.kind, "an object")
-    for kind, name in _WORDS:
-        if isinstance(value, kind):
-            return name
-    return f"an object of type {type(value).__name__}"
-
-
-_WORDS: list[tuple[Any, str]] = [
-    (bool | np.bool_, "a boolean"),
-    (str, "text"),
-    (bytes | bytearray, "bytes"),
-    (datetime | np.datetime64, "a date and time"),
-    (date, "a date"),
-    (time, "a time of day"),
-    (timedelta | np.timedelta64, "a time span"),
-    (complex, "a complex number"),
-    (AnyNumber | np.number | Decimal, "a number"),
-    (list | tuple | np.ndarray, "a list"),
-    (dict, "a record"),
-]
-
-
-def plain(value: Any) -> Any:  # noqa: ANN401 - an argument of any column
-    """An argument as schema files have it."""
-    if isinstance(value, tuple):
-        return list(value)
-    return value.isoformat() if isinstance(value, date) else value

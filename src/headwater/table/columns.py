@@ -5,7 +5,8 @@ from __future__ import annotations
 from headwater.table.categorical import Boolean, Category
 from headwater.table.column import Column
 from headwater.table.numeric import Integer, Number
-from headwater.table.times import Datetime, TimeOfDay
+from headwater.table.time_of_day import TimeOfDay
+from headwater.table.times import Datetime
 
 __all__ = ["COLUMN_KINDS", "Boolean", "Category", "Column", "Datetime", "Integer", "Number", "TimeOfDay"]
 

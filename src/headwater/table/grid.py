@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.table.column import is_number
 from headwater.table.errors import SchemaError
+from headwater.table.values import is_number
 
 LARGEST = 1 << 50
 """Bounds in units of the last digit are not larger, so that rounding finds the nearest multiple."""

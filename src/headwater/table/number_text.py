@@ -8,7 +8,7 @@ from decimal import InvalidOperation
 from functools import cached_property
 from typing import Any
 
-from headwater.table.column import Bounded
+from headwater.table.bounded import Bounded
 from headwater.table.errors import SchemaError, TableError
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import MOST_VALUES, Flags
-from headwater.table.column import finite
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.grid import Grid, step_of
 from headwater.table.number_text import WrittenNumber
 from headwater.table.series import Values
+from headwater.table.values import finite
 
 LARGEST_BOUND = 1 << 62
 """Bounds of whole numbers are not farther than this from 0, so that a machine word can hold what lies beyond."""
@@ -42,12 +42,8 @@ class Number(WrittenNumber):
         How text has numbers: ``decimal=","`` and ``thousands="."`` read 1.234,5.
     outside
         What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
-    missing
-        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
-    weight
-        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
-    null_values
-        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
+    missing, weight, null_values
+        As for every `Column`: whether values may be missing, how finely it is resolved, texts that mean "missing".
 
     Examples
     --------
@@ -178,12 +174,8 @@ class Integer(WrittenNumber):
         How text has numbers: ``decimal=","`` and ``thousands="."`` read 1.234,0.
     outside
         What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
-    missing
-        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
-    weight
-        How finely the column is told apart, beside the others: weight 2 gets two cuts for one cut of weight 1.
-    null_values
-        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
+    missing, weight, null_values
+        As for every `Column`: whether values may be missing, how finely it is resolved, texts that mean "missing".
 
     Examples
     --------

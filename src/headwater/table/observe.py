@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.table.column import Column, is_missing
+from headwater.table.column import Column
 from headwater.table.columns import Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
 from headwater.table.time_units import microseconds
+from headwater.table.values import is_missing
 
 NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "NaN", "nan", "?", "-", "--", ".", "\\N")
 """Texts that commonly mean "missing"."""

@@ -12,7 +12,8 @@ from headwater.table.categorical import Boolean, Category
 from headwater.table.column import Column
 from headwater.table.numeric import Integer, Number
 from headwater.table.schema import Schema
-from headwater.table.times import Datetime, TimeOfDay
+from headwater.table.time_of_day import TimeOfDay
+from headwater.table.times import Datetime
 from headwater.table.unit_cube import UnitCube
 
 SIZES = [1, 2, 3, 16, 17, 1000, FINEST, FINEST + 1, 10**6 + 7, 2**40 + 3, 2**53]
