@@ -111,10 +111,11 @@ def test_a_choice_that_a_mechanism_does_not_have_is_refused() -> None:
     with pytest.raises(ValueError, match="consistency= means nothing to mechanism='cascade'"):
         hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, consistency="halving")
     paper = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism="paper", consistency="proportional")
-    with pytest.raises(ValueError, match="histogram needs mechanism='cascade'; this run uses 'paper'"):
-        paper.histogram([[0.1, 0.2]])
+    with pytest.raises(ValueError, match="histogram needs mechanism='cascade' or 'marginals'; this run uses 'paper'"):
+        paper.histogram([[0.1, 0.2]], 0)
+    cascade = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0)
     with pytest.raises(ValueError, match="update_counts needs mechanism='cascade'"):
-        paper.update_counts([0], [1])
+        paper.update_counts(cascade.histogram([[0.1, 0.2]], 0))
 
 
 @pytest.mark.parametrize("name", ["magic", "[/nothing]", "", "cascade "])

@@ -169,12 +169,6 @@ def test_a_schema_of_one_value_has_one_possible_table() -> None:
     assert set(synth.release().sample()["only"]) == {"this"}
 
 
-def test_counts_of_cells_that_hold_nothing_are_refused() -> None:
-    synth = hw.Synthesizer(hw.Schema(three=hw.Integer(0, 2)), epsilon=1.0)
-    with pytest.raises(ValueError, match="another schema"):
-        synth.update_counts(np.array([3]), np.array([1]))
-
-
 def test_pieces_of_a_release_are_its_table() -> None:
     synth = hw.Synthesizer(SCHEMA, epsilon=1.0, seed=9)
     synth.update(frame(1000))

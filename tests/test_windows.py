@@ -187,9 +187,8 @@ def test_the_papers_mechanism_has_no_windows_and_takes_no_counts() -> None:
         with pytest.raises(ValueError, match="has no windows"):
             synth.release(**asked)
     assert same(synth.release(last=100), synth.release())
-    for refused in (lambda: synth.remaining, lambda: synth.update_counts([0], [1])):
-        with pytest.raises(ValueError, match="needs mechanism='cascade'"):
-            refused()
+    with pytest.raises(ValueError, match="bucket needs mechanism='cascade' or 'marginals'"):
+        synth.bucket(0)
     with pytest.raises(ValueError, match="has no plan to print"):
         synth.plan()
 

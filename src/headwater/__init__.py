@@ -3,12 +3,13 @@
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
+from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.outlook import outlook
 from headwater.noise import SeededRunWarning
 from headwater.people import Person
-from headwater.privacy import EpsilonWarning
+from headwater.privacy import DeltaWarning, EpsilonWarning
 from headwater.release.release import Release
-from headwater.stateless import histogram, pmm
+from headwater.stateless import pmm
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.draft import draft
@@ -21,8 +22,10 @@ from headwater.version import __version__
 __all__ = [
     "BinaryCounter",
     "Boolean",
+    "BucketedCounts",
     "Category",
     "Datetime",
+    "DeltaWarning",
     "EpsilonWarning",
     "FileRefusedError",
     "HybridCounter",
@@ -41,7 +44,6 @@ __all__ = [
     "__version__",
     "draft",
     "evaluate",
-    "histogram",
     "outlook",
     "pmm",
     "read",

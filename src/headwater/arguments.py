@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
 from headwater.mechanisms.protocol import AnySchema, Mechanism
 from headwater.people import Person
 from headwater.table.frames import kind_of
@@ -62,13 +57,6 @@ def whole(what: str, number: object) -> int:
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{what} must be a whole number, not {type(number).__name__}")
     return int(number.__index__())
-
-
-def whole_numbers(what: str, numbers: object) -> NDArray[Any]:
-    """An array, or an error that names what it is."""
-    if isinstance(numbers, np.ma.MaskedArray):
-        raise TypeError(f"{what} must not be a masked array: leave out what is masked first")
-    return np.asarray(numbers)
 
 
 def table_kind(schema: AnySchema, table: object) -> str | None:

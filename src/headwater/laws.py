@@ -139,6 +139,30 @@ class DiscreteGaussian:
 
 
 @dataclass(frozen=True)
+class PermuteAndFlip:
+    """The law of a private choice by permute-and-flip (McKenna and Sheldon 2020).
+
+    Its shift is how far the difference of two scores can move: twice the sensitivity of a score.
+
+    Parameters
+    ----------
+    scale
+        Of the geometric variables that decide its coins.
+    """
+
+    scale: float
+    name: ClassVar[str] = "permute-and-flip"
+
+    def epsilon(self, shift: int) -> Fraction:
+        """What one choice costs in ε: ``shift/scale``."""
+        return shift / Fraction(self.scale)
+
+    def rho(self, shift: int) -> Fraction:
+        """What one choice costs in ρ: half the square of its ε."""
+        return self.epsilon(shift) ** 2 / 2
+
+
+@dataclass(frozen=True)
 class ExponentialChoice:
     """The law of a private choice by the exponential mechanism: ``P(i) ∝ exp(score_i/scale)``.
 
@@ -196,3 +220,52 @@ def choice_scale_for(cost: Fraction, shift: int) -> float:
     while 8 * cost * Fraction(scale) ** 2 < shift**2:
         scale = math.nextafter(scale, math.inf)
     return scale
+
+
+class Pure:
+    """Budgets in ε: counts get integer Laplace noise."""
+
+    gaussian: ClassVar[bool] = False
+    power: ClassVar[float] = 1.0
+    """Weights that divide ε, to this power, divide a budget of this kind."""
+
+    @staticmethod
+    def count_law(budget: Fraction, moved: int = 2) -> CountLaw:
+        """The law of the noise in a table of which a record moves so many counts, by one each."""
+        return IntegerLaplace(scale_for(budget / moved))
+
+    @staticmethod
+    def choice_law(budget: Fraction, shift: int) -> Law:
+        """The law of a private choice among scores whose differences move by at most ``shift``: permute-and-flip."""
+        return PermuteAndFlip(scale_for(budget / shift))
+
+    @staticmethod
+    def width(budget: float, tables: float = 1.0) -> float:
+        """About the scale of Laplace noise of the variance that so many tables with equal parts of a budget have."""
+        return 2 * tables / budget
+
+
+class Concentrated:
+    """Budgets in ρ: counts get discrete Gaussian noise."""
+
+    gaussian: ClassVar[bool] = True
+    power: ClassVar[float] = 4 / 3  # the sum of a/ε is smallest for ε ∝ a^(1/2), and that of a/√ρ for ρ ∝ a^(2/3)
+
+    @staticmethod
+    def count_law(budget: Fraction, moved: int = 2) -> CountLaw:
+        """The law of the noise in a table of which a record moves so many counts, by one each."""
+        return DiscreteGaussian(deviation_for(budget / moved))
+
+    @staticmethod
+    def choice_law(budget: Fraction, shift: int) -> Law:
+        """The law of a private choice among scores whose differences move by at most ``shift``."""
+        return ExponentialChoice(choice_scale_for(budget, shift))
+
+    @staticmethod
+    def width(budget: float, tables: float = 1.0) -> float:
+        """About the scale of Laplace noise of the variance that so many tables with equal parts of a budget have."""
+        return math.sqrt(0.5 * tables / budget)
+
+
+Accounting = type[Pure] | type[Concentrated]
+"""What budgets are counted in, and which laws they buy."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -56,11 +56,13 @@ class Guarantee:
     neighbours: str = "replace one record"
     records: int = 1
 
+    @property
+    def loss(self) -> str:
+        """ε and δ in words."""
+        return f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
+
     def __str__(self) -> str:
-        delta = f", δ = {self.delta:g}" if self.delta else ""
-        return (
-            f"ε = {self.epsilon:g}{delta} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
-        )
+        return f"{self.loss} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
 
     @staticmethod
     def from_dict(kept: Mapping[str, Any]) -> Guarantee:
@@ -102,6 +104,8 @@ class Budget:
         How many records one unit may have; more than one if the unit is a person.
     per_bucket
         How many of them may lie in one bucket; as many as there may be at all unless given.
+    whole
+        If this is what one record may cost: the ε of its unit.
 
     Examples
     --------
@@ -113,6 +117,7 @@ class Budget:
     delta: float = 0.0
     records: int = 1
     per_bucket: int | None = None
+    whole: float | None = None
 
     @staticmethod
     def of(budget: Budget | float) -> Budget:
@@ -120,18 +125,37 @@ class Budget:
         return budget if isinstance(budget, Budget) else Budget(float(budget))
 
     def __str__(self) -> str:
-        delta = f", δ = {self.delta:g}" if self.delta else ""
-        return f"ε = {self.epsilon:g}{delta}"
+        return self.guarantee.loss
 
     @property
     def rho(self) -> Fraction | None:
-        """The ρ of zero-concentrated differential privacy that keeps ``epsilon`` and ``delta``; None without a δ."""
-        return rho_for(self.epsilon, self.delta) if self.delta else None
+        """The ρ of zero-concentrated differential privacy that keeps ``epsilon`` and ``delta``; None without a δ.
+
+        Of one record it is the part that keeps them for its unit: ``n`` records in a bucket cost ``n²`` times as much
+        as one, and the squares sum to at most ``records · per_bucket`` (`proofs/people.md`).
+        """
+        if not self.delta:
+            return None
+        if self.whole is None:
+            return rho_for(self.epsilon, self.delta)
+        return rho_for(self.whole, self.delta) / (self.records * (self.per_bucket or self.records))
+
+    @property
+    def of_record(self) -> Budget:
+        """What one record may cost, so that all records of a unit cost no more than this: for mechanisms."""
+        if self.records == 1:
+            return self
+        return replace(self, epsilon=record_epsilon(self.epsilon, self.records), whole=self.epsilon)
+
+    @property
+    def one_currency(self) -> bool:
+        """Whether all of a run must be counted in ρ, or all in ε: a unit whose records are in several stages adds up."""
+        return self.records > 1
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised if no more than this is spent."""
-        return Guarantee(self.epsilon, self.delta)
+        return Guarantee(self.epsilon, self.delta, records=self.records)
 
 
 @dataclass(frozen=True)
@@ -211,7 +235,8 @@ class Ledger(tuple[Spend, ...]):
             The draws cost more.
         """
         budget = Budget.of(budget)
-        if self.total <= Fraction(budget.epsilon) or (budget.rho is not None and self.rho <= budget.rho):
+        pure = self.total <= Fraction(budget.epsilon) and not (budget.delta and budget.one_currency)
+        if pure or (budget.rho is not None and self.rho <= budget.rho):
             return
         if budget.rho is None or self.total < math.inf:
             raise OverdrawnError(
@@ -254,6 +279,29 @@ def check_epsilon(epsilon: float) -> float:
     if not 2.0**-64 <= epsilon <= 2.0**40:
         raise ValueError(f"epsilon must lie between 2^-64 and 2^40, not {epsilon!r}")
     return float(epsilon)
+
+
+def check_delta(delta: float) -> float:
+    """The δ as a float, refused unless it is 0 or a probability that can be kept."""
+    if isinstance(delta, bool) or not isinstance(delta, Real):
+        raise TypeError(f"delta must be a number, not {type(delta).__name__}")
+    if delta and not 1e-300 <= delta <= 0.5:  # so, because NaN compares with nothing
+        raise ValueError(f"delta must be 0, or lie between 1e-300 and 0.5 (usual: 1e-9), not {delta!r}")
+    return float(delta)
+
+
+class DeltaWarning(UserWarning):
+    """A δ that is no longer small beside the number of records."""
+
+
+def warn_of_delta(delta: float, records: int, stacklevel: int) -> None:
+    """Warn if δ is above one over the number of records, and say what it means."""
+    if delta * records > 1:
+        what = (
+            f"δ = {delta:g} is above one over the {records:,} records: it allows a program that publishes some of them "
+            "as they are. Begin runs of this length with a smaller δ, such as 1e-9"
+        )
+        warnings.warn(what, DeltaWarning, stacklevel=stacklevel + 1)
 
 
 class EpsilonWarning(UserWarning):

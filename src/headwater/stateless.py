@@ -1,41 +1,13 @@
-"""Functions that need no run: the counts of a batch, and one release of a data set that is complete."""
+"""What needs no run: one release of a data set that is complete."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headwater.arguments import checked_schema, options_of, table_kind
 from headwater.mechanisms import registry
-from headwater.mechanisms.cascade.measure import histogram as count_cells
 from headwater.mechanisms.protocol import AnySchema, Facts
-from headwater.partition import Cells
 from headwater.privacy import check_epsilon, warn_of_epsilon
 from headwater.randomness import new_keys, release_seed
 from headwater.release.release import Release
-
-
-def histogram(table: object, schema: AnySchema) -> tuple[Cells, NDArray[np.int64]]:
-    """Which cells a batch falls into, and how many records into each: for `Synthesizer.update_counts`. Not private.
-
-    A pure function: any process with the same schema gets the same, and the owner of the run adds the counts.
-
-    Parameters
-    ----------
-    table
-        Any kind of table that the schema reads.
-    schema
-        What a record is.
-
-    Examples
-    --------
-    >>> from headwater import unit_cube
-    >>> cells, counts = histogram([[0.1, 0.2], [0.1, 0.2], [0.9, 0.9]], unit_cube(2))
-    >>> counts.tolist()
-    [2, 1]
-    """
-    schema = checked_schema(schema)
-    return count_cells(schema.encode(table), schema.partition)
 
 
 def pmm(

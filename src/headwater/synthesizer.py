@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import os
 import threading
-from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater.aliases import ALIASES
-from headwater.arguments import checked_person, checked_schema, options_of, table_kind, whole, whole_numbers, window_start
+from headwater.arguments import checked_person, checked_schema, options_of, table_kind, whole, window_start
 from headwater.encoded_rows import EncodedRows, encode_with_people
 from headwater.mechanisms import registry
-from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.protocol import AnySchema, Facts, Measured, Mechanism, Rows, with_null_records
-from headwater.partition import Cells
+from headwater.mechanisms.counted import BucketedCounts, check_counts, count_by_bucket, whole_numbers
+from headwater.mechanisms.protocol import (
+    AnySchema,
+    CountingMechanism,
+    Facts,
+    Measured,
+    Mechanism,
+    Rows,
+    with_null_records,
+)
 from headwater.people import Person
 from headwater.people.people import People
-from headwater.privacy import Guarantee, Ledger, check_epsilon, warn_of_epsilon
+from headwater.privacy import Budget, Guarantee, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
 from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
-from headwater.stateless import histogram
 from headwater.synthesizer_state import SynthesizerState
 from headwater.table.batches import Part, batches_of
-from headwater.table.cell_input import check_counts
 from headwater.table.errors import TableError
 from headwater.table.input_schema import InputSchema
 from headwater.table.schema import Schema
@@ -45,6 +48,9 @@ class Synthesizer:
         What a record is: `headwater.Schema` for tables, `headwater.unit_cube` for arrays in ``[0,1]^d``.
     epsilon
         The privacy budget of the whole run, however long it lasts and however many releases are taken.
+    delta
+        The probability with which ε may be exceeded. 0, the default: never. With a tiny one, such as 1e-9, wide tables
+        get much less noise. Of cascade and marginals only; above one over the number of records it is warned of.
     mechanism
         ``"auto"``: ``"marginals"`` for tables of four columns and more, ``"cascade"`` for all else.
         ``"cascade"``: noisy counts over cells of all columns together, in buckets of time; trees of cells are chosen by
@@ -61,8 +67,9 @@ class Synthesizer:
 
     Formal guarantees
     -----------------
-    All releases of one run, taken together, are ε-differentially private under replacing one record (event level), or
-    all records of one person with ``person=``. How many records arrived is public.
+    All releases of one run, taken together, are (ε, δ)-differentially private under replacing one record (event level),
+    or all records of one person with ``person=``; and ε-differentially private if δ is 0. How many records arrived is
+    public.
 
     Examples
     --------
@@ -80,25 +87,36 @@ class Synthesizer:
         schema: AnySchema,
         *,
         epsilon: float,
+        delta: float = 0.0,
         mechanism: str = registry.AUTO,
         consistency: str | None = None,
         person: Person | None = None,
         seed: int | None = None,
     ) -> None:
-        schema, epsilon = checked_schema(schema), check_epsilon(epsilon)
-        people = None if person is None else People.begin(checked_person(person, schema), new_person_key(seed))
+        schema, budget = checked_schema(schema), Budget(check_epsilon(epsilon), check_delta(delta))
+        people = None
+        if person is not None:
+            people = People.begin(checked_person(person, schema), new_person_key(seed))
+            budget = replace(budget, records=person.records, per_bucket=person.per_bucket)
+            if person.per_bucket is not None and not budget.delta:
+                raise ValueError("per_bucket lowers the noise with delta > 0 only: leave it out, or give a delta")
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
+        if budget.delta and not kind.deltas:
+            raise ValueError(
+                f"mechanism={mechanism!r} keeps pure ε only: leave out delta, or take cascade or marginals"
+            )
         options = options_of(kind, {"consistency": consistency})
-        warn_of_epsilon(epsilon, 2)
-        self._begin(SynthesizerState.begin(kind, schema, epsilon, options, new_keys(seed), people))
+        warn_of_epsilon(budget.epsilon, 2)
+        self._begin(SynthesizerState.begin(kind, schema, budget, options, new_keys(seed), people))
 
     def _begin(self, state: SynthesizerState) -> None:
         self._state = state
-        self.schema, self.epsilon, self.mechanism = state.schema, state.epsilon, state.mechanism.name
+        self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
+        self.epsilon = state.budget.epsilon
         self.guarantee: Guarantee = state.guarantee
         self._lock = threading.RLock()
 
@@ -236,38 +254,118 @@ class Synthesizer:
     def _mechanism(self) -> Mechanism:
         return self._state.mechanism
 
-    def update_counts(self, cells: object, counts: object) -> None:
-        """Take records that were counted elsewhere with `headwater.histogram`; the same as giving the records.
+    def bucket(self, number: int) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Public.
 
-        Cells that are not named are zeros. At most `remaining` records can be taken at once. Cascade only.
+        A function of schema, ε and mechanism alone: any process with the same ones gets the same.
 
         Parameters
         ----------
-        cells
-            Which cells hold records.
-        counts
-            How many records each of them holds.
+        number
+            A record's number in the order of arrival, past or to come.
         """
-        with self._lock:
-            after = copy(self._cascade("update_counts"))
-            after.update_counts(*check_counts(cells, counts, after.partition, after.finest))
-            self._state = replace(self._state, mechanism=after)
+        if whole("number", number) < 0:
+            raise ValueError(f"number must be at least 0, not {number}")
+        return self._counting("bucket").bucket(number)
 
-    def histogram(self, table: object) -> tuple[Cells, NDArray[np.int64]]:
-        """`headwater.histogram` under this run's schema, for `update_counts`. Cascade only.
+    def histogram(self, table: object, numbers: object, *, bad_rows: str = "stop") -> BucketedCounts:
+        """Records counted by bucket and row, for `update_counts` of the run that they belong to. Not private.
+
+        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
 
         Parameters
         ----------
         table
             Any kind of table that the schema reads.
-        """
-        self._cascade("histogram")
-        return histogram(table, self.schema)
+        numbers
+            The number of each record in the order of arrival, from 0; or that of the first one, if they follow one
+            another. They must not depend on what records hold: if replacing a record changed the numbers of others,
+            the loss would not be ε.
+        bad_rows
+            As for `update`.
 
-    @property
-    def remaining(self) -> int:
-        """How many records `update_counts` can take at this moment: what is left of the fastest bucket. Public."""
-        return self._cascade("remaining").remaining
+        Examples
+        --------
+        >>> from headwater import unit_cube
+        >>> owner, worker = (Synthesizer(unit_cube(2), epsilon=1.0) for _ in range(2))
+        >>> table = [[0.1, 0.2], [0.9, 0.9], [0.1, 0.2], [0.1, 0.2]]
+        >>> odd, even = worker.histogram(table[1::2], [1, 3]), worker.histogram(table[::2], [0, 2])
+        >>> owner.update_counts(odd + even)
+        >>> owner.t, (odd + even).counts.tolist()
+        (4, [3, 1])
+        """
+        return self.count_rows(self.encode(table, bad_rows=bad_rows), numbers)
+
+    def count_rows(self, rows: Rows, numbers: object) -> BucketedCounts:
+        """`histogram` of records that were encoded before.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        numbers
+            As for `histogram`.
+        """
+        mechanism = self._counting("histogram")
+        array = whole_numbers("numbers", numbers)
+        if array.ndim == 0:
+            array = whole("numbers", numbers) + np.arange(len(rows))
+        if array.shape != (len(rows),) or (array.dtype.kind not in "iu" and array.size):
+            raise ValueError(f"numbers must be {len(rows)} whole numbers, or that of the first record")
+        if array.size and array.min() < 0:
+            raise ValueError("numbers must be at least 0")
+        return count_by_bucket(rows, array.astype(np.int64), mechanism.bucket, mechanism.coarser)
+
+    def update_counts(self, counts: BucketedCounts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
+        """Take records that were counted elsewhere (`histogram`): the same as the records in order, bit for bit.
+
+        The paper's mechanism needs the records themselves.
+
+        Parameters
+        ----------
+        counts
+            Of all records after the first `t`, up to any number, each of them counted once.
+        tally
+            What was clipped, unlisted, missing or bad in them, if that is known.
+        """
+        with self._lock:
+            checked = self.check_counts(counts, self.t)
+            self._state = self._state.after_counts(checked.rows, checked.counts, tally)
+
+    def check_counts(self, counts: BucketedCounts, t: int) -> BucketedCounts:
+        """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.
+
+        Parameters
+        ----------
+        counts
+            As for `update_counts`.
+        t
+            How many records there are before them.
+        """
+        mechanism = self._counting("update_counts")
+        return check_counts(counts, t, mechanism.check, mechanism.bucket)
+
+    def update_counted_rows(self, rows: object, counts: object) -> None:
+        """Take counted records that `check_counts` has checked, all of them or the first ones. For states.
+
+        Parameters
+        ----------
+        rows
+            In the order of their buckets.
+        counts
+            How many records each row stands for.
+        """
+        mechanism = self._counting("update_counts")
+        with self._lock:
+            numbers = whole_numbers("counts", counts).astype(np.int64)
+            self._state = self._state.after_counts(mechanism.check(whole_numbers("rows", rows)), numbers, Tally())
+
+    def _counting(self, what: str) -> CountingMechanism:
+        if self.person is not None:
+            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
+        if not isinstance(self._mechanism, CountingMechanism):
+            raise ValueError(f"{what} needs mechanism='cascade' or 'marginals'; this run uses {self.mechanism!r}")
+        return self._mechanism
 
     def plan(self, until: int | None = None) -> Any:  # noqa: ANN401 - of the mechanism's own type
         """The schedule of buckets, budgets and noise: print it. Not of the paper's mechanism.
@@ -296,7 +394,9 @@ class Synthesizer:
         return f"{self.mechanism} {self._mechanism.version}"
 
     def __repr__(self) -> str:
-        return f"Synthesizer({self.schema!r}, epsilon={self.epsilon:g}, mechanism={self.mechanism!r}) at t = {self.t:,}"
+        delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
+        budget = f"epsilon={self.epsilon:g}{delta}"
+        return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}) at t = {self.t:,}"
 
     @property
     def status(self) -> str:
@@ -324,9 +424,18 @@ class Synthesizer:
         with self._lock:
             t, kind = self.t, self._state.kind
             start, seed, measured = self._measure(last, since)
+            laws = self._laws()
+        warn_of_delta(self.budget.delta, t, 2)
         # From here on nothing has seen data, and other threads may go on.
         model = registry.model(self.mechanism).fit(measured, self.schema, seed)
-        return Release(Facts(t, self.guarantee, self.schema, self.mechanism), start, model, seed, kind)
+        return Release(Facts(t, self.guarantee, self.schema, self.mechanism, laws), start, model, seed, kind)
+
+    def _laws(self) -> str:
+        """The names of the laws that protect the records so far."""
+        if not self.budget.delta:
+            return self._mechanism.ledger().laws
+        ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
+        return Ledger(spend for ledger in ledgers for spend in ledger).laws
 
     def measured(self, *, last: int | None = None, since: int | None = None) -> Measured:
         """The noisy counts that a release of this moment is made from: as public as the release itself.
@@ -344,13 +453,6 @@ class Synthesizer:
         start = self._mechanism.window(window_start(self.t, last, since))
         seed = release_seed(self._state.public, self.t, start)
         return start, seed, self._mechanism.measured(start, seed)
-
-    def _cascade(self, what: str) -> CascadeMechanism:
-        if self.person is not None:
-            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
-        if not isinstance(self._mechanism, CascadeMechanism):
-            raise ValueError(f"{what} needs mechanism='cascade'; this run uses {self.mechanism!r}")
-        return self._mechanism
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it.

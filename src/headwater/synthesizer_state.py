@@ -7,15 +7,24 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from headwater import files
 from headwater.arguments import options_of
 from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Mechanism, Rows, with_null_records
+from headwater.mechanisms.protocol import (
+    AnySchema,
+    Arrays,
+    CountingMechanism,
+    Header,
+    Mechanism,
+    Rows,
+    with_null_records,
+)
 from headwater.noise import Noise
 from headwater.people.people import People
-from headwater.privacy import Guarantee, check_epsilon, record_epsilon
+from headwater.privacy import Budget, Guarantee, check_delta, check_epsilon
 from headwater.randomness import restored_keys
 from headwater.table.frames import TABLE_KINDS
 from headwater.table.schema import Schema, schema_from_dict
@@ -30,7 +39,7 @@ class SynthesizerState:
 
     Parameters
     ----------
-    schema, epsilon, options
+    schema, budget, options
         What was declared when the run began.
     public
         The key of the run's public randomness.
@@ -45,7 +54,7 @@ class SynthesizerState:
     """
 
     schema: AnySchema
-    epsilon: float
+    budget: Budget
     options: dict[str, str]
     public: bytes
     mechanism: Mechanism
@@ -57,34 +66,28 @@ class SynthesizerState:
     def begin(
         kind: type[Mechanism],
         schema: AnySchema,
-        epsilon: float,
+        budget: Budget,
         options: dict[str, str],
         keys: tuple[Noise, bytes],
         people: People | None = None,
     ) -> SynthesizerState:
         """Before the first record. Of people each record gets its part of ε, so that all that count cost ε."""
         noise, public = keys
-        each = record_epsilon(epsilon, people.person.records if people else 1)
-        mechanism = kind(schema, each, noise, **options)
-        return SynthesizerState(schema, epsilon, options, public, mechanism, Tally(), None, people)
+        mechanism = kind(schema, budget.of_record, noise, **options)
+        return SynthesizerState(schema, budget, options, public, mechanism, Tally(), None, people)
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised; refused if the mechanism's draws cost more."""
-        person = self.people.person if self.people else None
-        each = record_epsilon(self.epsilon, person.records if person else 1)
-        promised = self.mechanism.ledger().guarantee(each)
-        if person is None:
-            return promised
-        return replace(
-            promised, epsilon=self.epsilon, unit=person.unit, neighbours=person.neighbours, records=person.records
-        )
+        self.mechanism.ledger().check(self.budget.of_record)
+        found, person = self.budget.guarantee, self.people.person if self.people else None
+        return found if person is None else replace(found, unit=person.unit, neighbours=person.neighbours)
 
     def checked(self, rows: NDArray[Any]) -> Rows:
         """Rows that were encoded elsewhere, or an error that says what is wrong with them."""
         if self.people is None:
             return self.mechanism.check(rows)
-        of_mechanism, hashes, stamps = self.people.split(rows, self.mechanism.width)
+        of_mechanism, _, _ = self.people.split(rows, self.mechanism.width)
         self.mechanism.check(of_mechanism)
         return self.people.stamped(rows, self.mechanism.width)
 
@@ -100,6 +103,13 @@ class SynthesizerState:
         mechanism.update(rows)
         return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind, people=people)
 
+    def after_counts(self, rows: Rows, counts: NDArray[np.int64], tally: Tally) -> SynthesizerState:
+        """With more records, ``counts`` of which have each row."""
+        mechanism = copy(self.mechanism)
+        assert isinstance(mechanism, CountingMechanism)  # noqa: S101 - the caller has checked that
+        mechanism.update_counts(rows, counts)
+        return replace(self, mechanism=mechanism, tally=self.tally + tally)
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that only its owner can read."""
         files.write(path, _BANNER, *self._parts(), mode=0o600)
@@ -112,7 +122,7 @@ class SynthesizerState:
         header, arrays = self.mechanism.state()
         header |= {
             "schema": self.schema.to_dict(),
-            "epsilon": self.epsilon,
+            "epsilon": self.budget.epsilon,
             "mechanism": self.mechanism.name,
             "consistency": self.options.get("consistency", "halving"),
             "key": self.mechanism.noise.key.hex(),
@@ -120,6 +130,8 @@ class SynthesizerState:
             "kind": self.kind,
             "tally": self.tally.to_dict(),
         }
+        if self.budget.delta:
+            header["delta"] = self.budget.delta
         if self.people is not None:
             header["people"], of_people = self.people.state()
             arrays |= of_people
@@ -142,10 +154,14 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerSt
         kind = registry.mechanism(header["mechanism"])
         options = options_of(kind, {name: header[name] for name in kind.options})
         files.need(kind.online, "mechanism")
-        schema, epsilon = schema_from_dict(header["schema"]), check_epsilon(header["epsilon"])
+        schema = schema_from_dict(header["schema"])
+        budget = Budget(check_epsilon(header["epsilon"]), check_delta(header.get("delta", 0.0)))
+        files.need(kind.deltas or not budget.delta, "delta")
         keys = restored_keys(header["key"], header["public"])
         people = People.restore(header["people"], arrays) if "people" in header else None
-        state = SynthesizerState.begin(kind, schema, epsilon, options, keys, people)
+        if people is not None:
+            budget = replace(budget, records=people.person.records, per_bucket=people.person.per_bucket)
+        state = SynthesizerState.begin(kind, schema, budget, options, keys, people)
         state = replace(state, tally=Tally.from_dict(header.get("tally")), kind=header["kind"])
         files.need(len(state.public) == 32, "public")
         files.need(state.kind is None or (isinstance(schema, Schema) and state.kind in TABLE_KINDS), "kind")

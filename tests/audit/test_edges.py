@@ -38,10 +38,18 @@ def ends_by_content(arguments: Sequence[str], folder: Path) -> int:
     return in_a_process(arguments, folder) + ("b\nc" in text)
 
 
+def reads_on_in_quotes(arguments: Sequence[str], folder: Path) -> int:
+    """A reader for which an open quote takes the next line along, and the two are one bad row."""
+    path = folder / arguments[1]
+    path.write_text(path.read_text().replace('"0.5\n', "bad"))
+    return in_a_process(arguments, folder)
+
+
 CAUGHT: list[tuple[Command, str, str]] = [
     (drops_blank_lines, "a missing value alone on its line", "what is published when distinguishes the files"),
     (drops_blank_lines, "an empty text alone on its line", "what is published when distinguishes the files"),
     (cuts_by_bytes, "a longer text of the same value", "what is published when distinguishes the files"),
+    (reads_on_in_quotes, "a quote that is not closed", "what is published when distinguishes the files"),
     (ends_by_content, "a line break inside a record", "the exit code distinguishes the files"),
 ]
 

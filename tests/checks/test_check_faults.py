@@ -68,6 +68,18 @@ def a_scale_that_no_ledger_lists(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def a_scale_that_is_divided(patch: pytest.MonkeyPatch) -> None:
+    """More noise than the ledger says: no harm, but not what is written down."""
+    patch.setattr(
+        ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", IntegerLaplace(self.scale / 2), touches=2)])
+    )
+
+
+def less_noise_than_is_divided(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ToyMechanism, "divides", True, raising=False)
+    a_scale_that_no_ledger_lists(patch)
+
+
 def a_ledger_that_overdraws_later(patch: pytest.MonkeyPatch) -> None:
     ledger = ToyMechanism.ledger
     late = Ledger([Spend("count", IntegerLaplace(1e-3))])
@@ -106,7 +118,9 @@ CAUGHT: list[tuple[Fault, Callable[[Case], None], Case, str]] = [
     (part_of_a_bad_batch, behaviour.check_any_sequence_of_calls, PAPER, "a refused batch changed the run|t is"),
     (a_record_too_few, offline.check_releases, TOY, "points for span"),
     (asking_changes_something, behaviour.check_any_sequence_of_calls, TOY, "changed the run"),
-    (a_scale_that_no_ledger_lists, offline.check_every_draw_is_in_the_ledger, TOY, "less than any ledger lists"),
+    (a_scale_that_no_ledger_lists, offline.check_every_draw_is_in_the_ledger, TOY, "is in no ledger"),
+    (a_scale_that_is_divided, offline.check_every_draw_is_in_the_ledger, TOY, "is in no ledger"),
+    (less_noise_than_is_divided, offline.check_every_draw_is_in_the_ledger, TOY, "less than any ledger lists"),
     (a_ledger_that_overdraws_later, offline.check_ledger_over_time, TOY, "more than ε"),
     (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, CASCADE, "counted in part"),
     (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, TOY, "counted in part"),

@@ -96,9 +96,9 @@ def use_points(case: tuple[str, list[Any]], folder: Path) -> None:
             case "take":
                 synth.update_rows(one)
             case "update_counts":
-                synth.update_counts(one, other)
+                synth.update_counts(hw.BucketedCounts(np.zeros(1, dtype=np.int64), one, other))
             case "histogram":
-                synth.histogram(one)
+                synth.histogram(one, other)
             case _:
                 synth.release(last=one, since=other if not isinstance(other, np.ndarray) else None)
     except Exception:

@@ -28,7 +28,9 @@ def people_of(limit: int, **declared: object) -> People:
 def test_the_cap_is_that_of_a_dictionary(limit: int, bits: int) -> None:
     """In batches of any size; with three bits in the first half of a hash many people share it."""
     rng = np.random.default_rng([limit, bits])
-    high = rng.integers(0, 1 << bits, 400, dtype=np.uint64) if bits < 64 else rng.integers(0, 2**63, 400).astype(np.uint64)
+    high = (
+        rng.integers(0, 1 << bits, 400, dtype=np.uint64) if bits < 64 else rng.integers(0, 2**63, 400).astype(np.uint64)
+    )
     low = rng.integers(0, 2**63, 400).astype(np.uint64)
     who = np.minimum(rng.geometric(0.02, 6000) - 1, 399)
     hashes = np.stack((high[who], low[who]), axis=1)

@@ -111,8 +111,8 @@ def test_an_interrupt_in_the_middle_of_counting_does_not_leave_part_of_a_batch_c
     run.take({"x": VALUES[:100]})
     run.publish_if_due()
 
-    def half(store: object, synth: hw.Synthesizer, rows: Any) -> None:  # noqa: ANN401
-        synth.update_rows(rows[: len(rows) // 2])
+    def half(store: object, synth: hw.Synthesizer, entry: Any) -> None:  # noqa: ANN401
+        synth.update_rows(entry.rows[: len(entry.rows) // 2])
         raise KeyboardInterrupt
 
     monkeypatch.setattr("headwater.run.durable.counted", half)

@@ -40,7 +40,7 @@ from headwater.table.schema import Schema
 
 NIGHTLY = os.environ.get("HEADWATER_NIGHTLY") == "1"
 PAIRS = settings(
-    max_examples=1700 if NIGHTLY else 60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=600 if NIGHTLY else 60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 
 COLUMNS: dict[str, Column] = {

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import headwater as hw
+from headwater.cli.app import app
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.readers import open_source
 
@@ -79,6 +81,29 @@ def test_options_say_it_where_the_schema_does_not(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('x;c\n1,5;a\n-;-\n"-";"-"\n')
     found = rows(tmp_path / "a.csv", schema, delimiter=";", decimal=",", null_values=("-",))
     assert [tuple(row.values()) for row in found] == [(1.5, "a"), (None, None), (None, None)]
+
+
+def test_commands_take_all_ways_of_writing_as_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The schema says nothing of how the file is written; the same options fit every command that reads it."""
+    monkeypatch.chdir(tmp_path)
+    schema = hw.Schema(x=hw.Number(0, 5000, missing=True), day=hw.Datetime("2024-01-01", "2024-12-31", "1d"))
+    schema.save(tmp_path / "s.toml")
+    lines = [f"1.234,{n % 10};{1 + n % 28:02}.02.2024" for n in range(300)]
+    (tmp_path / "a.csv").write_text("x;day\n" + "\n".join([*lines, "k.A.;01.03.2024"]) + "\n", "utf-16")
+    words = ["--delimiter", ";", "--encoding", "utf-16", "--decimal", ",", "--thousands", ".", "--null-value", "k.A."]
+    words += ["--date-format", "day=%d.%m.%Y"]
+    run = ["run", "a.csv", "--schema", "s.toml", "--epsilon", "1", "--out", "out", *words]
+    evaluate = ["evaluate", "a.csv", "out/release-000000000301", "--json", *words]
+    report = ["report", "out", "--against", "a.csv", *words]
+    for command in (run, report, evaluate):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["rows"] == {"real": 301, "synthetic": 301}
+    assert [column["missing_real"] for column in found["columns"] if column["name"] == "x"] == pytest.approx([1 / 301])
+    for wrong in ("x=%d.%m.%Y", "day", "night=%d"):
+        done = CliRunner().invoke(app, [*run, "--date-format", wrong])
+        assert done.exit_code in (2, 4), done.output
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-16-be"])

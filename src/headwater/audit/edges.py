@@ -62,6 +62,8 @@ class FilePair:
         When the run publishes.
     refused
         Whether the replacement is not a record of the schema: then the run may end there.
+    bad_rows
+        What happens to such records.
     """
 
     name: str
@@ -73,6 +75,7 @@ class FilePair:
     replacement: str
     every: str = "100"
     refused: bool = False
+    bad_rows: str = "stop"
 
     def text(self, side: int) -> str:
         """One of the two files."""
@@ -91,7 +94,7 @@ class Seen:
 
 
 def file_pairs() -> Iterator[FilePair]:
-    """Records that are longer, missing, empty, quoted with a line break inside, or refused."""
+    """Records that are longer, missing, empty, quoted with a line break inside, refused, or null."""
     one = Schema(x=Number(0, 1, missing=True))
     values = tuple(f"{value:.6f}" for value in np.random.default_rng(0).random(450))
     yield FilePair("a missing value alone on its line", "in.csv", one, "x\n", values, 217, "")
@@ -102,6 +105,7 @@ def file_pairs() -> Iterator[FilePair]:
     lines = tuple(f'{{"x": {value}}}' for value in values)
     yield FilePair("a missing value", "in.jsonl", one, "", lines, 217, '{"x": null}')
     yield FilePair("a record that is refused", "in.csv", Schema(x=Number(0, 1)), "x\n", values, 217, "no", refused=True)
+    yield FilePair("a quote that is not closed", "in.csv", one, "x\n", values, 217, '"0.5', bad_rows="null")
     wide = tuple(value.ljust(WIDE, "0") for _ in range(100) for value in values)
     yield FilePair("a longer text of the same value", "in.csv", one, "x\n", wide, 12, "0.5" + 300 * "0", BATCH_ENDS)
 
@@ -129,7 +133,7 @@ def _seen(pair: FilePair, side: int, command: Command) -> Seen:
         (folder / pair.file).write_text(pair.text(side))
         pair.schema.save(folder / "schema.json")
         options = ["--schema", "schema.json", "--epsilon", "1", "--out", "out", "--format", "csv"]
-        code = command(["run", pair.file, *options, "--every", pair.every], folder)
+        code = command(["run", pair.file, *options, "--every", pair.every, "--bad-rows", pair.bad_rows], folder)
         cards = [(place.name, read_card(place)) for place in folders(folder / "out")]
     return Seen(code, tuple((name, card["t"], card["rows"]) for name, card in cards))
 

@@ -54,7 +54,16 @@ class PersonPair(Pair):
 
     The records of a person on one stream stand, on the other one, at the same places: as other records of the same
     person, as records of one person who has no others, or as null records of nobody (`proofs/people.md`).
+
+    Parameters
+    ----------
+    one, other
+        The streams.
+    period
+        If periods have so many arrivals, all of this is about one period: in others the person stays.
     """
+
+    period: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.one) != len(self.other) or not self.changed:
@@ -64,7 +73,11 @@ class PersonPair(Pair):
         before, after = {one[place] for place in here}, {other[place] for place in here}
         if len(before) > 1 or len(after) > 1 or -1.0 in before:
             raise ValueError("neighbouring streams differ in the records of one person")
-        rest = {names[i] for names in (one, other) for i in range(len(one)) if i not in here and one[i] != -1.0}
+        periods = {0 if self.period is None else place // self.period for place in here}
+        inside = [i for i in range(len(one)) if (0 if self.period is None else i // self.period) in periods]
+        rest = {names[i] for names in (one, other) for i in inside if i not in here and one[i] != -1.0}
+        if len(periods) > 1:
+            raise ValueError("neighbouring streams differ in one period")
         if (after | before) & rest and not before == after:
             raise ValueError("neighbouring streams differ in all records of one person, who has no others")
 
@@ -75,7 +88,13 @@ class PersonPair(Pair):
 
 
 def person_replaced(
-    background: Points, people: list[int], person: int, other: object, *, name: int | None = None
+    background: Points,
+    people: list[int],
+    person: int,
+    other: object,
+    *,
+    name: int | None = None,
+    period: tuple[int, int] | None = None,
 ) -> PersonPair:
     """The background, whose records belong to people, with all records of one person replaced.
 
@@ -91,6 +110,8 @@ def person_replaced(
         Where their records are on the other stream; None for null records of nobody.
     name
         Who they belong to there; the same person unless given.
+    period
+        How many arrivals a period has, and the number of the one in which they are replaced: everywhere unless given.
 
     Examples
     --------
@@ -99,11 +120,13 @@ def person_replaced(
     """
     one = np.column_stack((background, people)).astype(float)
     two, here = one.copy(), one[:, -1] == person
+    if period is not None:
+        here &= np.arange(len(one)) // period[0] == period[1]
     if other is not None:
         two[here, :-1] = other
     two[here, -1] = -1 if other is None else person if name is None else name
     sides = [tuple(tuple(row) for row in side.tolist()) for side in (one, two)]
-    return PersonPair(sides[0], sides[1])
+    return PersonPair(sides[0], sides[1], period and period[0])
 
 
 def replaced(background: Points, position: int, one: object, other: object) -> Pair:

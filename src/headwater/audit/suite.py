@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -133,25 +134,30 @@ def people(mechanism: str, epsilon: float, records: int = 3, *, noisy_counts: bo
     last = ends[-1]
     within = range(ends[0], ends[0] + records) if len(ends) > 1 else range(records)
     apart = [end - 1 for end in ends]
-    cases = {
-        "all that count in one bucket": (within, 0.9, None),
-        "in several buckets": (apart, 0.9, None),
-        "more than count": ([*within, *apart, *range(records + 2)], 0.9, None),
+    cases: dict[str, tuple[Iterable[int], float | None, int | None]] = {
+        "all that count in one bucket": (within, 0.1, None),
+        "in several buckets": (apart, 0.1, None),
+        "more than count": ([*within, *apart, *range(records + 2)], 0.1, None),
         "more than count, replaced by nobody": ([*within, *apart, *range(records + 2)], None, None),
-        "more than count, replaced by another person": ([*within, *apart, *range(records + 2)], 0.9, 10**6),
+        "more than count, replaced by another person": ([*within, *apart, *range(records + 2)], 0.1, 10**6),
+        "in one period of two": (range(last), 0.1, None),
     }
+    half, background = last // 2, heap(last, 1)
     for what, (places, other, name) in cases.items():
-        owners = list(range(last))  # all others have one record each, but for one who has more than count
-        for place in range(0, last, max(2, last // 12)):
+        periods = {"per": half} if what.startswith("in one period") else {}
+        owners, points = list(range(last)), background.copy()
+        for place in range(0, last, max(2, last // 12)):  # all others have one record each, but for one of them
             owners[place] = last + 1
         for place in places:
             if place < last:
-                owners[place] = last + 2
-        pair = person_replaced(heap(last, 1), owners, last + 2, other, name=name)
+                owners[place], points[place] = last + 2, 0.9
+        whose = replace(declared, **periods)  # type: ignore[arg-type]
+        within_one = (half, 1) if periods else None
+        pair = person_replaced(points, owners, last + 2, other, name=name, period=within_one)
         title = f"{mechanism}, a person with at most {records} records that count, ε = {epsilon:g}: {what}"
         title += ", noisy counts" if noisy_counts else ""
         yield Experiment(
-            title, mechanism, epsilon, pair, ends, reloads=ends[:1], noisy_counts=noisy_counts, person=declared
+            title, mechanism, epsilon, pair, ends, reloads=ends[:1], noisy_counts=noisy_counts, person=whose
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from headwater.checks import attack, behaviour, durable, interrupts, offline, threads
+from headwater.checks import attack, behaviour, durable, interrupts, offline, people, threads
 from headwater.checks.cases import SCHEMAS, Case, CheckFailed
 from headwater.mechanisms import registry
 
@@ -22,7 +22,7 @@ ANY: tuple[Check, ...] = (*offline.CHECKS, *attack.CHECKS)
 """Of every mechanism, once."""
 ONLINE: tuple[Check, ...] = behaviour.CHECKS
 """Of a mechanism that takes records one after another, for each schema."""
-ONCE: tuple[Check, ...] = (*interrupts.CHECKS, *threads.CHECKS, *durable.CHECKS)
+ONCE: tuple[Check, ...] = (*interrupts.CHECKS, *threads.CHECKS, *durable.CHECKS, *people.CHECKS)
 """Of such a mechanism, for one schema: they are slow, and a schema makes no difference."""
 
 

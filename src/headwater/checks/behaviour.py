@@ -5,10 +5,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.checks.cases import Case, expect, expect_refused, same
+from headwater.mechanisms.counted import BucketedCounts
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer
 from headwater.table.schema import Schema
@@ -122,12 +125,16 @@ class Walk:
         self.t += n
 
     def update_counts(self) -> None:
-        """Records that were counted elsewhere; within one bucket their order does not matter."""
+        """Records that three processes counted, none of which knows the run or the records of the others."""
         n, seed = self._some()
-        batch = self.case.batch(min(n, self.synth.remaining), seed)
-        self.synth.update_counts(*self.case.start(self.epsilon).histogram(batch))
+        batch, numbers = self.case.batch(n, seed), np.random.default_rng(seed).permutation(n)
         self.twin.update(batch)
-        self.t += len(batch)
+        parts = [
+            self.case.start(self.epsilon).histogram(_chosen(batch, part), self.t + part)
+            for part in np.array_split(numbers, 3)
+        ]
+        self.synth.update_counts(BucketedCounts.merge(parts))
+        self.t += n
 
     # ---- what is refused
 
@@ -150,9 +157,10 @@ class Walk:
         expect(self.synth.to_bytes() == before, "refused rows changed the run")
 
     def refuse_counts(self) -> None:
-        """More counted records than the open bucket holds."""
-        before = self.synth.to_bytes()
-        expect_refused("more than fits", self.synth.update_counts, [0], [self.synth.remaining + 1])
+        """A record that is counted twice, or before one that is not."""
+        before, one = self.synth.to_bytes(), self.case.batch(2, 0)
+        for numbers in ([self.t, self.t + self.synth.bucket(self.t)[1]], [self.t + self.synth.bucket(self.t)[1]] * 2):
+            expect_refused("a gap", self.synth.update_counts, self.synth.histogram(one, numbers))
         expect(self.synth.to_bytes() == before, "refused counts changed the run")
 
     def refuse_window(self) -> None:
@@ -218,3 +226,7 @@ def check_release(release: Release) -> None:
 
 
 CHECKS = (check_a_batch_is_its_records, check_null_records_are_nowhere, check_any_sequence_of_calls)
+
+
+def _chosen(batch: Any, part: NDArray[np.intp]) -> Any:  # noqa: ANN401 - an array of points, or a list of records
+    return batch[part] if isinstance(batch, np.ndarray) else [batch[i] for i in part]

@@ -32,6 +32,7 @@ def command(
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
     thousands: reading.Thousands = None,
+    formats: reading.Formats = None,
     bad_rows: reading.BadRows = None,
 ) -> None:
     """Compare a synthetic table with the real one: each column and pair, range queries, dependence, W1.
@@ -50,7 +51,7 @@ def command(
     known = Schema.load(schema) if schema is not None else None
     if known is None and not (Path(synthetic) / "card.json").exists():
         raise ValueError(f"name the schema (--schema FILE): {synthetic} is not the folder of a release, which has one")
-    written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands)
+    written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats)
     options = written | {"bad_rows": bad_rows}
     found = compare(*tables_of(truth, synthetic, known, reading=options), target=target)
     if as_json:

@@ -16,7 +16,7 @@ import typer
 from headwater.cli.console import complain
 from headwater.files import FileRefusedError
 from headwater.noise import SeededRunWarning
-from headwater.privacy import EpsilonWarning
+from headwater.privacy import DeltaWarning, EpsilonWarning
 from headwater.run.store import StoreError
 from headwater.table.errors import SchemaError, TableError
 
@@ -61,7 +61,7 @@ def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         with warnings.catch_warnings():
-            for warned in (SeededRunWarning, EpsilonWarning):
+            for warned in (SeededRunWarning, EpsilonWarning, DeltaWarning):
                 warnings.simplefilter("default", warned)
             warnings.showwarning = _report_warning  # type: ignore[assignment]  # where in the code helps nobody here
             try:

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from headwater.cli.console import complain, out, say, shown
 from headwater.cli.display import say_tally
 from headwater.cli.exit_codes import reports_errors
+from headwater.privacy import Guarantee
 from headwater.release.folder import folders, has_table, read_card
 from headwater.release.release import Release
 from headwater.release.table_model import expected_of
@@ -84,21 +85,31 @@ def _releases(places: list[Path], folder: Path) -> None:
                 say(f"    {typical:<8.2g} {upper:<8.2g} {name}")
         return
     title = shown(f"{folder}: {len(places)} releases")
-    table = Table(Column("release", no_wrap=True), "records", "rows", "ε", "mechanism", "expected error", title=title)
-    for place in places:
-        card = read_card(place)
+    cards = [read_card(place) for place in places]
+    pure = not any(card.get("delta") for card in cards)
+    table = Table(
+        Column("release", no_wrap=True),
+        "records",
+        "rows",
+        "ε" if pure else "ε, δ",
+        "mechanism",
+        "expected error",
+        title=title,
+    )
+    for place, card in zip(places, cards, strict=True):
+        loss = f"{card['epsilon']:g}" if pure else f"{card['epsilon']:g}, {card.get('delta', 0.0):g}"
         expected = expected_of(card)
         about = "unknown" if card["expected_error"] is None else f"{expected.typical:.2g} ({expected.measure})"
         rows = f"{card['rows']:,}" if has_table(place) else "removed"
         records = f"{card['span'][1] - card['span'][0]:,}"
-        table.add_row(*map(shown, (place.name, records, rows, f"{card['epsilon']:g}", card["mechanism"], about)))
+        table.add_row(*map(shown, (place.name, records, rows, loss, card["mechanism"], about)))
     out.print(table)
-    runs = {str(card.get("run")): card["epsilon"] for card in map(read_card, places)}
+    runs = {str(card.get("run")): (card["epsilon"], card.get("delta", 0.0)) for card in cards}
     if len(runs) == 1:
-        say("ε is that of all these releases together: it does not add up.")
+        say(f"{'ε is' if pure else 'ε and δ are'} that of all these releases together: it does not add up.")
     else:
-        cost = sum(runs.values())
-        complain(f"these are releases of {len(runs)} runs: together they cost ε = {cost:g}", "bold red")
+        cost = Guarantee(sum(e for e, _ in runs.values()), sum(d for _, d in runs.values())).loss
+        complain(f"these are releases of {len(runs)} runs: together they cost {cost}", "bold red")
 
 
 def _begins(path: Path, head: bytes) -> bool:

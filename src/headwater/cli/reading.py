@@ -24,6 +24,14 @@ Decimal = Annotated[
 Thousands = Annotated[
     str | None, typer.Option(help="Between thousands, if the schema does not say it: such as a point or a comma.")
 ]
+Formats = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--date-format",
+        metavar="NAME=FORMAT",
+        help="How dates of a column are written, if the schema does not say it: day=%d.%m.%Y. Repeatable.",
+    ),
+]
 BadRows = Annotated[
     str | None,
     typer.Option(help="Rows that are no records: stop, or null to leave them out. Default: as the schema says."),
@@ -38,6 +46,7 @@ def options(
     null_values: list[str] | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
+    formats: list[str] | None = None,
 ) -> dict[str, Any]:
     """The same as fields of `headwater.table.readers.Options`."""
     return {
@@ -48,4 +57,12 @@ def options(
         "null_values": tuple(null_values or ()),
         "decimal": decimal,
         "thousands": thousands,
+        "formats": tuple(_format(text) for text in formats or ()),
     }
+
+
+def _format(text: str) -> tuple[str, str]:
+    name, _, format_ = text.partition("=")
+    if not format_:
+        raise ValueError(f"--date-format needs a column and a format, such as day=%d.%m.%Y, not {text!r}")
+    return name.strip(), format_

@@ -41,6 +41,7 @@ def command(
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
     thousands: reading.Thousands = None,
+    formats: reading.Formats = None,
     bad_rows: reading.BadRows = None,
 ) -> None:
     """Draw how the releases of a run grew and how good they are: a page that needs no network.
@@ -58,7 +59,9 @@ def command(
         first = folders(releases)
         if not first:
             raise FileNotFoundError(2, "there are no releases here", str(releases))
-        written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands)
+        written = reading.options(
+            input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats
+        )
         options = written | {"bad_rows": bad_rows}
         truth = rows_of(against, schema_from_dict(read_card(first[0])["schema"]), **options)
     elif target is not None or public:

@@ -36,6 +36,9 @@ def command(
     ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
     epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
+    delta: Annotated[
+        float, typer.Option(help="The probability with which ε may be exceeded, such as 1e-9. 0: pure ε.")
+    ] = 0.0,
     out_: Annotated[Path, typer.Option("--out", help="The folder that releases go to.")] = Path("releases"),
     every: Annotated[
         str, typer.Option(help="Publish after so many records (10000) or so much time (30s, 15min, 1h).")
@@ -77,6 +80,7 @@ def command(
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
     thousands: reading.Thousands = None,
+    formats: reading.Formats = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
@@ -116,7 +120,7 @@ def command(
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
     how: dict[str, Any] = {
-        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands),
+        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats),
         "stdin_continues": stdin_continues,
         "gone_is_done": gone_is_done,
         "follow": follow,
@@ -126,7 +130,7 @@ def command(
     with _interruptible(), Display() as display:
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
-            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, person=whose)
+            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, delta, whose)
             policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
@@ -134,7 +138,9 @@ def command(
             if expect is not None:
                 each = whose.records if whose else 1
                 display.foretell(
-                    outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, records_per_person=each)
+                    outlook(
+                        config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, records_per_person=each
+                    )
                 )
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
             sink = ShownSink(FolderSink(out_, format_, **limits), display)

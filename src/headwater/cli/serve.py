@@ -25,6 +25,9 @@ def command(
     ] = None,
     schema: Annotated[Path | None, typer.Option(help="What the columns are, of a single run.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy budget of the whole run, for ever.")] = None,
+    delta: Annotated[
+        float, typer.Option(help="The probability with which ε may be exceeded, such as 1e-9. 0: pure ε.")
+    ] = 0.0,
     out_: Annotated[Path, typer.Option("--out", help="The folder that releases go to.")] = Path("releases"),
     every: Annotated[
         str, typer.Option(help="Publish after so many records (10000) or so much time (30s, 15min, 1h).")
@@ -71,6 +74,7 @@ def command(
     """
     single = {
         "epsilon": epsilon,
+        "delta": delta,
         "out": out_,
         "schedule": Schedule.parse(every),
         "state": state,

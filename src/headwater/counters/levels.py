@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 
+@lru_cache(maxsize=1024)  # many counters step through the same times
 def level_start(level: int, epsilon: float) -> int:
     """The time ``t_r = ⌈2^r/ε⌉`` at which level ``r`` starts, exactly.
 
@@ -15,6 +17,7 @@ def level_start(level: int, epsilon: float) -> int:
     return math.ceil((1 << level) / Fraction(epsilon))
 
 
+@lru_cache(maxsize=1024)
 def level_at(t: int, epsilon: float) -> int:
     """The level of time ``t``: the largest ``r`` with ``t_r ≤ t``, or −1 before the first one.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,12 +68,15 @@ class Facts:
         What a record is.
     mechanism
         The name of the mechanism.
+    noise
+        The names of the laws of its noise.
     """
 
     t: int
     guarantee: Guarantee
     schema: AnySchema
     mechanism: str
+    noise: str = "integer Laplace"
 
     @property
     def epsilon(self) -> float:
@@ -159,6 +162,23 @@ class Mechanism(Protocol):
 
     def restore(self, header: Header, arrays: Arrays) -> None:
         """Go on from a `state`, or refuse it (`headwater.files.FileRefusedError`) if no run can have left it."""
+
+
+@runtime_checkable
+class CountingMechanism(Mechanism, Protocol):
+    """A mechanism that also takes counted records: other processes count, and this one adds counts and noise."""
+
+    def bucket(self, number: int) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Pure."""
+
+    def coarser(self, rows: Rows, number: int) -> Rows:
+        """Rows of the bucket of record ``number`` without what no noisy count can ever tell apart. Pure."""
+
+    def update_counts(self, rows: Rows, counts: NDArray[np.int64]) -> None:
+        """Take records of which ``counts`` have each row: in the order of their buckets, in any order inside these.
+
+        The same as `update` with the records in order, for everything that is ever measured.
+        """
 
 
 class Model(Protocol):

@@ -113,8 +113,12 @@ class Person:
         """What `to_dict` gave, or a `ValueError`."""
         unknown = sorted(set(kept) - {"column", "records", "per", "null", "per_bucket"})
         if unknown:
-            raise ValueError(f"{unknown[0]} is not a setting of a person; there are column, records, per, null, per_bucket")
+            raise ValueError(
+                f"{unknown[0]} is not a setting of a person; there are column, records, per, null, per_bucket"
+            )
         rest = dict(kept)
         if "column" not in rest or "records" not in rest:
-            raise ValueError('a person needs a column and a number of records, such as { column = "user_id", records = 20 }')
+            raise ValueError(
+                'a person needs a column and a number of records, such as { column = "user_id", records = 20 }'
+            )
         return Person(rest.pop("column"), **rest)

@@ -170,6 +170,7 @@ def facts_of(release: Release, run: str = "", rows: int | None = None) -> dict[s
         "sample_of": None if rows is None else len(release),
         **release.guarantee.to_dict(),
         "guarantee": str(release.guarantee),
+        "noise": release.facts.noise,
         "mechanism": release.mechanism,
         "mechanism_reason": registry.reason(release.mechanism, release.schema),
         "expected_error": release.expected_error().to_dict(),

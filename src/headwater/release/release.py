@@ -209,6 +209,7 @@ class Release:
         header = {
             "t": facts.t,
             **facts.guarantee.to_dict(),
+            **({"noise": facts.noise} if facts.guarantee.delta else {}),
             "schema": facts.schema.to_dict(),
             "mechanism": facts.mechanism,
             "start": self.start,
@@ -246,7 +247,7 @@ class Release:
         what = f"points in [0,1]^{self.schema.dimension}" if cube else f"records of {self.schema.dimension} columns"
         window = f", records {self.start + 1:,} to {self.t:,}" if self.start else ""
         whose = f" for one {self.guarantee.unit}" if self.guarantee.unit != "record" else ""
-        return f"release of {len(self):,} {what} (ε = {self.epsilon:g}{whose}, {self.mechanism}{window})"
+        return f"release of {len(self):,} {what} ({self.guarantee.loss}{whose}, {self.mechanism}{window})"
 
     __repr__ = __str__
 
@@ -268,5 +269,8 @@ def _facts(header: dict[str, Any]) -> Facts:
     epsilon, mechanism = header["epsilon"], header["mechanism"]
     files.need(type(epsilon) is float and 0 < epsilon < math.inf, "epsilon")
     files.need(mechanism in registry.names(), "mechanism")
-    guarantee = Guarantee.from_dict(header)
-    return Facts(files.whole_number(header["t"], "t"), guarantee, schema_from_dict(header["schema"]), mechanism)
+    delta, noise = header.get("delta", 0.0), header.get("noise", "integer Laplace")
+    files.need(type(delta) in (int, float) and 0 <= delta < 1, "delta")
+    files.need(isinstance(noise, str), "noise")
+    guarantee = Guarantee.from_dict({**header, "delta": float(delta)})
+    return Facts(files.whole_number(header["t"], "t"), guarantee, schema_from_dict(header["schema"]), mechanism, noise)

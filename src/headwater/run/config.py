@@ -23,6 +23,8 @@ class RunConfig:
         What a record is.
     epsilon
         The privacy budget of the whole run.
+    delta
+        The probability with which ε may be exceeded; 0 for pure ε.
     mechanism
         The name of the mechanism. ``"auto"`` continues a state with the mechanism that it has, and begins a new one
         with the one that `headwater.mechanisms.registry.choose` names.
@@ -36,6 +38,7 @@ class RunConfig:
     epsilon: float
     mechanism: str = registry.AUTO
     seed: int | None = None
+    delta: float = 0.0
     person: Person | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -45,6 +48,7 @@ class RunConfig:
         return {
             "schema": schema,
             "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
             "mechanism": registry.choose(self.schema) if self.mechanism == registry.AUTO else self.mechanism,
             "seed": self.seed,
             "person": None if self.person is None else self.person.to_dict(),
@@ -66,13 +70,14 @@ class RunConfig:
             kept["epsilon"],
             kept["mechanism"],
             kept.get("seed"),
+            kept.get("delta", 0.0),
             None if person is None else Person.from_dict(person),
         )
 
     def synthesizer(self) -> Synthesizer:
         """A new synthesizer under this configuration."""
         how: dict[str, Any] = {"mechanism": self.mechanism, "seed": self.seed, "person": self.person}
-        return Synthesizer(self.schema, epsilon=self.epsilon, **how)
+        return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)
 
     def matches(self, store: Store) -> bool:
         """Whether a state was begun under this configuration.
@@ -102,7 +107,7 @@ class RunConfig:
             raise StoreError(store.path, problem, remedy)
 
     def _different(self, store: Store) -> list[str]:
-        kept = store.config
+        kept = {"delta": 0.0} | store.config  # states from before there was a δ
         given = self.to_dict()
         if self.mechanism == registry.AUTO:
             del given["mechanism"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.run.config import RunConfig
 from headwater.run.restore import counted, measured_by, restored
@@ -96,11 +97,17 @@ class DurableSynthesizer:
             t = self.synth.t  # which may read what is pending from the state
             return self._pending[-1].end if self._pending else t
 
-    def keep(self, rows: Rows, position: Mapping[str, Any], receipts: bytes = b"") -> int:
-        """Bring records to the disk, and return how many there are now."""
-        entry, self._journal_stays = Entry(self.t, rows, dict(position)), False
+    def keep(
+        self,
+        rows: Rows,
+        position: Mapping[str, Any],
+        receipts: bytes = b"",
+        counts: NDArray[np.int64] | None = None,
+    ) -> int:
+        """Bring records to the disk, ``counts`` of each row if given, and return how many there are now."""
+        entry, self._journal_stays = Entry(self.t, rows, dict(position), counts), False
         if self.store:
-            self.store.append(rows, entry.position, receipts)
+            self.store.append(rows, entry.position, receipts, counts)
         self._pending.append(entry)
         return entry.end
 
@@ -112,8 +119,8 @@ class DurableSynthesizer:
     def count(self, until: int) -> None:
         """Let the mechanism count what is pending, up to ``until`` records."""
         while self._pending and self.synth.t < until:
-            entry, t = self._pending[0], self.synth.t
-            counted(self.store, self.synth, entry.rows[t - entry.start : until - entry.start])
+            entry = self._pending[0]
+            counted(self.store, self.synth, entry.between(self.synth.t, until))
             if self.synth.t >= entry.end:
                 self._pending.pop(0)
 

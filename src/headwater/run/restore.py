@@ -9,7 +9,7 @@ import numpy
 from headwater.noise import warn_of_seed
 from headwater.run.config import RunConfig
 from headwater.run.store import Store, StoreError, is_store
-from headwater.run.store.entries import Entry, Rows
+from headwater.run.store.entries import Entry
 from headwater.run.store.errors import damaged
 from headwater.synthesizer import Synthesizer
 from headwater.table.tally import Tally
@@ -52,10 +52,13 @@ def restored(store: Store) -> tuple[Synthesizer, list[Entry]]:
     return synth, kept.journal
 
 
-def counted(store: Store | None, synth: Synthesizer, rows: Rows) -> None:
-    """Count rows, which may come from a journal: if they do not fit, the state is damaged."""
+def counted(store: Store | None, synth: Synthesizer, entry: Entry) -> None:
+    """Count records, which may come from a journal: if they do not fit, the state is damaged."""
     try:
-        synth.update_rows(rows)
+        if entry.counts is None:
+            synth.update_rows(entry.rows)
+        else:
+            synth.update_counted_rows(entry.rows, entry.counts)
     except (TypeError, ValueError) as error:
         if store is None:
             raise
@@ -96,5 +99,5 @@ def read_state(state: Path) -> Synthesizer:
             raise StoreError(store.path, "this run has not begun yet", "give the command that was to begin it again")
         synth = Synthesizer.from_bytes(kept.snapshot.data)
         for entry in kept.journal:
-            counted(store, synth, entry.rows)
+            counted(store, synth, entry)
         return synth

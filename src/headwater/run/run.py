@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.protocol import Rows
 from headwater.release.release import Release
 from headwater.run.bad_rows import BadRows
@@ -69,6 +70,7 @@ class Run:
     ) -> None:
         self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
         self.epsilon, self.run_id = durable.synth.epsilon, durable.synth.run_id
+        self.guarantee = durable.synth.guarantee
         self._durable = durable
         self._due = Due(schedule, durable.store.releases() if durable.store else ())
         self._bad_rows = BadRows(durable)
@@ -274,6 +276,35 @@ class Run:
         with self._durable.step():
             kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
             t = self._durable.keep(self.synth.stamped(rows), kept, receipts)
+            self._count()
+            self._durable.snapshot_if_large()
+            return t
+
+    def take_counts(
+        self,
+        counts: BucketedCounts,
+        tally: Tally = Tally(),  # noqa: B008 - frozen
+        *,
+        position: Mapping[str, Any] | None = None,
+        quarantined: Sequence[BadRow] = (),
+    ) -> int:
+        """Take records that were counted elsewhere (`Synthesizer.histogram`), as `take` does with the records.
+
+        Parameters
+        ----------
+        counts
+            Of all records after the first `t`, up to any number, each of them counted once.
+        tally
+            What was clipped, unlisted, missing or bad in them.
+        position
+            As for `take`.
+        quarantined
+            Bad rows whose text is to be put beside the state.
+        """
+        with self._durable.step():
+            checked = self.synth.check_counts(counts, self.t)
+            kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
+            t = self._durable.keep(checked.rows, kept, counts=checked.counts)
             self._count()
             self._durable.snapshot_if_large()
             return t

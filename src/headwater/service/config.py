@@ -102,6 +102,8 @@ class RunSettings:
         The privacy budget of the whole run.
     out
         The folder that releases go to.
+    delta
+        The probability with which ε may be exceeded; 0 for pure ε.
     mechanism
         The name of the mechanism.
     schedule
@@ -132,6 +134,7 @@ class RunSettings:
     schema: AnySchema
     epsilon: float
     out: Path
+    delta: float = 0.0
     mechanism: str = "auto"
     schedule: Schedule = _EVERY
     state: Path | None = None
@@ -148,7 +151,7 @@ class RunSettings:
     @property
     def config(self) -> RunConfig:
         """What never changes during the run."""
-        return RunConfig(self.schema, self.epsilon, self.mechanism, self.seed, person=self.person)
+        return RunConfig(self.schema, self.epsilon, self.mechanism, self.seed, self.delta, self.person)
 
     @property
     def policy(self) -> str:
@@ -267,7 +270,7 @@ def _service(found: dict[str, Any], base: Path) -> ServiceConfig:
 
 def _run(name: str, found: dict[str, Any], base: Path) -> RunSettings:
     where = f"runs.{name}."
-    plain = {"epsilon", "mechanism", "format", "bad_rows", "public", "allow_copy", "seed"}
+    plain = {"epsilon", "delta", "mechanism", "format", "bad_rows", "public", "allow_copy", "seed"}
     _known(found, plain | {"schema", "out", "state", "every", "rows", "keep", "topic", "person"}, where)
     for needed in ("schema", "epsilon"):
         if needed not in found:

@@ -68,6 +68,7 @@ class Metrics:
             "records": ("counter", lambda run: run.t),
             "releases": ("gauge", lambda run: run.releases.count()),
             "epsilon": ("gauge", lambda run: run.settings.epsilon),
+            "delta": ("gauge", lambda run: run.settings.delta),
             "queued_posts": ("gauge", lambda run: run.writer.queued),
             "event_readers": ("gauge", lambda run: run.events.readers),
             "failing": ("gauge", lambda run: int(bool(run.failing))),

@@ -22,6 +22,7 @@ _FACTS = {
     "releases": 2,
     "newest": 20000,
     "epsilon": 1.0,
+    "delta": 0.0,
     "guarantee": "ε = 1 for one record (replace one record; how many records arrived is public)",
     "mechanism": "cascade",
     "public": False,

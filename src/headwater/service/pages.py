@@ -8,6 +8,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from headwater.privacy import Guarantee
+
 HTML = "text/html; charset=utf-8"
 
 POLICY = (
@@ -63,10 +65,10 @@ def home(runs: list[dict[str, Any]]) -> bytes:
     """
     rows = "".join(
         f'<tr><td><a href="/runs/{escape(run["name"])}">{escape(run["name"])}</a></td><td>{run["t"]:,}</td>'
-        f"<td>{run['releases']:,}</td><td>{run['epsilon']:g}</td><td>{escape(run['mechanism'])}</td></tr>"
+        f"<td>{run['releases']:,}</td><td>{_loss(run)}</td><td>{escape(run['mechanism'])}</td></tr>"
         for run in runs
     )
-    head = "<tr><th>Run</th><th>Records</th><th>Releases</th><th>ε</th><th>Mechanism</th></tr>"
+    head = "<tr><th>Run</th><th>Records</th><th>Releases</th><th>Privacy</th><th>Mechanism</th></tr>"
     body = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if runs else "<p>There is no run to read.</p>"
     return _page("Runs", f"<header><p class=overline>Headwater</p><h1>Runs</h1></header>{body}")
 
@@ -104,10 +106,14 @@ def live(run: dict[str, Any]) -> bytes:
         Its facts.
     """
     text = (files(_OWN) / "page" / "live.html").read_text(encoding="utf-8")
-    facts = {"name": escape(run["name"]), "t": f"{run['t']:,}", "epsilon": f"{run['epsilon']:g}"}
+    facts = {"name": escape(run["name"]), "t": f"{run['t']:,}", "loss": _loss(run)}
     for key, value in facts.items():
         text = text.replace("{{" + key + "}}", value)
     return _page(f"{run['name']}, live", text, script=True)
+
+
+def _loss(run: dict[str, Any]) -> str:
+    return Guarantee(run["epsilon"], run["delta"]).loss
 
 
 def _page(title: str, body: str, *, script: bool = False) -> bytes:

@@ -161,8 +161,8 @@ def _summary(run: HostedRun) -> dict[str, Any]:
     """What anyone who may read may know of a run, at any time."""
     settings = run.settings
     every = {"records": settings.schedule.records, "seconds": settings.schedule.seconds}
-    facts: dict[str, Any] = {"epsilon": settings.epsilon, "guarantee": run.guarantee, "mechanism": run.mechanism}
-    facts |= {"public": settings.public}
+    facts: dict[str, Any] = {"epsilon": settings.epsilon, "delta": settings.delta, "guarantee": run.guarantee}
+    facts |= {"mechanism": run.mechanism, "public": settings.public}
     return {"name": run.name, "run": run.run.run_id, **run.state(), **facts, "every": every}
 
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from headwater.table.columns import COLUMN_KINDS, Category, Column
+from headwater.table.errors import SchemaError
 
 TEXT_KEYS = ("null_values", "decimal", "thousands")
 """What a schema file may say for all columns that do not say it themselves."""
@@ -20,7 +21,7 @@ def written(shared: Mapping[str, Any], columns: Mapping[str, Column]) -> dict[st
     Parameters
     ----------
     shared
-        Some of `TEXT_KEYS`.
+        Some of `TEXT_KEYS`; and ``formats``, of some columns by name.
     columns
         By name.
 
@@ -29,7 +30,16 @@ def written(shared: Mapping[str, Any], columns: Mapping[str, Column]) -> dict[st
     >>> written({"null_values": ["NA", "?"]}, {"land": Category("NA", "BW")})
     {'land': Category('NA', 'BW', null_values=('?',))}
     """
-    return {name: _written(shared, column) for name, column in columns.items()} if shared else dict(columns)
+    if not shared:
+        return dict(columns)
+    formats = shared.get("formats", {})
+    for name in formats:
+        if name not in columns or not hasattr(columns[name], "format"):
+            raise SchemaError(
+                "a format for what is no column of dates or times", "give one such as day=%d.%m.%Y", column=name
+            )
+    given = {name: {"format": formats[name]} if name in formats else {} for name in columns}
+    return {name: _written({**shared, **given[name]}, column) for name, column in columns.items()}
 
 
 def usual(columns: Mapping[str, Column]) -> dict[str, Column]:

@@ -1,4 +1,4 @@
-"""What cascade counts: leaves one by one, cells of the right integer types, and records counted elsewhere."""
+"""What cascade counts: leaves one by one, and cells of the right integer types."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import headwater as hw
 from headwater.mechanisms.cascade import measure as cascade_module
-from headwater.mechanisms.cascade.leaf_counts import count_leaves
-from headwater.mechanisms.cascade.measure import CascadeMechanism, histogram
+from headwater.mechanisms.cascade.leaf_counts import count_leaves, sum_leaves
+from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.cascade.tree import Tree, children
 from headwater.noise import Noise
 from headwater.partition import Partition
-from tests.support.runs import cube, feed, same
+from tests.support.runs import cube, feed
 from tests.support.trees import crowd, leaves_one_by_one, random_tree
 
 # --- counting leaves -------------------------------------------------------------------------------------
@@ -45,6 +44,8 @@ def test_leaves_are_counted_as_one_by_one(depth: int, n: int, kind: str, seed: i
     stored = cells.astype(cascade_module._word(depth))
     counts = count_leaves(stored, depth, tree)
     assert counts.dtype == np.int64
+    distinct, times = np.unique(stored, return_counts=True)
+    assert sum_leaves(distinct, times.astype(np.uint32), depth, tree).tolist() == counts.tolist()
     assert counts.tolist() == leaves_one_by_one(cells, depth, tree)
     assert counts.sum() == n
 
@@ -97,88 +98,3 @@ def test_on_a_line_coarse_trees_are_parts_of_the_finest(epsilon: float) -> None:
             for (nodes, split), known in zip(part.tree.nodes(), fine, strict=False):
                 assert set(nodes[split].tolist()) <= known
     assert resolutions > 5
-
-
-# --- counted elsewhere -----------------------------------------------------------------------------------
-
-
-def make(d: int = 2, epsilon: float = 20.0, mechanism: str = "cascade", seed: int = 1) -> hw.Synthesizer:
-    return hw.Synthesizer(hw.unit_cube(d), epsilon=epsilon, mechanism=mechanism, seed=seed)
-
-
-@given(
-    d=st.integers(1, 3),
-    epsilon=st.sampled_from([0.5, 20.0, 200.0]),
-    takes=st.lists(st.integers(0, 120), min_size=1, max_size=8),
-    seed=st.integers(0, 10**6),
-)
-@settings(max_examples=25, deadline=None)
-def test_counted_records_give_what_the_records_give(d: int, epsilon: float, takes: list[int], seed: int) -> None:
-    """In turns with records in order, split over two machines, each count within the room of the moment."""
-    x = crowd(1000, d, seed)
-    plain, counted = make(d, epsilon), make(d, epsilon)
-    for i, take in enumerate(takes):
-        part = x[plain.t : plain.t + take]
-        plain.update(part)
-        while len(part):
-            fits, part = part[: counted.remaining], part[counted.remaining :]
-            if i % 3 == 2:
-                counted.update(fits)
-                continue
-            for half in (fits[::2], fits[1::2]):
-                counted.update_counts(*counted.histogram(half))
-        assert plain.t == counted.t
-    assert same(plain.release(), counted.release())
-
-
-def test_a_histogram_reads_nothing_of_the_run() -> None:
-    x = crowd(500, 3)
-    early, late = make(3), make(3, seed=9)
-    late.update(x)
-    (cells, counts), (again, numbers) = early.histogram(x), late.histogram(x)
-    assert (cells.tolist(), counts.tolist()) == (again.tolist(), numbers.tolist())
-    assert counts.sum() == 500
-    assert np.array_equal(histogram(x, Partition(3))[0], histogram(x[::-1], Partition(3))[0])
-    assert [array.size for array in early.histogram(np.empty((0, 3)))] == [0, 0]
-
-
-def test_room_is_what_the_fastest_open_bucket_has_left() -> None:
-    synth = make()
-    synth.update(crowd(4100, 2))  # buckets of 1,024, 128 and 32 points since 4,096
-    assert synth.remaining == 28
-    synth.update_counts(*synth.histogram(crowd(28, 2)))
-    assert (synth.t, synth.remaining) == (4128, 32)
-
-
-COUNTED: dict[str, tuple[object, object, type[Exception], str]] = {
-    "too many": ([0, 5], [20, 9], ValueError, "do not fit"),
-    "far too many": ([0], [2**39], ValueError, "do not fit"),
-    "more than a word holds": ([1, 2, 3], [2**63 - 1, 2**63 - 1, 4], ValueError, "counts must be below"),
-    "more than a signed word holds": ([1], np.array([2**64 - 1], dtype=np.uint64), ValueError, "counts must be below"),
-    "negative count": ([0, 1], [2, -1], ValueError, "counts must not be negative"),
-    "negative cell": ([0, -1], [2, 1], ValueError, "cells must lie between 0 and"),
-    "cell beyond": ([2**32], [1], ValueError, "cells must lie between 0 and"),
-    "cell far beyond": (np.array([2**64 - 1], dtype=np.uint64), [1], ValueError, "cells must lie between 0 and"),
-    "different lengths": ([0, 1], [1], ValueError, "two lists of one length"),
-    "tables": ([[0, 1]], [[1, 1]], ValueError, "two lists of one length"),
-    "numbers": (3, 1, ValueError, "two lists of one length"),
-    "fractions": ([0.0, 1.0], [1, 1], TypeError, "cells must be whole numbers"),
-    "fractional counts": ([0, 1], [1.0, 1.0], TypeError, "counts must be whole numbers"),
-    "strings": (["a"], [1], TypeError, "cells must be whole numbers, not strings"),
-    "booleans": ([0], [True], TypeError, "counts must be whole numbers, not booleans"),
-    "masked": (np.ma.masked_array([1, 2], mask=[False, True]), [1, 1], TypeError, "masked"),
-}
-
-
-@pytest.mark.parametrize("case", COUNTED)
-def test_bad_counts_are_refused_and_change_nothing(case: str) -> None:
-    cells, counts, error, message = COUNTED[case]
-    synth, other = make(epsilon=1.0), make(epsilon=1.0)
-    for s in (synth, other):
-        s.update(crowd(612, 2))
-    with pytest.raises(error, match=message):
-        synth.update_counts(cells, counts)
-    assert (synth.t, synth.remaining) == (612, 28)
-    for s in (synth, other):
-        s.update(crowd(100, 2, seed=1))
-    assert same(synth.release(), other.release())

@@ -32,10 +32,10 @@ def loss(scale: float, bias: int) -> float:
 
 
 def smallest_scale(budget: float, fan_out: int) -> float:
-    """The smallest noise, as a multiple of 1/budget, that is certified, up to a thousandth."""
+    """The smallest noise, as a multiple of 1/budget, that is certified, up to a hundredth."""
     multiple = 1.0
     while loss(multiple / budget, max(1, round(multiple / budget * math.log(fan_out)))) > budget:
-        multiple += 0.001
+        multiple += 0.01
     return multiple
 
 

@@ -21,16 +21,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from headwater import laws
+from headwater.laws import PermuteAndFlip, Pure
 from headwater.mechanisms.marginals import bucket as bucket_module
 from headwater.mechanisms.marginals import measure as measure_module
-from headwater.mechanisms.marginals import selection, slow
+from headwater.mechanisms.marginals import slow
 from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import Measured
 from headwater.mechanisms.marginals.pairs import Pair
 from headwater.mechanisms.marginals.plan import Stage
 from headwater.mechanisms.marginals.prediction import Outlook
-from headwater.privacy import scale_for
+from headwater.privacy import Budget, scale_for
 from headwater.table.categorical import Boolean
 from headwater.table.schema import Schema
 from tests.support.marginals_watch import (
@@ -76,13 +78,14 @@ BALANCED, TABLES, CHOICES = (3, 3, 2, 2), (4, 1, 1, 4), (1, 6, 2, 1)
 """Tenths of ε for one-way tables, choosing a tree, choosing a further pair, and pairs."""
 
 
-def one_stage(parts: Sequence[int]) -> Callable[[int, float, int], Stage]:
+def one_stage(parts: Sequence[int]) -> Callable[[int, Budget, int], Stage]:
     """A plan of a single bucket, in which everything is asked."""
 
-    def stage_at(t: int, epsilon: float, _columns: int) -> Stage:
+    def stage_at(t: int, budget: Budget, _columns: int) -> Stage:
+        whole = Fraction(budget.epsilon)
         if t >= RECORDS:
-            return Stage(RECORDS, 10**9, 0, Fraction(0), Fraction(epsilon))
-        return Stage(0, RECORDS, 0, Fraction(0), *(Fraction(epsilon) * part / 10 for part in parts))
+            return Stage(RECORDS, 10**9, 0, Fraction(0), whole)
+        return Stage(0, RECORDS, 0, Fraction(0), *(whole * part / 10 for part in parts))
 
     return stage_at
 
@@ -191,17 +194,17 @@ def test_every_output_is_nearly_as_likely_on_neighbouring_streams(
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
     """A replaced record moves two counts; this pays for one."""
-    patch.setattr(bucket_module, "scale_for", lambda cost: scale_for(2 * cost))
+    patch.setattr(laws, "scale_for", lambda cost: scale_for(2 * cost))
 
 
 def half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:
     """A replaced record moves a score by two; this pays for a half."""
-    patch.setattr(selection, "SENSITIVITY", Fraction(1, 2))
+    patch.setattr(bucket_module, "SENSITIVITY", Fraction(1, 2))
 
 
 def the_best_wins(patch: pytest.MonkeyPatch) -> None:
     """A choice without coins."""
-    patch.setattr(bucket_module, "scale_of", lambda budget: 1e-2)
+    patch.setattr(Pure, "choice_law", lambda budget, shift: PermuteAndFlip(1e-2))
 
 
 @pytest.mark.parametrize(

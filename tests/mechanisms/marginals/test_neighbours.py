@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater import laws
 from headwater.mechanisms.marginals import bucket as bucket_module
-from headwater.mechanisms.marginals import selection, slow
+from headwater.mechanisms.marginals import slow
 from headwater.mechanisms.marginals.bucket import Bucket
 from headwater.mechanisms.marginals.counting import Question, count
 from headwater.mechanisms.marginals.plan import stage_at
@@ -152,12 +153,12 @@ def test_without_noise_tables_are_the_counts_of_their_records() -> None:
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
     """A replaced record moves two counts; this pays for one."""
-    patch.setattr(bucket_module, "scale_for", lambda cost: scale_for(2 * cost))
+    patch.setattr(laws, "scale_for", lambda cost: scale_for(2 * cost))
 
 
 def half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:
     """A replaced record moves a score by two; this pays for one."""
-    patch.setattr(selection, "SENSITIVITY", 1)
+    patch.setattr(bucket_module, "SENSITIVITY", 1)
 
 
 def every_pair_pays_alone(patch: pytest.MonkeyPatch) -> None:
@@ -226,7 +227,7 @@ def test_a_reused_address_is_found() -> None:
 
     def one_timescale(patch: pytest.MonkeyPatch) -> None:
         start = Bucket.__init__
-        patch.setattr(Bucket, "__init__", lambda self, c, k, n, _timescale, s, e: start(self, c, k, n, 0, s, e))
+        patch.setattr(Bucket, "__init__", lambda self, c, k, n, _timescale, *rest: start(self, c, k, n, 0, *rest))
 
     noise = Watched(seed=4)
     run(a_schema(5), a_stream(a_schema(5), 600), 64.0, noise, fault=one_timescale)

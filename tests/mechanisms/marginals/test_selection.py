@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.marginals import selection
-from headwater.mechanisms.marginals.selection import SENSITIVITY, choose, distance, scale_of
+from headwater.laws import Pure
+from headwater.mechanisms.marginals.selection import SENSITIVITY, choose, distance
 from headwater.noise import Noise
 from tests.support.marginals_watch import permute_and_flip
 
@@ -32,7 +32,7 @@ def test_choices_follow_the_definition(scores: list[int]) -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_one_choice_costs_its_budget(candidates: int, epsilon: float) -> None:
     """Every candidate, all scores on a grid, every way to move each of them by up to the sensitivity: exactly."""
-    scale = scale_of(Fraction(epsilon))
+    scale = Pure.choice_law(Fraction(epsilon), 2 * SENSITIVITY).scale
     worst = 0.0
     for scores in itertools.product(range(-2, 3, 2), repeat=candidates):
         law = permute_and_flip(scores, scale)
@@ -43,10 +43,9 @@ def test_one_choice_costs_its_budget(candidates: int, epsilon: float) -> None:
     assert worst > 0.5 * epsilon, "the check has teeth"
 
 
-def test_half_the_sensitivity_costs_more_than_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_the_sensitivity_costs_more_than_the_budget() -> None:
     """Planted fault: scores move by two, but coins are paid for one."""
-    monkeypatch.setattr(selection, "SENSITIVITY", 1)
-    scale = scale_of(Fraction(1))
+    scale = Pure.choice_law(Fraction(1), SENSITIVITY).scale
     one, other = permute_and_flip([0, -2, -2], scale), permute_and_flip([-2, 0, 0], scale)
     assert max(abs(math.log(a / b)) for a, b in zip(one, other, strict=True)) > 1.5
 

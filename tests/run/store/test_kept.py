@@ -47,7 +47,8 @@ def test_what_was_appended_comes_back(tmp_path: Path) -> None:
 def test_rows_of_any_unsigned_type_and_width_are_kept_as_they_are(tmp_path: Path, array: Any) -> None:  # noqa: ANN401
     with Store.create(tmp_path / "s", {}) as store:
         store.append(array)
-        ((_, back, _),) = store.load().journal
+        (entry,) = store.load().journal
+        back = entry.rows
     np.testing.assert_array_equal(back, array)
     assert (back.shape, back.dtype) == (array.shape, array.dtype.newbyteorder("<"))
 
@@ -203,7 +204,7 @@ def test_nobody_else_can_read_the_state_whatever_the_umask(tmp_path: Path) -> No
         store.close()
     finally:
         os.umask(before)
-    assert any(name.endswith("-wal") for name in found)
+    assert any(name.endswith("-journal") for name in found)
     assert set(found.values()) == {0o600}
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "new", tmp_path / "new" / "inner")} == {0o700}
 

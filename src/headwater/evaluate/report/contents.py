@@ -18,7 +18,7 @@ from headwater.evaluate.report.measured import Errors
 from headwater.evaluate.report.quality import expected_columns
 from headwater.evaluate.report.releases import Published
 
-_CARD = ("headwater", "epsilon", "neighbours", "guarantee", "mechanism", "mechanism_reason", "note")
+_CARD = ("headwater", "epsilon", "delta", "neighbours", "guarantee", "noise", "mechanism", "mechanism_reason", "note")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ MOST = 60
 MOST_RECORDS = 2**63
 """Of a stream; more than that cannot be drawn."""
 
-_ONE_RUN = ("schema", "epsilon", "mechanism", "neighbours")
+_ONE_RUN = ("schema", "epsilon", "delta", "mechanism", "neighbours")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def find(place: str | os.PathLike[str]) -> list[Published]:
         raise FileRefusedError(f"{found[-1].folder / 'card.json'}: no stream has so many records")
     for release in found[1:]:
         for key in _ONE_RUN:
-            if release.card[key] != found[0].card[key]:
+            if release.card.get(key) != found[0].card.get(key):
                 raise FileRefusedError(
                     f"{release.folder / 'card.json'}: its {key} differs from that of "
                     f"{found[0].folder / 'card.json'}: keep the releases of different runs in different folders"

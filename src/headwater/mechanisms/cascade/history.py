@@ -71,8 +71,7 @@ class History:
         if all(scale.size < uniform_threshold(scale, d) for scale in timescales):
             return [(LEAF,) * scale.resolutions for scale in timescales]  # nothing can reach a threshold
         estimates = self._fractions(pools_by_timescale(fast, self.partition))
-        halvings = math.ceil(math.log2(max(2.0, self.epsilon * stage.end)))
-        deepest = min(d * halvings, finest)
+        deepest = self.deepest(stage, finest)
         return [
             tuple(
                 next_tree(estimates, scale.size, *of_resolution, self.partition)
@@ -80,6 +79,10 @@ class History:
             )
             for scale in timescales
         ]
+
+    def deepest(self, stage: Stage, finest: int) -> int:
+        """The depth that no tree of a stage goes beyond: cells that deep are as fine as noise can ever tell apart."""
+        return min(self.partition.dimension * math.ceil(math.log2(max(2.0, self.epsilon * stage.end))), finest)
 
     @cached_property
     def _slow_fractions(self) -> Fractions:

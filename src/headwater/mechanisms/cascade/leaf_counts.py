@@ -49,6 +49,20 @@ def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
     return counts
 
 
+def sum_leaves(
+    cells: NDArray[np.unsignedinteger[Any]], counts: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
+) -> Integers:
+    """The same of counted cells, which are sorted: how many records lie in each leaf."""
+    starts, _ = tree.edges(depth)
+    sums = np.zeros(len(cells) + 1, dtype=np.int64)
+    np.cumsum(counts, out=sums[1:])
+    order = np.argsort(starts)  # leaves cut the line: each ends where the next one starts
+    ends = np.append(sums.take(np.searchsorted(cells, starts[order].astype(cells.dtype))), sums[-1])
+    found = np.empty_like(starts)
+    found[order] = np.diff(ends)
+    return found
+
+
 def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree, deepest: int) -> Integers:
     """The same with one level: all boxes are as wide as the narrowest leaf."""
     starts, stops = tree.edges(depth)

@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 
 from headwater.files import FileRefusedError, need, whole_number
 from headwater.mechanisms.cascade.history import History, Measured, Trees
-from headwater.mechanisms.cascade.leaf_counts import count_leaves
+from headwater.mechanisms.cascade.leaf_counts import count_leaves, sum_leaves
 from headwater.mechanisms.cascade.noisy_counts import EXACT, NoisyCounts
 from headwater.mechanisms.cascade.plan import Plan, Stage, plan, stage_at
 from headwater.mechanisms.cascade.pool import pool
 from headwater.mechanisms.cascade.tree import Tree, possible, unpacked
 from headwater.mechanisms.cell_rows import NULL, CellRows
+from headwater.mechanisms.counted import CountedBucket, CountedBuckets, parts_by_bucket
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
-from headwater.partition import DEEPEST, Cells, Partition, Points
+from headwater.partition import DEEPEST, Partition
 from headwater.privacy import Budget, Ledger
 
 
@@ -38,12 +39,6 @@ def resolution(partition: Partition) -> int:
     """
     d = partition.dimension
     return min(40 if d == 1 else d * (24 // d + 4), DEEPEST - 1, partition.deepest)
-
-
-def histogram(points: Points, partition: Partition) -> tuple[Cells, NDArray[np.int64]]:
-    """Which cells of depth `resolution` the points are in, and how many are in each. Pure: run it anywhere."""
-    cells, counts = np.unique(partition.cells(points, resolution(partition)), return_counts=True)
-    return cells, counts.astype(np.int64)
 
 
 class CascadeMechanism(CellRows):
@@ -70,7 +65,7 @@ class CascadeMechanism(CellRows):
     windows: ClassVar[bool] = True
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
-    deltas: ClassVar[bool] = False
+    deltas: ClassVar[bool] = True
     version: ClassVar[int] = 2
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
@@ -94,6 +89,7 @@ class CascadeMechanism(CellRows):
             self._cells = np.empty(0, dtype=_word(self._kept))
         # Cells fill their words, so null records cannot be marked among them: where they are is kept beside them.
         self._null = np.empty(0, dtype=np.int64)
+        self._counted = CountedBuckets()
         self._fast: dict[tuple[int, int], NoisyCounts] = {}  # (timescale, start) of what was measured so far
 
     @property
@@ -106,7 +102,8 @@ class CascadeMechanism(CellRows):
         cells = rows[:, 0]
         protected = self._cells  # a copy of this mechanism may still need what is in it
         while len(cells):
-            held, size, shift = self.t - self.start, self.stage.timescales[0].size, np.uint64(self.finest - self._kept)
+            size, shift = self.stage.timescales[0].size, np.uint64(self.finest - self._kept)
+            held = self.t - self.start - self._counted.records
             end = self._middle if self.t < self._middle else self.start + size
             take = min(end - self.t, len(cells))
             if held + take > len(self._cells) or (held == 0 and self._cells is protected):
@@ -120,29 +117,52 @@ class CascadeMechanism(CellRows):
                 self._null = np.concatenate((self._null, held + null))
             self.t += take
             cells = cells[take:]
-            if held + take == size:
-                self._close()
-            elif self.t == self._middle and len(self._trees) == 1:
-                self._trees = [*self._trees, self._second_trees()]
+            self._arrived()
 
-    @property
-    def remaining(self) -> int:
-        """How many points fit into the fastest bucket that is open."""
-        size = self.stage.timescales[-1].size
-        return size - (self.t - self.start) % size
+    def bucket(self, number: int) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end."""
+        stage = self._stage_of(number)
+        size = stage.timescales[-1].size
+        start = number - (number - stage.start) % size
+        return start, start + size
 
-    def update_counts(self, cells: Cells, counts: NDArray[np.int64]) -> None:
-        """Take points that were counted elsewhere. They must fit into what is left of the open bucket.
+    def coarser(self, rows: Rows, number: int) -> Rows:
+        """The first cells of those that no tree of the stage of record ``number`` tells apart."""
+        stage = self._stage_of(number)
+        shift = np.uint64(self.finest - self._deepest(stage))
+        return np.where(rows == NULL, rows, rows >> shift << shift) if shift else rows
 
-        Their order is lost, and order decides which bucket a point is in: if it were made up from the cells, replacing
-        one point would move others from bucket to bucket, and no longer cost ε.
-        """
-        if (total := sum(counts.tolist())) > self.remaining:  # Python's numbers do not wrap around
-            raise ValueError(
-                f"{total} counted records do not fit: the open bucket has room for {self.remaining}. "
-                "Count the records up to there by themselves, or give the records in order with update()"
-            )
-        self.update(np.repeat(cells, counts)[:, None])
+    def update_counts(self, rows: Rows, counts: NDArray[np.int64]) -> None:
+        """Take counted points, in the order of their fastest buckets and in any order inside these."""
+        for start, part, numbers in parts_by_bucket(rows, counts, self.t, self.bucket):
+            one = CountedBucket.of(start, part, numbers, self._counted_cells)
+            self._counted = self._counted.plus(one)
+            self.t += one.records
+            for scale in self.stage.timescales[1:]:
+                if (self.t - self.start) % scale.size == 0:  # faster buckets in this one are never measured from now on
+                    self._counted = self._counted.merged(self.t - scale.size)
+                    break
+            self._arrived()
+
+    def _counted_cells(self, rows: Rows) -> Rows:
+        depth = self._deepest(self.stage)
+        return (rows >> np.uint64(self.finest - depth)).astype(_word(depth))
+
+    def _stage_of(self, number: int) -> Stage:
+        if self.stage.start <= number < self.stage.end:
+            return self.stage
+        return stage_at(number, self.partition.dimension, self.budget)
+
+    def _deepest(self, stage: Stage) -> int:
+        """The depth to which counted points of a stage are kept: no tree is deeper."""
+        return self.history.deepest(stage, min(self.finest, 8) if stage.start == 0 else self.finest)
+
+    def _arrived(self) -> None:
+        """Measure what has to be measured now that ``t`` records have arrived."""
+        if self.t == self.start + self.stage.timescales[0].size:
+            self._close()
+        elif self.t == self._middle and len(self._trees) == 1:
+            self._trees = [*self._trees, self._second_trees()]
 
     def _close(self) -> None:
         """Measure the slow bucket that is full, and open the next."""
@@ -179,7 +199,8 @@ class CascadeMechanism(CellRows):
     def _measure(self, number: int, start: int, trees: tuple[Tree, ...]) -> NoisyCounts:
         """The only place that turns data into numbers that may be seen: one noisy count for each leaf."""
         scale = self.stage.timescales[number]
-        first, last = start - self.start, start - self.start + scale.size
+        end, counted = start + scale.size, self._counted
+        first, last = (at - self.start - counted.before(at) for at in (start, end))
         cells = self._cells[first:last]
         null = self._null[slice(*np.searchsorted(self._null, (first, last)))]
         cells = np.delete(cells, null - first) if len(null) else cells
@@ -187,6 +208,8 @@ class CascadeMechanism(CellRows):
         parts = []
         for coarseness, tree in enumerate(trees):
             true = count_leaves(cells, self._kept, tree)
+            for one in counted.within(start, end):
+                true = true + sum_leaves(one.rows[:, 0], one.counts, self._deepest(self.stage), tree)
             leaf = np.arange(len(true), dtype=np.uint64)
             address = np.uint64(number << 44 | coarseness << 38) + leaf
             counts = true + scale.noise.draw(self.noise, start, address)
@@ -220,7 +243,7 @@ class CascadeMechanism(CellRows):
 
     def bucket_end(self, t: int) -> int:
         """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
-        stage = stage_at(t, self.partition.dimension, self.epsilon)
+        stage = stage_at(t, self.partition.dimension, self.budget)
         size = stage.timescales[0].size
         return stage.start + ((t - stage.start) // size + 1) * size
 
@@ -237,12 +260,13 @@ class CascadeMechanism(CellRows):
         trees += [tree for half in self._trees for of_timescale in half for tree in of_timescale]
         flags = [flag for tree in trees for flag in tree.splits]
         arrays: Arrays = {
-            "cells": self._cells[: self.t - self.start],
+            "cells": self._cells[: self.t - self.start - self._counted.records],
             "splits": np.packbits(np.concatenate([np.empty(0, dtype=bool), *flags])),
             "counts": np.concatenate([np.empty(0, dtype=np.int64), *(part.counts for b in kept for part in b.parts)]),
         }
         if len(self._null):
             arrays["null"] = self._null
+        arrays |= self._counted.state()
         if np.abs(arrays["counts"]).max(initial=0) < 1 << 31:
             arrays["counts"] = arrays["counts"].astype(np.int32)
         spans = [[bucket.start, bucket.end, bucket.variance, len(bucket.parts)] for bucket in kept]
@@ -274,8 +298,18 @@ class CascadeMechanism(CellRows):
             for _ in range(header["halves"])
         ]
         self._cells, self.t, self._null = arrays["cells"], header["t"], arrays.get("null", self._null)
+        self._counted = self._restored_counts(arrays)
         if self.t >= self._middle and len(self._trees) == 1:  # versions before 0.2 chose them when somebody asked
             self._trees = [*self._trees, self._second_trees()]
+
+    def _restored_counts(self, arrays: Arrays) -> CountedBuckets:
+        depth = self._deepest(self.stage)
+        found = CountedBuckets.restore(arrays, self.start, self.t, 1, _word(depth), self.bucket)
+        for one in found.buckets:
+            cells = one.rows[:, 0].astype(np.int64)
+            need(bool((np.diff(cells) > 0).all()) and int(cells.max(initial=0)) < 1 << depth, "counted_rows")
+        need(len(arrays["cells"]) == self.t - self.start - found.records, "cells")
+        return found
 
     def _check(self, header: Header, arrays: Arrays) -> None:
         """Refuse a state that no run can have left: a checksum finds damage, not what was made up."""
@@ -294,11 +328,11 @@ class CascadeMechanism(CellRows):
         kept = min(self.finest, 8) if start == 0 else self.finest
         cells, splits, counts = (arrays[name] for name in ("cells", "splits", "counts"))
         need(cells.ndim == splits.ndim == counts.ndim == 1, "arrays")
-        need(cells.dtype.kind == "u" and 8 * cells.itemsize >= kept and len(cells) == t - start, "cells")
+        need(cells.dtype.kind == "u" and 8 * cells.itemsize >= kept and len(cells) <= t - start, "cells")
         need(not cells.size or int(cells.max()) < 1 << kept, "cells")
         null = arrays.get("null", np.empty(0, dtype=np.int64))
         need(null.ndim == 1 and null.dtype == np.int64 and bool((np.diff(null) > 0).all()), "null")
-        need(not null.size or (null[0] >= 0 and null[-1] < t - start), "null")
+        need(not null.size or (null[0] >= 0 and null[-1] < len(cells)), "null")
         need(splits.dtype == np.uint8 and counts.dtype.kind == "i", "splits and counts")
         # A slow bucket keeps the trees for its fast ones, unless it is the very first.
         need(halves > 0 or start == 0 or len(stage.timescales) == 1, "halves")

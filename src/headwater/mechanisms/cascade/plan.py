@@ -7,11 +7,12 @@ Every point lies in exactly one bucket of each timescale. Nothing here depends o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
+from headwater.laws import CountLaw, deviation_for
+from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Ledger, Spend, scale_for
 
 SLOW = 4  # slow buckets a stage
 FASTER = 16  # at most so many buckets of one timescale in a bucket of the next slower one
@@ -35,16 +36,21 @@ class Timescale:
         How many buckets are added up when they are estimated from: those in one bucket of the next slower timescale.
     resolutions
         How many trees are measured in a bucket, from fine to coarse, with equal shares of its budget.
+    rho
+        The budget of a bucket in ρ, if its noise is Gaussian.
     """
 
     size: int
     epsilon: float
     siblings: int
     resolutions: int = 1
+    rho: Fraction | None = None
 
     @cached_property
-    def noise(self) -> IntegerLaplace:
+    def noise(self) -> CountLaw:
         """The law of the noise in a leaf count: replacing a point moves two counts of each resolution by one."""
+        if self.rho is not None:
+            return DiscreteGaussian(deviation_for(self.rho / (2 * self.resolutions)))
         return IntegerLaplace(scale_for(Fraction(self.epsilon) / (2 * self.resolutions)))
 
 
@@ -79,10 +85,11 @@ def stage_at(t: int, dimension: int, budget: Budget | float) -> Stage:
     >>> stage.start, stage.end, [scale.size for scale in stage.timescales]
     (65536, 131072, [16384, 1024])
     """
-    epsilon = Budget.of(budget).epsilon
+    budget = Budget.of(budget)
+    epsilon = budget.epsilon
     first = max(3, math.floor(math.log2(FIRST) - math.log2(epsilon)))
     if t < 1 << first:
-        return Stage(0, 1 << first, (_timescale(1 << first, epsilon, 4, dimension),))
+        return Stage(0, 1 << first, _with_law((_timescale(1 << first, epsilon, 4, dimension),), budget))
     q = t.bit_length() - 1
     slow = (1 << q) // SLOW
     halvings = _halvings(q, slow, dimension, epsilon)
@@ -95,7 +102,22 @@ def stage_at(t: int, dimension: int, budget: Budget | float) -> Stage:
     scales = [_timescale(slow, share, 2 * SLOW, dimension)]
     for factor, weight in zip(factors, weights[1:], strict=True):
         scales.append(_timescale(scales[-1].size // factor, share * weight, factor, dimension))
-    return Stage(1 << q, 2 << q, tuple(scales))
+    return Stage(1 << q, 2 << q, _with_law(tuple(scales), budget))
+
+
+def _with_law(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
+    """The same timescales with Gaussian noise, if there is a δ and all variances are smaller then, by one factor.
+
+    A bucket with ``r`` trees has variance ``8·(r/ε)²`` with Laplace noise and ``r/ρ`` with Gaussian noise. Of people
+    all is in ρ: some of their records in ε and others in ρ would not add up.
+    """
+    if budget.rho is None:
+        return scales
+    costs = [Fraction(scale.epsilon) ** 2 / (8 * scale.resolutions) for scale in scales]
+    if not budget.one_currency and sum(costs) >= budget.rho:
+        return scales
+    rhos = [budget.rho * cost / sum(costs) for cost in costs]
+    return tuple(replace(scale, rho=rho) for scale, rho in zip(scales, rhos, strict=True))
 
 
 def _timescale(size: int, epsilon: float, siblings: int, dimension: int) -> Timescale:
@@ -132,7 +154,9 @@ class Plan:
             for i, scale in enumerate(stage.timescales):
                 span = f"{stage.start:,} to {stage.end:,}" if i == 0 else ""
                 name = "slow" if i == 0 else "fast" if i == 1 else f"fast {i}"
-                numbers = f"{scale.size:>10,} {scale.epsilon:>8.4g} {scale.resolutions:>6} {scale.noise.scale:>12.4g}"
+                budget = scale.epsilon if scale.rho is None else float(scale.rho)
+                numbers = f"{scale.size:>10,} {budget:>8.4g} {scale.resolutions:>6} {scale.noise.scale:>12.4g}"
+                numbers += "" if scale.rho is None else "  ρ, Gaussian"
                 lines.append(f"{span:>27}  {name:<9} {numbers}")
         return "\n".join(lines)
 

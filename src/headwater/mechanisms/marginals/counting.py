@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.mechanisms.marginals.bins import bin_of
 from headwater.mechanisms.marginals.codes import NULL, Codes
@@ -36,7 +38,12 @@ class Question:
         return prod(self.shape)
 
 
-def count(codes: Codes, questions: Sequence[Question], codings: Sequence[Coding]) -> list[Integers]:
+def count(
+    codes: Codes,
+    questions: Sequence[Question],
+    codings: Sequence[Coding],
+    weights: NDArray[np.unsignedinteger[Any]] | None = None,
+) -> list[Integers]:
     """For each question its table of counts: every record is in exactly one cell of each, a null record in none.
 
     Parameters
@@ -47,10 +54,12 @@ def count(codes: Codes, questions: Sequence[Question], codings: Sequence[Coding]
         What to count.
     codings
         Of all columns.
+    weights
+        How many records each entry stands for; one unless given. Below 2^53 in all, so that sums are exact.
     """
     null = codes[0] == NULL  # then in all other columns too
     if null.any():
-        codes = codes[:, ~null]
+        codes, weights = codes[:, ~null], None if weights is None else weights[~null]
     totals = [np.zeros(question.cells, dtype=np.int64) for question in questions]
     keys = [[(c, id(e)) for c, e in zip(q.columns, q.edges, strict=True)] for q in questions]
     edges = {key: e for q, of_q in zip(questions, keys, strict=True) for key, e in zip(of_q, q.edges, strict=True)}
@@ -58,9 +67,10 @@ def count(codes: Codes, questions: Sequence[Question], codings: Sequence[Coding]
     for start in range(0, codes.shape[1], _CHUNK):
         part = codes[:, start : start + _CHUNK]
         bins = {key: table.take(part[key[0]]) for key, table in lookup.items()}
+        of_part = None if weights is None else weights[start : start + _CHUNK]
         for question, of_question, total in zip(questions, keys, totals, strict=True):
             cells = bins[of_question[0]]
             for key, size in zip(of_question[1:], question.shape[1:], strict=True):
                 cells = cells * size + bins[key]
-            total += np.bincount(cells, minlength=len(total))
+            total += np.bincount(cells, of_part, minlength=len(total)).astype(np.int64, copy=False)
     return [total.reshape(question.shape) for question, total in zip(questions, totals, strict=True)]

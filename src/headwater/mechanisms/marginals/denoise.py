@@ -41,12 +41,21 @@ SMALL = 30
 
 @dataclass(frozen=True)
 class Counted:
-    """One noisy table of a pair: counts of ``records`` records, and what independence says in that span."""
+    """One noisy table of a pair: counts of ``records`` records, and what independence says in that span.
+
+    The noise is Laplace of this scale, or Gaussian of the same variance.
+    """
 
     counts: Floats
     scale: Floats
     records: float
     independent: Floats
+    gaussian: bool = False
+
+    def log_likelihood(self, counts: Floats) -> Floats:
+        """Of true counts, but for a constant."""
+        far = np.abs(self.counts - counts) / self.scale
+        return -(far**2) / 4 if self.gaussian else -far
 
     @property
     def precision(self) -> float:
@@ -167,7 +176,7 @@ class Atoms:
         log = np.zeros_like(self.values)
         for table in pooled.tables:
             atoms = self._atoms(table.independent)
-            log -= (np.abs(table.counts - atoms * table.records) / table.scale).astype(np.float32)
+            log += table.log_likelihood(atoms * table.records).astype(np.float32)
         self.log = log - log.max(0)
 
     def _atoms(self, independent: Floats) -> Floats:

@@ -215,8 +215,8 @@ class Estimator:
             whole = first.T @ (first @ shape @ second.T) @ second  # a count of wide bins is split by what is known
             counts = first.T @ table.counts @ second * shape / whole
             # as if each part had noise of its own, so strong that all of them say as much as the one count did
-            scale = table.scale * np.sqrt(shape / whole)
-            found.append(Counted(counts, scale, table.end - table.start, base))
+            scale = table.width * np.sqrt(shape / whole)
+            found.append(Counted(counts, scale, table.end - table.start, base, table.gaussian))
         fine = [f for f, t in zip(found, self.two[pair], strict=True) if t.counts.shape == f.counts.shape]
         return Pooled(fine if fine and earlier is None else found)
 

@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.files import need
+from headwater.files import need, whole_number
+from headwater.mechanisms.counted import CountedBucket, CountedBuckets, parts_by_bucket
 from headwater.mechanisms.marginals.bucket import FAST, SLOW, Bucket
 from headwater.mechanisms.marginals.codes import NULL, Codes, codings, encode
-from headwater.mechanisms.marginals.measured import Measured, NoisyTable
+from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
 from headwater.mechanisms.marginals.plan import Plan, plan, stage_at
 from headwater.mechanisms.marginals.prediction import Outlook
-from headwater.mechanisms.marginals.saving import pack, unpack
+from headwater.mechanisms.marginals.saving import check_codes, pack, unpack
 from headwater.mechanisms.marginals.slow import SlowBucket
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
@@ -51,7 +52,9 @@ class MarginalsMechanism:
     windows: ClassVar[bool] = True
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
-    deltas: ClassVar[bool] = False
+    divides: ClassVar[bool] = True
+    """Whether a spend of the ledger is divided among tables: then each of them has more noise than is listed."""
+    deltas: ClassVar[bool] = True
     version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
@@ -64,6 +67,7 @@ class MarginalsMechanism:
         self.stage = stage_at(0, self.budget, self.width)
         self.outlook = Outlook((), (), (1.0,) * self.width)
         self._codes = self._room(0)  # of the records in the open slow bucket, in order of arrival
+        self._counted = CountedBuckets()  # those of them that were counted elsewhere
 
     def __copy__(self) -> Self:
         """A copy that shares everything: an update binds names anew, and writes only behind the records it has."""
@@ -90,7 +94,7 @@ class MarginalsMechanism:
     def update(self, rows: Rows) -> None:
         """Take records in order of arrival."""
         while len(rows):
-            held, end = self.t - self.stage.start, self.stage.fast_end(self.t)
+            held, end = self.t - self.stage.start - self._counted.records, self.stage.fast_end(self.t)
             take = min(end - self.t, len(rows))
             if held + take > self._codes.shape[1]:
                 grown = self._room(min(max(2 * held, held + take, 1 << 12), self.stage.size))
@@ -102,12 +106,36 @@ class MarginalsMechanism:
             if self.t == end:
                 self._close()
 
+    def bucket(self, number: int) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end."""
+        stage = self.stage
+        if not stage.start <= number < stage.end:
+            stage = stage_at(number, self.budget, self.width)
+        start = number - (number - stage.start) % (stage.fast or stage.size)
+        return start, stage.fast_end(number)
+
+    def coarser(self, rows: Rows, number: int) -> Rows:
+        """The rows themselves: any two codes may be told apart."""
+        return rows
+
+    def update_counts(self, rows: Rows, counts: Integers) -> None:
+        """Take counted records, in the order of their fastest buckets and in any order inside these."""
+        for start, part, numbers in parts_by_bucket(rows, counts, self.t, self.bucket):
+            one = CountedBucket.of(start, part, numbers, lambda codes: codes)
+            self._counted = self._counted.plus(one)
+            self.t += one.records
+            if self.t == self.bucket(start)[1]:
+                self._close()
+                self._counted = self._counted.merged(self.stage.start)  # the fast bucket was measured
+
     def _room(self, records: int) -> Codes:
         return np.empty((self.width, records), dtype=np.uint16)
 
     def _bucket(self, timescale: int, start: int) -> Bucket:
-        codes = self._codes[:, start - self.stage.start : self.t - self.stage.start]
-        return Bucket(codes, self.codings, self.noise, timescale, start, self.t)
+        counted, opened = self._counted, self.stage.start
+        codes = self._codes[:, start - opened - counted.before(start) : self.t - opened - counted.records]
+        within, accounting = counted.within(start, self.t), self.stage.accounting
+        return Bucket(codes, self.codings, self.noise, timescale, start, self.t, accounting, within)
 
     def _close(self) -> None:
         """Measure the buckets that end now."""
@@ -120,7 +148,7 @@ class MarginalsMechanism:
             slow = SlowBucket(self._bucket(SLOW, stage.start), stage, known, self.outlook, self.epsilon)
             slow.measure()
             known, self.outlook, self.stage = slow.known, slow.ahead(following), following
-            self._codes = self._room(0)
+            self._codes, self._counted = self._room(0), CountedBuckets()
         self.tables = tuple(known)
 
     def window(self, since: int) -> int:
@@ -143,7 +171,7 @@ class MarginalsMechanism:
 
     def bucket_end(self, t: int) -> int:
         """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
-        return stage_at(t, self.epsilon, self.width).end
+        return stage_at(t, self.budget, self.width).end
 
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""
@@ -151,15 +179,21 @@ class MarginalsMechanism:
 
     def state(self) -> State:
         """Everything that is needed to go on, but for the key: as secret as the data."""
-        header, arrays = pack(self.t, self.tables, self.outlook, self._codes[:, : self.t - self.stage.start])
-        return header | {"version": self.version}, arrays
+        codes = self._codes[:, : self.t - self.stage.start - self._counted.records]
+        header, arrays = pack(self.t, self.tables, self.outlook, codes)
+        return header | {"version": self.version}, arrays | self._counted.state()
 
     def restore(self, header: Header, arrays: Arrays) -> None:
         """Go on from a `state`, if it is one."""
         need(header.get("version") == self.version, "version")
-        t, tables, outlook, codes = unpack(header, arrays, self.codings, self.budget)
-        self.t, self.tables, self.outlook, self._codes = t, tuple(tables), outlook, codes
+        t = whole_number(header["t"], "t")
         self.stage = stage_at(t, self.budget, self.width)
+        counted = CountedBuckets.restore(arrays, self.stage.start, t, self.width, np.uint16, self.bucket)
+        for one in counted.buckets:
+            check_codes(one.rows.T, self.codings)
+        tables, outlook, codes = unpack(header, arrays, self.codings, self.budget, counted.records)
+        self.t, self.tables, self.outlook, self._codes = t, tuple(tables), outlook, codes
+        self._counted = counted
 
 
 MECHANISM = MarginalsMechanism

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,9 +33,12 @@ class NoisyTable:
     counts
         Noisy counts, of shape ``[len(e) for e in edges]``; they may be negative.
     scale
-        Of the integer Laplace noise in each count, independent from count to count.
+        Of the noise in each count, independent from count to count: of integer Laplace noise, or the ``σ`` of discrete
+        Gaussian noise.
     variance
         Of that noise.
+    gaussian
+        Whether the noise is Gaussian.
     """
 
     columns: tuple[int, ...]
@@ -44,6 +48,12 @@ class NoisyTable:
     counts: Integers
     scale: float
     variance: float
+    gaussian: bool = False
+
+    @property
+    def width(self) -> float:
+        """The scale that real Laplace noise of the same variance would have."""
+        return self.scale / math.sqrt(2) if self.gaussian else self.scale
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
+from headwater.laws import Accounting, Concentrated, Pure
+from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Ledger, Spend
 
 FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that
@@ -24,6 +25,7 @@ WIDE = 1.5  # … so their odds grow with this power of the number of columns
 EARLY_ONE_WAY = Fraction(1, 4)  # what they get more early, before they can be pooled
 TREE_CHOICE, FIRST_TREE_CHOICE = Fraction(1, 20), Fraction(1, 10)  # to choose the pairs of a tree
 EXTRA_CHOICE = Fraction(3, 100)  # to choose the pairs beyond it
+CHOICES_IN_RHO = Fraction(1, 5)  # the part of the shares of choices that they need of ρ, which buys more of them
 GRAIN = 1 << 40  # a budget is divided into whole multiples of 1/GRAIN of it
 
 
@@ -38,7 +40,7 @@ class Stage:
     fast
         The size of the fast buckets; 0 if there are none.
     fast_budget
-        What a record may lose in its fast bucket.
+        What a record may lose in its fast bucket. All budgets of a stage are in ε, or in ρ if its noise is Gaussian.
     one_way, tree_choice, extra_choice, pairs
         What it may lose in the slow bucket: by one-way marginals, by choosing the pairs of a tree and the pairs beyond
         the tree, and by measuring pairs. Without pairs the last three are 0.
@@ -52,6 +54,7 @@ class Stage:
     tree_choice: Fraction = Fraction(0)
     extra_choice: Fraction = Fraction(0)
     pairs: Fraction = Fraction(0)
+    accounting: Accounting = Pure
 
     @property
     def size(self) -> int:
@@ -73,19 +76,12 @@ class Stage:
         A part of the budget is divided among tables (`divide`), and the scale named here is the one that a single table
         would have: two counts of each table move by one. A choice costs as much as a shift of ``4`` (`selection`).
         """
-        tables = {"one-way marginals": self.one_way, "pairs": self.pairs}
-        choices = {"choice of a tree": self.tree_choice, "choice of further pairs": self.extra_choice}
-        of_slow = f"bucket of {self.size:,}"
-        spends = [
-            Spend(f"{what}, {of_slow}", IntegerLaplace(scale_for(e / 2)), touches=2) for what, e in tables.items() if e
-        ]
-        spends += [
-            Spend(f"{what}, {of_slow}", IntegerLaplace(scale_for(e / 4)), shift=4) for what, e in choices.items() if e
-        ]
-        if self.fast:
-            what = f"one-way marginals, buckets of {self.fast:,}"
-            spends.append(Spend(what, IntegerLaplace(scale_for(self.fast_budget / 2)), touches=2))
-        return Ledger(spends)
+        slow, pay = f"bucket of {self.size:,}", self.accounting
+        tables = {f"one-way marginals, {slow}": self.one_way, f"pairs, {slow}": self.pairs}
+        tables |= {f"one-way marginals, buckets of {self.fast:,}": self.fast_budget}
+        choices = {f"choice of a tree, {slow}": self.tree_choice, f"choice of further pairs, {slow}": self.extra_choice}
+        spends = [Spend(what, pay.count_law(e), touches=2) for what, e in tables.items() if e]
+        return Ledger(spends + [Spend(what, pay.choice_law(e, 4), shift=4) for what, e in choices.items() if e])
 
 
 def first_end(epsilon: float) -> int:
@@ -100,25 +96,44 @@ def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
     [128, 1024, 8192, 16384, 32768]
     """
     budget = Budget.of(budget)
-    first, whole = first_end(budget.epsilon), Fraction(budget.epsilon)
+    first = first_end(budget.epsilon)
     odds = ONE_WAY * Fraction((columns / 10) ** WIDE).limit_denominator(1000)
     one_way = min(odds / (1 + odds), Fraction(3, 5))
     if t >= first:
         start = 1 << (t.bit_length() - 1)
         early = EARLY_ONE_WAY / (2 * start // first)
-        return _with_pairs(start, 2 * start, whole, one_way + early, TREE_CHOICE, EXTRA_CHOICE)
+        return _with_pairs(start, 2 * start, budget, columns, one_way + early, TREE_CHOICE, EXTRA_CHOICE)
     ends = [0, *(first >> halvings for halvings in EARLY), first]
     start, end = next((start, end) for start, end in pairwise(ends) if t < end)
     if end < first:
-        return Stage(start, end, 0, Fraction(0), whole)
-    return _with_pairs(start, end, whole, one_way + EARLY_ONE_WAY, FIRST_TREE_CHOICE, Fraction(0))
+        whole, accounting = _currency(budget, columns)
+        return Stage(start, end, 0, Fraction(0), whole, accounting=accounting)
+    return _with_pairs(start, end, budget, columns, one_way + EARLY_ONE_WAY, FIRST_TREE_CHOICE, Fraction(0))
 
 
-def _with_pairs(start: int, end: int, whole: Fraction, one_way: Fraction, tree: Fraction, extra: Fraction) -> Stage:
+def _with_pairs(
+    start: int, end: int, budget: Budget, columns: int, one_way: Fraction, tree: Fraction, extra: Fraction
+) -> Stage:
     """A stage with pairs; the first one has no fast buckets, since they would hold too few records to say anything."""
+    whole, accounting = _currency(budget, 2 * columns - 1 + (columns // 2 if extra else 0))
     fast = FAST_SHARE if extra else Fraction(0)
+    if accounting.gaussian:
+        tree, extra = tree * CHOICES_IN_RHO, extra * CHOICES_IN_RHO
     parts = [whole * (1 - fast) * share for share in (one_way, tree, extra, 1 - one_way - tree - extra)]
-    return Stage(start, end, max((end - start) // FAST, 1) if extra else 0, whole * fast, *parts)
+    size = max((end - start) // FAST, 1) if extra else 0
+    return Stage(start, end, size, whole * fast, parts[0], parts[1], parts[2], parts[3], accounting)
+
+
+def _currency(budget: Budget, tables: int) -> tuple[Fraction, Accounting]:
+    """ρ and Gaussian noise if there is a δ and so many tables have less noise then, else ε and Laplace noise.
+
+    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Of people all is in ρ: some of their
+    records in ε and others in ρ would not add up.
+    """
+    epsilon, rho = Fraction(budget.epsilon), budget.rho
+    if rho is None or (8 * tables * rho <= epsilon**2 and not budget.one_currency):
+        return epsilon, Pure
+    return rho, Concentrated
 
 
 def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:
@@ -131,9 +146,9 @@ def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:
     return [budget * math.floor(weight / total * (GRAIN - len(weights))) / GRAIN for weight in weights]
 
 
-def variance(scale: float) -> float:
-    """Of integer Laplace noise, never 0."""
-    return max(IntegerLaplace(scale).variance, 1e-9)
+def variance(scale: float, *, gaussian: bool = False) -> float:
+    """Of integer Laplace noise, or of discrete Gaussian noise; never 0."""
+    return max((DiscreteGaussian(scale) if gaussian else IntegerLaplace(scale)).variance, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -152,7 +167,8 @@ class Plan:
             choice = stage.tree_choice + stage.extra_choice
             slow = " ".join(f"{float(part):>8.4g}" for part in (stage.one_way, choice, stage.pairs))
             fast = f"{stage.fast:>12,} {float(stage.fast_budget):>8.4g}" if stage.fast else f"{'none':>12}"
-            lines.append(f"{f'{stage.start:,} to {stage.end:,}':>27}  {slow}  {fast}")
+            law = "  ρ, Gaussian" if stage.accounting.gaussian else ""
+            lines.append(f"{f'{stage.start:,} to {stage.end:,}':>27}  {slow}  {fast}{law}")
         return "\n".join(lines)
 
 

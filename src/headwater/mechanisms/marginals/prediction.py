@@ -102,19 +102,18 @@ class Prediction:
             found[pair] = first @ table @ second.T
         return found
 
-    def moving(self, stage_size: int, bucket_size: int, budget: float) -> tuple[float, ...]:
+    def moving(self, stage_size: int, known: NDArray[np.float64]) -> tuple[float, ...]:
         """How the budget of each fast bucket of the next stage is best dealt out to the columns.
 
         The error of a bin of share ``p`` whose estimate has standard deviation ``σ`` is about ``min(p, σ)``. Until half
-        of the next stage has passed, ``σ²`` grows by the drift; a table with budget ``e`` adds the information
-        ``(e·records)²/8``.
+        of the next stage has passed, ``σ²`` grows by the drift; a table with ``n`` units of the budget adds the
+        information ``known[n]`` about a share.
         """
         curves = []
         for smoothed in self._smoothed:
             shares = smoothed.shares[-1]
             speed = shares + EVEN_DRIFT / len(shares)
             unknown = smoothed.error**2 + smoothed.drift * speed / speed.mean() * stage_size / 2
-            known = (bucket_size * budget * np.arange(UNITS + 1) / UNITS) ** 2 / 8
             spread = 1 / np.sqrt(1 / np.maximum(unknown[:, None], 1e-18) + known)
             curves.append(np.minimum(spread, shares[:, None]).sum(0))
         return tuple(units / UNITS for units in deal(curves))

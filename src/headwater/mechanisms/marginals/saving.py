@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
+from headwater.laws import Cost
 from headwater.mechanisms.marginals.codes import NULL, Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.pairs import Pair, joined
 from headwater.mechanisms.marginals.plan import Stage, stage_at, variance
 from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.mechanisms.protocol import Arrays, Header, State
-from headwater.privacy import Budget
+from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Spend
 
 
 def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -> State:
@@ -39,15 +40,18 @@ def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -
 
 
 def unpack(
-    header: Header, arrays: Arrays, codings: Sequence[Coding], budget: Budget
-) -> tuple[int, list[NoisyTable], Outlook, Codes]:
-    """What `pack` packed, if that is what it is: buckets of the plan, bins of the columns, and no budget overdrawn."""
+    header: Header, arrays: Arrays, codings: Sequence[Coding], budget: Budget, counted: int
+) -> tuple[list[NoisyTable], Outlook, Codes]:
+    """What `pack` packed, if that is what it is: buckets of the plan, bins of the columns, and no budget overdrawn.
+
+    ``counted`` of the records of the open slow bucket are not among its codes.
+    """
     t, layout = whole_number(header["t"], "t"), header["tables"]
     need(isinstance(layout, list) and len(layout) < 1 << 24, "tables")
     edges, counts, scales = (_flat(arrays[name]) for name in ("edges", "counts", "scales"))
     need(edges.dtype.kind == "i" and counts.dtype.kind == "i", "edges and counts")
     need(scales.dtype == np.float64 and len(scales) == len(layout), "scales")
-    tables, spent, latest = list[NoisyTable](), defaultdict[tuple[int, int], Fraction](Fraction), 0
+    tables, spent, latest = list[NoisyTable](), defaultdict[tuple[int, int], Cost](Fraction), 0
     for entry, scale in zip(layout, scales.tolist(), strict=True):
         need(isinstance(entry, list) and len(entry) == 4, "tables")
         columns, start, end, shape = entry
@@ -64,19 +68,28 @@ def unpack(
             edges = edges[size:]
         need(math.isfinite(scale) and 0 < scale <= 2.0**50, "scales")
         fast = end < stage.end or start > stage.start
-        spent[start, end] += (1 if shape == [2] else 2) / Fraction(scale)
+        gaussian = stage.accounting.gaussian
+        need(not gaussian or scale <= 2.0**40, "scales")
+        spend = Spend(
+            "table", (DiscreteGaussian if gaussian else IntegerLaplace)(scale), touches=1 if shape == [2] else 2
+        )
+        spent[start, end] += spend.rho if gaussian else spend.cost
         need(spent[start, end] <= (stage.fast_budget if fast else stage.slow_budget), "scales")
         noisy = counts[:cells].astype(np.int64).reshape(shape)
         counts = counts[cells:]
-        tables.append(NoisyTable(tuple(columns), start, end, tuple(bins), noisy, scale, variance(scale)))
+        tables.append(
+            NoisyTable(
+                tuple(columns), start, end, tuple(bins), noisy, scale, variance(scale, gaussian=gaussian), gaussian
+            )
+        )
     need(not len(edges) and not len(counts), "counts")
     moving = _flat(arrays["moving"])
     need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")
     weighed = (moving >= 2.0**-20) & (moving <= 1)  # a smaller part of a budget would be none
     need(bool(weighed.any() and (weighed | (moving == 0)).all()), "moving")
-    codes = _codes(arrays["codes"], t - stage_at(t, budget, len(codings)).start, codings)
+    codes = _codes(arrays["codes"], t - stage_at(t, budget, len(codings)).start - counted, codings)
     tree, kept = (_pairs(header[name], len(codings), name) for name in ("tree", "kept"))
-    return t, tables, Outlook(tree, kept, tuple(moving.tolist())), codes
+    return tables, Outlook(tree, kept, tuple(moving.tolist())), codes
 
 
 def _stage(start: Any, end: Any, latest: int, t: int, budget: Budget, columns: int) -> Stage:  # noqa: ANN401 - of a file
@@ -98,10 +111,14 @@ def _edges(edges: Integers, coding: Coding) -> Integers:
 def _codes(packed: NDArray[Any], records: int, codings: Sequence[Coding]) -> Codes:
     need(_flat(packed).dtype == np.uint8 and len(packed) == 2 * records * len(codings), "codes")
     codes: Codes = packed.view("<u2").astype(np.uint16).reshape(len(codings), records)
-    good = codes[:, (codes != NULL).any(axis=0)]
-    for row, coding in zip(good, codings, strict=True):
-        need(not row.size or int(row.max()) < coding.size, "codes")
+    check_codes(codes[:, (codes != NULL).any(axis=0)], codings)
     return codes
+
+
+def check_codes(codes: Codes, codings: Sequence[Coding]) -> None:
+    """Refuse codes that no value of a column has."""
+    for row, coding in zip(codes, codings, strict=True):
+        need(not row.size or int(row.max()) < coding.size, "codes")
 
 
 def _pairs(pairs: Any, count: int, name: str) -> tuple[Pair, ...]:  # noqa: ANN401 - of a file

@@ -14,13 +14,11 @@ candidates are, as long as they are public. `SENSITIVITY` is the ``Δ`` of `dist
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.noise import Noise
-from headwater.privacy import scale_for
 
 Integers = NDArray[np.int64]
 
@@ -33,9 +31,31 @@ def distance(counts: Integers, predicted: Integers) -> int:
     return int(np.abs(counts - predicted).sum())
 
 
-def scale_of(budget: Fraction) -> float:
-    """The scale of the coins of one choice that costs at most ``budget``."""
-    return scale_for(budget / (2 * SENSITIVITY))
+def choose_exponentially(scores: Sequence[int], scale: float, noise: Noise, hi: int, lo: int) -> int:
+    """Which candidate the exponential mechanism chooses: ``P(i) ∝ exp(score_i/scale)``.
+
+    By rejection: a candidate is taken uniformly at random and accepted if its coin falls heads, else another one is
+    taken. Each attempt has an address of its own.
+
+    Parameters
+    ----------
+    scores
+        One for each candidate.
+    scale
+        By how much scores must differ for their odds to differ by a factor of e.
+    noise, hi, lo
+        Where random bits come from: attempt ``n`` has the address ``(hi, lo + n)``.
+    """
+    below, count = max(scores) - np.array(scores, dtype=np.int64), len(scores)
+    even = np.uint64((1 << 64) // count * count - 1)  # words beyond it would favour the first candidates
+    for first in range(0, 1 << 24, _TOGETHER):
+        addresses = np.uint64(lo + first) + np.arange(_TOGETHER, dtype=np.uint64)
+        words = noise.uniform_at(hi, addresses)[:, 0]
+        taken = (words % np.uint64(count)).astype(np.int64)
+        accepted = (words <= even) & (noise.geometric_at(scale, hi, addresses) >= below[taken])
+        if accepted.any():
+            return int(taken[accepted.argmax()])
+    raise RuntimeError("no candidate was accepted in 2^24 attempts, which has a probability below e^-8000")
 
 
 def choose(scores: Sequence[int], scale: float, noise: Noise, hi: int, lo: int) -> int:
@@ -46,7 +66,7 @@ def choose(scores: Sequence[int], scale: float, noise: Noise, hi: int, lo: int) 
     scores
         One for each candidate.
     scale
-        Of the coins, from `scale_of`.
+        Of the coins.
     noise, hi, lo
         Where random bits come from: candidate ``i`` has the address ``(hi, lo + i)``.
     """
@@ -64,5 +84,7 @@ def choose(scores: Sequence[int], scale: float, noise: Noise, hi: int, lo: int) 
     return tied[0]
 
 
+_TOGETHER = 256
+"""Attempts that are made at once."""
 _TIES = 1 << 60
 """The label of words that break ties: beyond those that noise uses for its own."""

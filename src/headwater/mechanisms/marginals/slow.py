@@ -20,7 +20,7 @@ from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
 from headwater.mechanisms.marginals.pairs import CELLS, PATHS, Pair, joined, paths, some_of
 from headwater.mechanisms.marginals.plan import Stage, divide
-from headwater.mechanisms.marginals.prediction import Outlook, Prediction
+from headwater.mechanisms.marginals.prediction import UNITS, Outlook, Prediction
 from headwater.mechanisms.marginals.selection import distance
 
 PAIR_BINS = 24  # of an ordered column, in a table of two
@@ -116,7 +116,7 @@ class SlowBucket:
 
     def ask(self, pairs: Sequence[Pair], budget: Fraction, weights: Sequence[float]) -> None:
         """Measure these pairs."""
-        shares = divide(budget, weights)
+        shares = divide(budget, [weight**self.stage.accounting.power for weight in weights])
         for pair, share in zip(pairs, shares, strict=True):
             self.known.append(self.bucket.publish(self.questions[pair], self.counts[pair], share))
 
@@ -170,7 +170,10 @@ class SlowBucket:
 
     def turns(self, budget: Fraction) -> int:
         """How many choices can be made with a budget, each of them able to tell apart scores that differ enough."""
-        return math.floor(float(budget) * CLEAR * self.bucket.size / (4 * math.log(max(len(self.questions), 2))))
+        product, cost = CLEAR * self.bucket.size, 4 * math.log(max(len(self.questions), 2))
+        if self.stage.accounting.gaussian:  # a choice that costs ρ has the scale √(2/ρ), instead of 4/ε
+            return math.floor(float(budget) * 8 * (product / cost) ** 2)
+        return math.floor(float(budget) * product / cost)
 
     def scores(
         self, published: Prediction, predicted: dict[Pair, NDArray[np.float64]], each: Fraction, penalty: float
@@ -183,7 +186,7 @@ class SlowBucket:
         for pair, shares in predicted.items():
             expected = size * ((1 - FLOOR) * shares + FLOOR / shares.size)
             sampling = np.minimum(2 * expected, np.sqrt(2 / math.pi * expected)).sum()
-            noise = np.minimum(1 / float(each), expected).sum()
+            noise = np.minimum(self.stage.accounting.width(float(each)) / 2, expected).sum()
             margins = 2 * size * math.hypot(errors[pair[0]], errors[pair[1]])
             whole = np.rint(expected).astype(np.int64)
             public = sampling + penalty * noise + MARGINS * margins
@@ -197,14 +200,18 @@ class SlowBucket:
         all pairs, and half of the records that they are about are older. A pair helps all that are joined through it.
         """
         wrong = 2 * self.bucket.size * (self.columns - 1) * math.fsum(published.errors())
-        return round(PRICE * wrong * float(each / self.stage.one_way))
+        part = float(each / self.stage.one_way) / (2 if self.stage.accounting.gaussian else 1)  # errors fall with √ρ
+        return round(PRICE * wrong * part)
 
     def ahead(self, following: Stage) -> Outlook:
         """What is published by now says of the next stage."""
         if not following.fast or not self.stage.pairs or self.columns < 2:
             return replace(self.outlook, moving=(1.0,) * self.columns)
-        budget = float(following.fast_budget)
-        return replace(self.outlook, moving=self.published.moving(following.size, following.fast, budget))
+        budget, units = float(following.fast_budget), np.arange(UNITS + 1)
+        known = (following.fast * budget * units / UNITS) ** 2 / 8
+        if following.accounting.gaussian:
+            known = following.fast**2 * budget * units / UNITS
+        return replace(self.outlook, moving=self.published.moving(following.size, known))
 
 
 def saving(chosen: int, most: int) -> Fraction:

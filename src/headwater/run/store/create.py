@@ -26,12 +26,11 @@ def create_folder(folder: Path) -> None:
 def create_file(path: Path, config: str) -> None:
     """Build the state under another name and rename it: a kill leaves no state or a whole one.
 
-    The caller holds the lock, and there is no state. So whatever is left under that other name is of an attempt that
-    was killed, and a journal under its own name is of a state that was removed: SQLite would merge it into this one.
+    The caller holds the lock, so whatever is left under that other name is of an attempt that was killed.
     """
     new = path.with_name(f".{path.name}.new")
-    leftovers = (new, *database.journals_of(new))
-    for leftover in (*leftovers, *database.journals_of(path)):
+    leftovers = (new, database.journal_of(new))
+    for leftover in leftovers:
         leftover.unlink(missing_ok=True)
     try:
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

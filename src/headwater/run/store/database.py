@@ -38,23 +38,28 @@ def is_store(path: Path) -> bool:
     return head.startswith(b"SQLite format 3\0") and head[68:72] == APPLICATION.to_bytes(4, "big")
 
 
-def journals_of(path: Path) -> tuple[Path, Path]:
-    """SQLite's write-ahead log of a database, and the rollback journal of earlier versions."""
-    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-journal")
+def journal_of(path: Path) -> Path:
+    """SQLite's rollback journal of a database."""
+    return path.with_name(path.name + "-journal")
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that never creates a database, never blocks, and returns from a commit when it is on the disk."""
-    for journal in journals_of(path):
-        if journal.is_symlink():  # SQLite would follow it and write over its target
-            raise StoreError(path, f"{journal.name} is a symbolic link", "find out who made it, then remove it")
+    """A connection that never creates a file, never blocks, and returns from a commit when it is on the disk.
+
+    A rollback journal, not a write-ahead log: a commit here is one large append, which a rollback journal writes once
+    and a write-ahead log twice. It is truncated after each commit and not deleted: a forked child that closes its copy
+    of the connection would otherwise delete the file that its parent's next commit relies on.
+    """
+    if journal_of(path).is_symlink():  # SQLite would follow it and write over its target
+        raise StoreError(path, f"{journal_of(path).name} is a symbolic link", "find out who made it, then remove it")
     # Autocommit mode: transactions are begun and ended by hand. Threads take turns by the store's own lock.
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False
     )
     try:
-        connection.execute("PRAGMA page_size = 16384")  # a small commit writes three pages
+        connection.execute("PRAGMA page_size = 65536")  # blobs of megabytes: large pages halve the time of a commit
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # a second guard, where two names lead to one file
+        connection.execute("PRAGMA journal_mode = TRUNCATE")
         connection.execute("PRAGMA journal_size_limit = 0")  # no old pages left beside the state
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = FAST")
@@ -65,22 +70,12 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def log_ahead(connection: sqlite3.Connection) -> None:
-    """Let commits go to a write-ahead log, until the connection is closed.
-
-    That needs one sync for a commit, and a rollback journal four or five: of small batches the syncs are most of the
-    time. The log is merged into the database and truncated whenever it has grown to sixteen megabytes, and at the end.
-    """
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA wal_autocheckpoint = 1024")
-
-
 def disconnect(path: Path, connection: sqlite3.Connection) -> None:
-    """Close a connection. At rest the state is one file: SQLite merges and removes its log, and here go empty rests."""
+    """Close a connection. At rest the state is one file: an empty rollback journal is removed."""
     connection.close()
-    for journal in journals_of(path):
-        if journal.is_file() and not journal.stat().st_size:
-            journal.unlink(missing_ok=True)
+    journal = journal_of(path)
+    if journal.is_file() and not journal.stat().st_size:
+        journal.unlink(missing_ok=True)
 
 
 def build(path: Path, meta: dict[str, str]) -> None:

@@ -27,16 +27,29 @@ _UNSIGNED = re.compile(r"\|u1|<u[248]")
 
 
 class Entry(NamedTuple):
-    """Some records, a row each, and the positions that were kept with them; ``start`` records came before."""
+    """Some records and the positions that were kept with them; ``start`` records came before.
+
+    A row is a record, or as many as ``counts`` says.
+    """
 
     start: int
     rows: Rows
     position: Position
+    counts: NDArray[np.int64] | None = None
 
     @property
     def end(self) -> int:
         """How many records there are with these."""
-        return self.start + len(self.rows)
+        return self.start + (len(self.rows) if self.counts is None else int(self.counts.sum()))
+
+    def between(self, first: int, end: int) -> Entry:
+        """The records from number ``first`` on, before number ``end``."""
+        first = max(first, self.start)
+        if self.counts is None:
+            return self._replace(start=first, rows=self.rows[first - self.start : max(end - self.start, 0)])
+        ends = self.start + np.cumsum(self.counts)
+        part = np.minimum(ends, end) - np.maximum(ends - self.counts, first)
+        return self._replace(start=first, rows=self.rows[part > 0], counts=part[part > 0])
 
 
 class Snapshot(NamedTuple):
@@ -70,10 +83,13 @@ def pack_entry(entry: Entry, receipts: bytes = b"") -> tuple[str, memoryview, by
             "dtype": entry.rows.dtype.str,
             "shape": entry.rows.shape,
             "position": entry.position,
+            **({} if entry.counts is None else {"counts": _shortest(entry.counts)}),
             **({"receipts": base64.b64encode(receipts).decode()} if receipts else {}),
         }
     )
     data = entry.rows.data.cast("B") if entry.rows.size else memoryview(b"")
+    if entry.counts is not None:
+        data = memoryview(b"".join((data, entry.counts.astype(_shortest(entry.counts)).tobytes())))
     return head, data, digest(head.encode(), data)
 
 
@@ -85,12 +101,27 @@ def unpack_entry(path: Path, head: str, data: bytes, checksum: bytes) -> Entry:
     start, end, shape = fields["from"], fields["to"], fields["shape"]
     if not all(type(size) is int and 0 <= size < 1 << 62 for size in (start, *shape)) or len(shape) != 2:
         raise ValueError("sizes and times are whole numbers")
-    if type(end) is not int or end != start + shape[0]:
-        raise ValueError("a row is a record")
     if not _UNSIGNED.fullmatch(fields["dtype"]):
         raise ValueError("rows are unsigned integers")
-    rows = np.frombuffer(data, dtype=fields["dtype"]).reshape(shape)
-    return Entry(start, rows, dict(fields["position"]))
+    counts, position = None, dict(fields["position"])
+    if "counts" in fields:
+        if not _UNSIGNED.fullmatch(fields["counts"]):
+            raise ValueError("counts are unsigned integers")
+        size = len(data) - np.dtype(fields["counts"]).itemsize * shape[0]
+        counts = np.frombuffer(data, dtype=fields["counts"], offset=size).astype(np.int64)
+        data = data[:size]
+        if counts.size and not 0 < int(counts.min()) <= int(counts.max()) < 1 << 53:
+            raise ValueError("a row stands for at least one record")
+    entry = Entry(start, np.frombuffer(data, dtype=fields["dtype"]).reshape(shape), position, counts)
+    if type(end) is not int or end != entry.end:
+        raise ValueError("rows and counts say how many records there are")
+    return entry
+
+
+def _shortest(counts: NDArray[np.int64]) -> str:
+    """The shortest type that holds all of these."""
+    largest = int(counts.max(initial=0))
+    return "|u1" if largest < 1 << 8 else "<u4" if largest < 1 << 32 else "<u8"
 
 
 def receipts_in(head: Mapping[str, Any]) -> bytes:
@@ -130,7 +161,7 @@ def join(path: Path, start: int, entries: Iterable[Entry]) -> list[Entry]:
         if entry.start > t or (found and entry.start != t):
             raise damaged(path, "a part of the journal is missing")
         if entry.start < t < entry.end:
-            entry = entry._replace(start=t, rows=entry.rows[t - entry.start :])
+            entry = entry.between(t, entry.end)
         if entry.end > t:
             found.append(entry)
         t = max(t, entry.end)

@@ -1,15 +1,12 @@
-"""Keeps forked children away from the stores of their parents.
+"""Keeps `os.fork` out of transactions: a child forked inside one would roll back what its parent is writing.
 
-A child forked inside a transaction would roll back what its parent is writing, so a fork waits for the transactions of
-every open store. A child that closes its copy of a connection, if only by ending, would merge and remove the log that
-its parent goes on writing to, so in a child these copies are never closed. Using a store there is refused by the store.
+So a fork waits for the transactions of every open store. The child can then neither use a store (which checks its
+process) nor harm it: closing its copy of the connection closes files and changes none.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sqlite3
 import weakref
 from typing import Protocol
 
@@ -19,15 +16,11 @@ class _Lock(Protocol):
     def release(self) -> None: ...
 
 
-class _Owner(Protocol):
-    _connection: sqlite3.Connection
-
-
-_locks: weakref.WeakKeyDictionary[_Owner, _Lock] = weakref.WeakKeyDictionary()
+_locks: weakref.WeakKeyDictionary[object, _Lock] = weakref.WeakKeyDictionary()
 _acquired: list[_Lock] = []
 
 
-def guard(store: _Owner, lock: _Lock) -> None:
+def guard(store: object, lock: _Lock) -> None:
     """Let forks wait for this lock as long as its store exists."""
     _locks[store] = lock
 
@@ -43,10 +36,4 @@ def _after() -> None:
         _acquired.pop().release()
 
 
-def _in_child() -> None:
-    for store in list(_locks):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._connection))  # a reference that nobody gives back
-    _after()
-
-
-os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_in_child)
+os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headwater.run.store import database, entries
 from headwater.run.store.create import create_file, create_folder, real_path
 from headwater.run.store.entries import UNFIT, Entry, Position, Rows, Snapshot
@@ -128,7 +131,6 @@ class Store(OwnedDatabase):
                 if observe:
                     connection.execute("PRAGMA query_only = ON")
                 else:
-                    database.log_ahead(connection)
                     with store._transaction():
                         connection.execute(f"PRAGMA user_version = {database.FORMAT}")
                         connection.execute(database.RECEIPTS)
@@ -181,7 +183,13 @@ class Store(OwnedDatabase):
         with self._current():
             return self._position.get(name)
 
-    def append(self, rows: Rows, position: Mapping[str, Any] | None = None, receipts: bytes = b"") -> int:
+    def append(
+        self,
+        rows: Rows,
+        position: Mapping[str, Any] | None = None,
+        receipts: bytes = b"",
+        counts: NDArray[np.int64] | None = None,
+    ) -> int:
         """Keep the next records, and with them where their source stands; return how many records there are now.
 
         Parameters
@@ -192,9 +200,11 @@ class Store(OwnedDatabase):
             Named JSON values, such as an offset or a batch id. Others stay as they are; ``None`` removes one.
         receipts
             What was answered to the sources of these records, such as idempotency keys: `receipts` gives it back.
+        counts
+            How many records each row stands for; one unless given.
         """
         with self._current():
-            entry = Entry(self._t, entries.check_rows(rows), dict(position or {}))
+            entry = Entry(self._t, entries.check_rows(rows), dict(position or {}), counts)
             packed = entries.pack_entry(entry, receipts)
             with self._transaction():
                 self._connection.execute("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)

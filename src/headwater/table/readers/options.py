@@ -36,6 +36,8 @@ class Options:
         Texts that mean "missing", for columns whose schema does not say it.
     decimal, thousands
         How numbers are written (``","`` and ``"."`` for 1.234,5), for columns whose schema does not say it.
+    formats
+        How columns of dates and times are written, by name, where the schema does not say it.
     ignore_extra
         Whether columns that the schema does not name are left out (otherwise they are an error).
     batch_rows
@@ -65,6 +67,7 @@ class Options:
     null_values: tuple[str, ...] = ()
     decimal: str | None = None
     thousands: str | None = None
+    formats: tuple[tuple[str, str], ...] = ()
     ignore_extra: bool = False
     batch_rows: int = 65536
     block_bytes: int = 1 << 22
@@ -90,8 +93,9 @@ class Options:
 
     @property
     def text(self) -> dict[str, Any]:
-        """How text is written: what is given of `headwater.table.text_options.TEXT_KEYS`."""
-        given = {"null_values": list(self.null_values), "decimal": self.decimal, "thousands": self.thousands}
+        """How text is written, as `headwater.table.text_options.written` takes it."""
+        given: dict[str, Any] = {"null_values": list(self.null_values), "formats": dict(self.formats)}
+        given |= {"decimal": self.decimal, "thousands": self.thousands}
         return {key: value for key, value in given.items() if value}
 
 

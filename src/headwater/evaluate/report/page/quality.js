@@ -55,9 +55,11 @@ function drawQuality(quality) {
 /** Which bounds of the schema cut real values: the first thing to correct. */
 function drawCut(all) {
   const cut = all.filter((c) => c.below + c.above >= 0.001);  // of rarer ones the column itself says it
+  const mild = cut.every((c) => c.below + c.above < 0.01);
   byId("cut").hidden = cut.length === 0;
+  byId("cut").classList.toggle("mild", mild);
   const parts = (c) => [c.below ? `${percent(c.below)} below` : "", c.above ? `${percent(c.above)} above` : ""].filter(Boolean).join(" and ");
-  byId("cut").replaceChildren(make("strong", {}, "Bounds cut real values. "), `Such a value counts as the bound in every release; here it is compared as it is. ${cut.map((c) => `${c.name}: ${parts(c)}`).join("; ")}.`);
+  byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release; here it is compared as it is. ${cut.map((c) => `${c.name}: ${parts(c)}`).join("; ")}.`);
 }
 
 function drawSample(sample, real) {

@@ -1,0 +1,139 @@
+"""How many records of a person should count? Errors against the cap, where people have 1 to 1,000 records.
+
+    python -m benchmarks.people [--size quick | full] [--redraw]
+
+Writes the numbers (people.json), a picture (people.png) and a page made from them (people.md) into docs/benchmarks.
+
+People are made up: how many records they have has a heavy tail, everyone has habits, and the habits of those with many
+records are other ones, so that a cap that is too small shows. ε = 1 is for a person, whatever the cap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean
+from time import process_time
+
+import numpy as np
+from numpy.typing import NDArray
+
+import headwater as hw
+from headwater.evaluate.w1 import w1
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "benchmarks"
+EPSILON, MOST = 1.0, 1000
+CAPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1000)
+SIDE = 48  # of the grid on which W1 is computed
+TAILS = {"heavy": 1.2, "lighter": 1.8}
+"""P(a person has n records or more) = n^−tail, up to `MOST`."""
+
+PLANE = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
+WIDE = hw.Schema(
+    {f"kind{i}": hw.Category([f"k{j}" for j in range(4 + 2 * i)]) for i in range(5)}
+    | {"paid": hw.Boolean(), "amount": hw.Number(0, 1), "hour": hw.Integer(0, 23)}
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One run: the error of a release of all records, under one cap."""
+
+    table: str
+    tail: str
+    cap: int
+    seed: int
+    capped: float
+    error: float
+    one_way: float | None
+
+
+def sizes(tail: float) -> dict[int, float]:
+    """How likely each number of records is: what is public about people."""
+    ends = np.arange(1, MOST + 1, dtype=float) ** -tail
+    shares = ends - np.append(ends[1:], 0.0)
+    return {n + 1: float(share) for n, share in enumerate(shares)}
+
+
+def people(tail: float, records: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Whose each record is, in order of arrival, and how active that person is, from 0 to 1."""
+    rng = np.random.default_rng([seed, 1])
+    known = sizes(tail)
+    many = rng.choice(list(known), size=records, p=list(known.values()))
+    many = many[: int(np.searchsorted(np.cumsum(many), records)) + 1]
+    owner = rng.permutation(np.repeat(np.arange(len(many)), many))[:records]
+    return owner, np.log(many[owner]) / np.log(MOST)
+
+
+def plane(owner: NDArray[np.int64], activity: NDArray[np.float64], seed: int) -> dict[str, NDArray[np.float64]]:
+    """Points near the places of their person; the more active, the more of them in one corner of town."""
+    rng = np.random.default_rng([seed, 2])
+    centres = np.array([[0.2, 0.25], [0.35, 0.7], [0.55, 0.45], [0.75, 0.2], [0.8, 0.8]])
+    homes = rng.integers(0, 5, size=(int(owner.max()) + 1, 2))
+    home = homes[owner, rng.integers(0, 2, len(owner))]
+    home = np.where(rng.random(len(owner)) < 0.6 * activity, 4, home)
+    points = np.clip(centres[home] + rng.normal(0, 0.06, (len(owner), 2)), 0, 1)
+    return {"x": points[:, 0], "y": points[:, 1]}
+
+
+def wide(owner: NDArray[np.int64], activity: NDArray[np.float64], seed: int) -> dict[str, NDArray[np.generic]]:
+    """Columns that depend on the type of their person, on each other, and on how active the person is."""
+    rng, n = np.random.default_rng([seed, 3]), len(owner)
+    kind = rng.integers(0, 3, int(owner.max()) + 1)[owner]
+    kind = np.where(rng.random(n) < 0.5 * activity, 3, kind)
+    found: dict[str, NDArray[np.generic]] = {}
+    for i in range(5):
+        size = 4 + 2 * i
+        near = (kind * size // 4 + rng.geometric(0.5, n) - 1) % size
+        found[f"kind{i}"] = np.array([f"k{j}" for j in range(size)])[near]
+    found["paid"] = rng.random(n) < 0.2 + 0.2 * kind
+    found["amount"] = np.clip(rng.beta(2, 2 + kind), 0, 1)
+    found["hour"] = (rng.normal(8 + 4 * kind, 3).astype(np.int64)) % 24
+    return found
+
+
+def one(table: str, tail: str, cap: int, seed: int, records: int) -> Found:
+    """The error of one run."""
+    owner, activity = people(TAILS[tail], records, seed)
+    schema, make = (PLANE, plane) if table == "plane" else (WIDE, wide)
+    data = make(owner, activity, seed)
+    synth = hw.Synthesizer(schema, epsilon=EPSILON, person=hw.Person("who", records=cap), seed=seed)
+    for start in range(0, records, 1 << 16):
+        part = slice(start, start + (1 << 16))
+        synth.update({**{name: column[part] for name, column in data.items()}, "who": owner[part]})
+    release, capped = synth.release(), synth.capped / records
+    if table == "plane":
+        error = w1(schema.encode(data), release.points(), method="grid", side=SIDE).value
+        return Found(table, tail, cap, seed, capped, float(error), None)
+    found = hw.evaluate(data, release.sample(kind="columns"), schema)
+    two_way = mean(error for _, _, error in found.ranked_pairs)
+    return Found(table, tail, cap, seed, capped, two_way, mean(column.error for column in found.columns))
+
+
+def runs(size: str) -> Iterator[Found]:
+    """All runs, one after another."""
+    records = 1 << (14 if size == "quick" else 17)
+    for table in ("plane", "wide"):
+        for tail in TAILS:
+            for cap in CAPS:
+                for seed in range(1 if size == "quick" else 3):
+                    start = process_time()
+                    found = one(table, tail, cap, seed, records)
+                    print(
+                        f"{table:6} {tail:8} cap {cap:5} seed {seed}: {found.error:.4f} ({process_time() - start:.1f} s)"
+                    )
+                    yield found
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=("quick", "full"), default="quick")
+    options = parser.parse_args()
+    numbers = [asdict(found) for found in runs(options.size)]
+    (RESULTS / "people.json").write_text(json.dumps({"size": options.size, "runs": numbers}, indent=1) + "\n")

@@ -1,0 +1,114 @@
+"""Pictures of people and caps: of the benchmark, and for docs/guarantees.md.
+
+    python -m benchmarks.people_pictures
+
+draws those of the guide into docs/assets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ASSETS = Path(__file__).parents[1] / "docs" / "assets"
+INK, SOFT, PERSON, OTHER, SOMEBODY = "#1d2733", "#8a97a6", "#c8442f", "#2f6fb3", "#c9d2dc"
+
+
+def _pyplot() -> Any:  # noqa: ANN401 - a module without types
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams |= {"svg.hashsalt": "headwater", "font.size": 10, "axes.edgecolor": SOFT, "text.color": INK}
+    mpl.rcParams |= {"axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "path"}
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _save(figure: Any, name: str) -> None:  # noqa: ANN401
+    figure.savefig(ASSETS / name, metadata={"Date": None})
+
+
+def neighbours() -> None:
+    """Two pairs of streams: one record replaced; all records of a person replaced, of which three count."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(2, 1, figsize=(9.2, 4.2), layout="constrained")
+    length, places = 26, [2, 5, 9, 14, 18, 23]
+    for axis, title, mine, cap in (
+        (axes[0], "One record: replace one", [9], 1),
+        (axes[1], "One person, of whom 3 records count: replace all of them", places, 3),
+    ):
+        for row, colour in ((1, PERSON), (0, OTHER)):
+            for i in range(length):
+                if i not in mine:
+                    axis.plot(i, row, "o", ms=11, color=SOMEBODY)
+                elif mine.index(i) < cap:
+                    axis.plot(i, row, "o", ms=11, color=colour)
+                else:
+                    axis.plot(i, row, "o", ms=10, mfc="white", mec=colour, mew=1.5)
+        axis.set(xlim=(-1.2, length + 3.6), ylim=(-0.7, 1.7))
+        axis.set_title(title, loc="left", fontsize=11)
+        axis.text(length - 0.2, 1, "one stream", va="center")
+        axis.text(length - 0.2, 0, "its neighbour", va="center")
+        axis.axis("off")
+    legend = "filled: counts     hollow: has arrived and is nowhere     grey: other people, the same on both streams"
+    axes[1].text(-0.5, -1.1, legend, color=SOFT, va="top")
+    _save(figure, "guarantee-neighbours.svg")
+    plt.close(figure)
+
+
+def odds() -> None:
+    """How sure a reader can become at most, by how sure they were before."""
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(6.4, 3.9), layout="constrained")
+    before = np.linspace(0.001, 0.999, 400)
+    for number, epsilon in enumerate((0.1, 0.5, 1.0, 2.0, 5.0)):
+        after = before * np.exp(epsilon) / (before * np.exp(epsilon) + 1 - before)
+        axis.plot(100 * before, 100 * after, color=PERSON, alpha=0.25 + 0.15 * number, lw=2)
+        at = int(np.argmin(np.abs(before - (0.72, 0.54, 0.4, 0.25, 0.12)[number])))
+        axis.annotate(f"ε = {epsilon:g}", (100 * before[at], 100 * after[at]), (7, -10), textcoords="offset points")
+    axis.plot([0, 100], [0, 100], color=SOFT, ls=":", lw=1.5)
+    axis.set(xlabel="how sure a reader was before, in %", ylabel="how sure they can be after, in %")
+    axis.set(xlim=(0, 100), ylim=(0, 101))
+    _save(figure, "guarantee-odds.svg")
+    plt.close(figure)
+
+
+def units() -> None:
+    """The ε of a person by the number of their records: of a run for records, and of runs for people."""
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(6.4, 3.9), layout="constrained")
+    many = np.geomspace(1, 1000, 100)
+    axis.loglog(many, many, color=PERSON, lw=2)
+    axis.loglog(many, np.minimum(many, 20) / 20, color=OTHER, lw=2)
+    axis.axhline(1, color=SOFT, lw=1, ls=":")
+    axis.text(500, 1.25, "ε = 1", color=SOFT)
+    axis.text(28, 60, "run for one record", color=PERSON, ha="right")
+    axis.text(40, 0.55, "run for one person,\nof whom 20 records count", color=OTHER, va="top")
+    axis.set(xlabel="records of a person", ylabel="what protects the person: ε", ylim=(0.03, 1500))
+    _save(figure, "guarantee-units.svg")
+    plt.close(figure)
+
+
+def errors(path: Path, curves: Mapping[str, Sequence[tuple[int, float]]], marks: Mapping[str, int]) -> None:
+    """Errors against the cap, one panel for each kind of stream; the suggested cap is marked."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(1, len(curves), figsize=(3.1 * len(curves), 3.2), layout="constrained", squeeze=False)
+    for axis, (name, points) in zip(axes[0], curves.items(), strict=True):
+        caps, found = zip(*points, strict=True)
+        axis.loglog(caps, found, "o-", color=OTHER, ms=4)
+        axis.axvline(marks[name], color=PERSON, lw=1.5, ls="--")
+        axis.set_title(name, fontsize=10)
+        axis.set(xlabel="records that count")
+    axes[0][0].set_ylabel("error")
+    axes[0][0].text(0.03, 0.02, "dashed: suggested", transform=axes[0][0].transAxes, color=PERSON, fontsize=9)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    for draw in (neighbours, odds, units):
+        draw()

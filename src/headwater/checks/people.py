@@ -1,0 +1,157 @@
+"""Runs whose unit is a person: exact losses of streams that differ in one person, and faults that must be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater import synthesizer_state
+from headwater.audit import AuditAlarm, check_sensitivity
+from headwater.audit.suite import people
+from headwater.checks.cases import Case, CheckFailed, expect
+from headwater.people import Person
+from headwater.people import people as module
+from headwater.people.caps import Groups
+from headwater.people.hashing import NOBODY, Hashes
+from headwater.people.people import People
+from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Number
+from headwater.table.schema import Schema
+
+EPSILON = 192.0  # so that buckets are short
+SCHEMA = Schema(x=Number(0, 1), y=Number(0, 1))
+
+
+def check_people_are_private(case: Case) -> None:
+    """All records of one person, in one bucket or several, as many as count or more, cost at most ε together."""
+    if case.kind.online:
+        costs = [
+            check_sensitivity(experiment, outputs=1).bound
+            for experiment in people(case.mechanism, EPSILON, noisy_counts=True)
+        ]
+        expect(max(costs) > 0, "no replaced person moves anything that is measured: the audit sees nothing")
+
+
+def check_people_faults(case: Case) -> None:
+    """The audit raises the alarm when caps count too late, forget, collide, or shift the records of others."""
+    if not case.kind.online:
+        return
+    experiments = [*people(case.mechanism, EPSILON, noisy_counts=True)][::-1]
+    # Where counts are compared with thresholds the trace sees a part of the loss only: what shifts, and no sums.
+    for fault in (shifting,) if case.kind.thresholds else FAULTS:
+        with fault():
+            if not any(map(_alarms, experiments)):
+                raise CheckFailed(f"the audit does not notice a planted fault: {fault.__name__}")
+
+
+def _alarms(experiment: Any) -> bool:  # noqa: ANN401 - an Experiment
+    try:
+        check_sensitivity(experiment, outputs=1)
+    except AuditAlarm:
+        return True
+    return False
+
+
+def check_a_cap_of_one(case: Case) -> None:
+    """If nobody has two records, a cap of one gives what records give; batches of people are their records."""
+    if not case.kind.online:
+        return
+    points = np.random.default_rng(1).random((300, 2))
+    table: dict[str, Any] = {"x": points[:, 0], "y": points[:, 1]}
+    plain = Synthesizer(SCHEMA, epsilon=EPSILON, mechanism=case.mechanism, seed=1)
+    plain.update(table)
+    whole, single = (
+        Synthesizer(SCHEMA, epsilon=EPSILON, mechanism=case.mechanism, person=Person("who", records=1), seed=1)
+        for _ in range(2)
+    )
+    whole.update({**table, "who": np.arange(300)})
+    for i in range(300):
+        single.update({"x": [points[i, 0]], "y": [points[i, 1]], "who": [i]})
+        if i % 100 == 50:
+            single = Synthesizer.from_bytes(single.to_bytes())
+    points_of = [synth.release().points().tobytes() for synth in (plain, whole, single)]
+    expect(points_of[0] == points_of[1], "with a cap of one, people with one record give something else")
+    expect(points_of[1] == points_of[2], "records of people one by one give something else than a batch")
+    whole.update({**table, "who": np.arange(300)})
+    expect((whole.t, whole.capped) == (600, 300), "second records count, or do not count in t")
+
+
+# ---- faults
+
+
+@contextmanager
+def one_more() -> Iterator[None]:
+    """The cap is compared with a count that lacks the record before: one more counts."""
+    of = Groups.of
+
+    def lacking(hashes: Hashes) -> Groups:
+        found = of(hashes)
+        return replace(found, earlier=np.maximum(found.earlier - 1, 0))
+
+    with patch.object(Groups, "of", staticmethod(lacking)):
+        yield
+
+
+@contextmanager
+def counted_after() -> Iterator[None]:
+    """Caps are brought up to date after a batch: all records of a person in it count, or none."""
+    of = Groups.of
+
+    def late(hashes: Hashes) -> Groups:
+        found = of(hashes)
+        return replace(found, earlier=np.zeros_like(found.earlier))
+
+    with patch.object(Groups, "of", staticmethod(late)):
+        yield
+
+
+@contextmanager
+def colliding() -> Iterator[None]:
+    """People whose names are as long as each other have one hash."""
+    hash_each = module.hash_each
+
+    def weak(values: Any, key: bytes) -> tuple[Hashes, dict[int, Any]]:  # noqa: ANN401 - `Values`
+        hashes, wrong = hash_each(values, key)
+        names = values.data if values.codes is None else [values.data[code] for code in values.codes]
+        lengths = np.array([len(str(name)) for name in names], dtype=np.uint64)
+        named = ~(hashes == NOBODY).all(axis=1)
+        hashes[named] = lengths[named, None]
+        return hashes, wrong
+
+    with patch.object(module, "hash_each", weak):
+        yield
+
+
+@contextmanager
+def forgetting() -> Iterator[None]:
+    """A run that goes on from a state has forgotten who had records."""
+    restore = People.restore
+
+    def forgetful(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> People:
+        found = restore(header, arrays)
+        return replace(found, caps=found.caps.emptied())
+
+    with patch.object(People, "restore", staticmethod(forgetful)):
+        yield
+
+
+@contextmanager
+def shifting() -> Iterator[None]:
+    """Records beyond the cap are left out, so that all later ones move up."""
+    real = synthesizer_state.with_null_records
+
+    def dropped(rows: NDArray[Any], beyond: NDArray[np.bool_]) -> NDArray[Any]:
+        return real(rows, beyond)[~beyond]
+
+    with patch.object(synthesizer_state, "with_null_records", dropped):
+        yield
+
+
+FAULTS: tuple[Callable[[], Any], ...] = (one_more, counted_after, colliding, forgetting, shifting)
+CHECKS = (check_people_are_private, check_people_faults, check_a_cap_of_one)

@@ -1,0 +1,302 @@
+"""Records that many processes count: the owner publishes what it would have published of the records in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import headwater as hw
+from headwater.mechanisms.counted import CountedBucket, CountedBuckets, count_by_bucket, distinct
+from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.table.schema import Schema
+from tests.support.runs import same
+from tests.support.trees import crowd
+
+TABLE = hw.Schema(
+    size=hw.Number(0, 10),
+    age=hw.Integer(0, 120, missing=True),
+    paid=hw.Category("card", "cash", "other"),
+    member=hw.Boolean(),
+)
+CASES: dict[str, tuple[Any, str]] = {
+    "line": (hw.unit_cube(1), "cascade"),
+    "square": (hw.unit_cube(2), "cascade"),
+    "table": (TABLE, "cascade"),
+    "wide table": (TABLE, "marginals"),
+    "square in columns": (hw.unit_cube(2), "marginals"),
+}
+
+
+def start(case: str, epsilon: float = 8.0) -> hw.Synthesizer:
+    schema, mechanism = CASES[case]
+    return hw.Synthesizer(schema, epsilon=epsilon, mechanism=mechanism, seed=3)
+
+
+def records(case: str, n: int, seed: int) -> list[Any]:
+    """Records with many repetitions; some are bad."""
+    rng = np.random.default_rng(seed)
+    if not isinstance(CASES[case][0], Schema):
+        points = np.round(crowd(n, CASES[case][0].dimension, seed), 2)
+        points[rng.random(n) < 0.02] = np.nan
+        return list(points)
+    sizes, ages = np.round(rng.gamma(2, 1.5, n)).clip(0, 10).tolist(), rng.integers(20, 40, n).tolist()
+    paid, member = rng.choice(["card", "cash", "a"], n, p=[0.7, 0.28, 0.02]).tolist(), (rng.random(n) < 0.5).tolist()
+    columns = zip(sizes, ages, paid, member, strict=True)
+    return [dict(zip(TABLE.names, record, strict=True)) for record in columns]
+
+
+def table(case: str, chosen: list[Any]) -> Any:  # noqa: ANN401 - an array, or a list of records
+    return (
+        chosen
+        if isinstance(CASES[case][0], Schema)
+        else np.array(chosen).reshape(len(chosen), CASES[case][0].dimension)
+    )
+
+
+def counted(case: str, stream: list[Any], first: int, end: int, machines: int, rng: np.random.Generator) -> Any:  # noqa: ANN401
+    """What machines that share nothing but the schema count, added up in any order; each has any of the records."""
+    numbers = first + rng.permutation(end - first)
+    parts = np.array_split(numbers, machines)
+    found = [
+        start(case).histogram(table(case, [stream[i] for i in part]), part, bad_rows="null")
+        for part in parts
+        if len(part)
+    ]
+    total = found.pop()
+    while found:
+        total = found.pop(rng.integers(len(found))) + total
+    return total
+
+
+@pytest.mark.parametrize("case", CASES)
+@given(
+    cuts=st.lists(st.integers(0, 1200), min_size=1, max_size=4),
+    machines=st.integers(1, 4),
+    seed=st.integers(0, 10**6),
+    looks=st.booleans(),
+)
+@settings(max_examples=5, deadline=None)
+def test_counted_records_give_what_the_records_in_order_give(
+    case: str, cuts: list[int], machines: int, seed: int, looks: bool
+) -> None:
+    """Over many buckets at once, in turns with records in order, with releases and reloads between them."""
+    rng, stream = np.random.default_rng(seed), records(case, 1200, seed)
+    plain, owner = start(case), start(case)
+    for number, end in enumerate(sorted({*cuts, 1200})):
+        first = plain.t
+        plain.update(table(case, stream[first:end]), bad_rows="null")
+        if number % 3 == 2:
+            owner.update(table(case, stream[first:end]), bad_rows="null")
+        elif end > first:
+            owner.update_counts(counted(case, stream, first, end, machines, rng))
+        assert owner.t == plain.t == end
+        if looks and number % 2:
+            assert same(plain.release(), owner.release())
+            owner = hw.Synthesizer.from_bytes(owner.to_bytes())
+    assert same(plain.release(), owner.release())
+    assert same(plain.release(last=300), owner.release(last=300))
+
+
+@pytest.mark.parametrize("case", ["square", "wide table"])
+def test_one_update_may_go_over_many_slow_buckets(case: str) -> None:
+    """Wide rows and cells, 40,000 records in one sum of six parts, with the records in order as oracle."""
+    stream, rng = records(case, 40_000, 5), np.random.default_rng(0)
+    plain, owner = start(case, 1.0), start(case, 1.0)
+    plain.update(table(case, stream), bad_rows="null")
+    numbers = np.array_split(rng.permutation(40_000), 6)
+    worker = start(case, 1.0)
+    parts = [worker.histogram(table(case, [stream[i] for i in part]), part, bad_rows="null") for part in numbers]
+    owner.update_counts(hw.BucketedCounts.merge(parts))
+    assert same(plain.release(), owner.release())
+    assert same(plain.release(since=20_000), owner.release(since=20_000))
+
+
+def test_an_open_bucket_keeps_its_distinct_rows_and_not_its_records() -> None:
+    """A hundred places: of 30,000 records in an open slow bucket there are at most so many codes for each fast one."""
+    places = crowd(100, 2, 1)
+    owner = start("square", 1.0)
+    rng = np.random.default_rng(2)
+    while owner.t < 260_000:
+        numbers = owner.t + np.arange(6500)
+        owner.update_counts(owner.histogram(places[rng.integers(100, size=6500)], numbers))
+    mechanism: Any = owner._state.mechanism
+    kept = sum(len(one.counts) for one in mechanism._counted.buckets)
+    siblings = [scale.siblings for scale in mechanism.stage.timescales[1:]]
+    assert (owner.t - mechanism.start, siblings) == (30_624, [8, 4])
+    assert kept <= 100 * (8 + 4 + 2)  # closed fast buckets, and parts of the open one
+
+
+@given(
+    n=st.integers(0, 60), width=st.integers(1, 3), seed=st.integers(0, 10**6), large=st.booleans(), times=st.booleans()
+)
+@settings(max_examples=60, deadline=None)
+def test_distinct_rows_are_those_of_a_dictionary(n: int, width: int, seed: int, large: bool, times: bool) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 3, (n, width)).astype(np.uint64)
+    rows = rows * np.uint64((1 << 64) // 3) if large else rows
+    counts = rng.integers(1, 1 << 40 if large else 9, n) if times else None
+    expected: dict[tuple[int, ...], int] = {}
+    for i, row in enumerate(rows.tolist()):
+        expected[tuple(row)] = expected.get(tuple(row), 0) + (1 if counts is None else int(counts[i]))
+    names, numbers = distinct(rows, counts)
+    assert dict(zip(map(tuple, names.tolist()), numbers.tolist(), strict=True)) == expected
+    assert len(names) == len(expected)
+
+
+def test_buckets_are_public_and_the_same_for_every_run() -> None:
+    """They cut the numbers of records without a gap, and do not depend on what a run has taken."""
+    for case in ("line", "square", "wide table"):
+        early, late = start(case, 1.0), start(case, 1.0)
+        late.update(table(case, records(case, 5000, 1)), bad_rows="null")
+        number = 0
+        while number < 70_000:
+            first, end = early.bucket(number)
+            assert first == number < end
+            assert early.bucket(end - 1) == late.bucket(number) == (first, end)
+            number = end
+    with pytest.raises(ValueError, match="at least 0"):
+        start("square").bucket(-1)
+
+
+def test_a_bucket_of_the_mechanism_is_closed_where_the_public_one_ends() -> None:
+    synth = start("square", 20.0)
+    points = crowd(3000, 2)
+    for i in range(1500, 3000):
+        synth.update(points[synth.t : i])
+        first, end = synth.bucket(i - 1)
+        covered = synth.measured().covered  # type: ignore[attr-defined]
+        assert covered == (end if i == end else first)
+
+
+def test_numbers_must_fit_the_records() -> None:
+    synth, points = start("square"), crowd(3, 2)
+    for numbers in ([0, 1], [0.0, 1.0, 2.0], [[0, 1, 2]]):
+        with pytest.raises(ValueError, match="numbers must be 3 whole numbers"):
+            synth.histogram(points, numbers)
+    with pytest.raises(ValueError, match="at least 0"):
+        synth.histogram(points, -1)
+    with pytest.raises(TypeError, match="whole number"):
+        synth.histogram(points, 1.5)
+    assert synth.histogram(points, 7).starts.tolist() == [0, 8, 8]  # a bucket of 8 ends there
+
+
+def bucketed(**changes: Any) -> hw.BucketedCounts:  # noqa: ANN401 - what is wrong
+    """The next 28 records of a run at ``t`` = 612 whose bucket of 64 began at 576, and 5 of the bucket after it."""
+    good: dict[str, Any] = {
+        "starts": np.array([576, 576, 640]),
+        "rows": np.array([[5], [9], [9]], dtype=np.uint64),
+        "counts": np.array([20, 8, 5]),
+    }
+    return hw.BucketedCounts(**(good | changes))
+
+
+WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "too few in a bucket that ends": ({"counts": np.array([20, 7, 5])}, ValueError, "has 27 counted ones"),
+    "too many": ({"counts": np.array([20, 9, 5])}, ValueError, "has 29 counted ones"),
+    "a bucket left out": ({"starts": np.array([576, 576, 704])}, ValueError, "of the bucket from 640"),
+    "a bucket that has ended": ({"starts": np.array([512, 576, 640])}, ValueError, "of the bucket from 576"),
+    "no start of a bucket": ({"starts": np.array([577, 577, 640])}, ValueError, "of the bucket from 576"),
+    "not in order": ({"starts": np.array([640, 576, 576])}, ValueError, "starts must not fall"),
+    "no record": ({"counts": np.array([28, 0, 5])}, ValueError, "between 1 and"),
+    "negative": ({"counts": np.array([29, -1, 5])}, ValueError, "between 1 and"),
+    "too large": ({"counts": np.array([2**63 - 1] * 3)}, ValueError, "between 1 and"),
+    "fractions": ({"counts": np.array([20.0, 8.0, 5.0])}, TypeError, "counts must be whole numbers"),
+    "short": ({"counts": np.array([28, 5])}, ValueError, "as long as rows"),
+    "masked": ({"counts": np.ma.masked_array([20, 8, 5])}, TypeError, "masked"),
+    "beyond": ({"rows": np.array([[5], [9], [2**32]], dtype=np.uint64)}, ValueError, "between 0 and"),
+    "flat": ({"rows": np.array([5, 9, 9])}, ValueError, "shape"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_counts_of_other_records_are_refused_and_change_nothing(case: str) -> None:
+    changes, error, message = WRONG[case]
+    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, seed=1)
+    synth.update(crowd(612, 2))
+    assert (synth.bucket(612), synth.bucket(640)) == ((576, 640), (640, 704))
+    before = synth.to_bytes()
+    with pytest.raises(error, match=message):
+        synth.update_counts(bucketed(**changes))
+    assert synth.to_bytes() == before
+    with pytest.raises(TypeError, match="must be BucketedCounts"):
+        synth.update_counts([1])  # type: ignore[arg-type]
+
+
+def test_an_order_made_from_values_would_move_other_records() -> None:
+    """Why numbers must not depend on values: sorted by value, replacing one record moves others to other buckets."""
+    rows, other = (np.arange(100, dtype=np.uint64)[:, None] for _ in range(2))
+    other[0] = 1000  # one record is replaced
+
+    def bucket_of_each(rows: NDArray[Any], numbers: NDArray[Any]) -> dict[int, int]:
+        counts = count_by_bucket(rows, numbers, lambda n: (n - n % 10, n - n % 10 + 10), lambda r, _: r)
+        return dict(zip(counts.rows[:, 0].tolist(), counts.starts.tolist(), strict=True))
+
+    def moved(numbers: NDArray[Any], others: NDArray[Any]) -> set[int]:
+        before, after = bucket_of_each(rows, numbers), bucket_of_each(other, others)
+        return {row for row in before if row in after and before[row] != after[row]}
+
+    arrival = np.arange(100)
+    assert moved(arrival, arrival) == set()
+    assert len(moved(*(np.argsort(np.argsort(r[:, 0])) for r in (rows, other)))) == 9  # one of every other bucket
+
+
+def test_counted_buckets_forget_only_what_is_never_measured() -> None:
+    one = CountedBucket(10, 3, np.array([[1], [2]], dtype=np.uint32), np.array([1, 2], dtype=np.uint8))
+    other = CountedBucket(20, 4, np.array([[2]], dtype=np.uint32), np.array([3], dtype=np.uint8))
+    both = CountedBuckets((one, other))
+    assert (both.records, both.before(20), both.before(21), len(both.within(10, 20))) == (7, 3, 7, 1)
+    (merged,) = both.merged(10).buckets
+    assert (merged.start, merged.records, merged.rows[:, 0].tolist(), merged.counts.tolist()) == (10, 7, [1, 2], [1, 5])
+    assert both.merged(20).buckets == both.buckets
+
+
+@pytest.mark.parametrize("case", ["square", "wide table"])
+def test_a_durable_run_keeps_counts_before_it_counts_them(case: str, tmp_path: Path) -> None:
+    """Killed after any batch and opened again; releases are due in the middle of buckets and of batches."""
+    stream, rng = records(case, 1500, 4), np.random.default_rng(1)
+    schema, mechanism = CASES[case]
+    config = RunConfig(schema, 8.0, mechanism, seed=3)
+    found = dict[str, list[bytes]]()
+    for how in ("in order", "counted"):
+        state, sink = tmp_path / f"{how}.state", FolderSink(tmp_path / how)
+        for number, end in enumerate(range(250, 1501, 250)):
+            run = Run.open(config, sink, state=state, schedule=Schedule(records=350))
+            assert run.position("batch") == (number - 1 if number else None)
+            if how == "counted":
+                run.take_counts(counted(case, stream, run.t, end, 3, rng), position={"batch": number})
+            else:
+                run.take(table(case, stream[run.t : end]), bad_rows="null", position={"batch": number})
+            if number % 2:
+                run.publish_if_due()
+                run.close()
+            else:  # killed: neither a snapshot nor the releases that are due
+                assert run._durable.store is not None
+                run._durable.store.close()
+        with Run.open(config, sink, state=state, schedule=Schedule(records=350)) as run:
+            run.publish()
+        tables = sorted((tmp_path / how).glob("release-*/*.parquet"))
+        found[how] = [path.read_bytes() for path in tables]
+    assert len(found["in order"]) == 5
+    assert found["in order"] == found["counted"]
+
+
+def test_a_damaged_entry_of_counts_is_refused(tmp_path: Path) -> None:
+    from headwater.run.store.entries import Entry, pack_entry, unpack_entry
+
+    good = Entry(7, np.array([[1], [2]], dtype=np.uint64), {"batch": 1}, np.array([4, 9]))
+    entry = unpack_entry(tmp_path, *(bytes(p) if isinstance(p, memoryview) else p for p in pack_entry(good)))  # type: ignore[arg-type]
+    assert (entry.start, entry.end, entry.rows.tolist(), entry.position) == (7, 20, [[1], [2]], {"batch": 1})
+    assert entry.counts is not None
+    assert entry.counts.tolist() == [4, 9]
+    cut = entry.between(9, 13)
+    assert (cut.start, cut.end, cut.rows.tolist()) == (9, 13, [[1], [2]])
+    for counts in ([4, 0], [4, 1 << 60]):
+        head, data, checksum = pack_entry(good._replace(counts=np.array(counts)))
+        with pytest.raises(ValueError, match="at least one record"):
+            unpack_entry(tmp_path, head, bytes(data), checksum)

@@ -1,0 +1,3 @@
+"""The fixtures of services."""
+
+from tests.service.conftest import opened as opened

@@ -1,0 +1,234 @@
+"""The person is read at every input, is a function of its record alone, and is in no release."""
+
+import json
+import uuid
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import headwater as hw
+from headwater.kafka import TopicBatch, encode
+from headwater.people import hash_people
+from headwater.run import FolderSink, Run, RunConfig
+from headwater.table.errors import SchemaError, TableError
+
+SCHEMA = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
+PERSON = hw.Person("who", records=3)
+N = 400
+
+
+def table() -> dict[str, list[Any]]:
+    rng = np.random.default_rng(3)
+    return {
+        "x": rng.random(N).round(6).tolist(),
+        "who": [f"p{i}" for i in rng.integers(0, 60, N)],
+        "y": rng.random(N).round(6).tolist(),
+    }
+
+
+def started(**more: Any) -> hw.Synthesizer:  # noqa: ANN401
+    return hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1, **({"person": PERSON} | more))
+
+
+def records() -> list[dict[str, Any]]:
+    found = table()
+    return [{name: found[name][i] for name in found} for i in range(N)]
+
+
+def as_file(folder: Path, kind: str) -> Path:
+    path = folder / f"in.{kind}"
+    if kind == "csv":
+        path.write_text("x,who,y\n" + "".join(f"{r['x']},{r['who']},{r['y']}\n" for r in records()))
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(r) + "\n" for r in records()))
+    elif kind == "json":
+        path.write_text(json.dumps(records()))
+    elif kind == "arrow":
+        found = pa.table(table())
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, found.schema) as writer:
+            writer.write_table(found)
+    else:
+        pa.parquet.write_table(pa.table(table()), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def wanted() -> bytes:
+    synth = started()
+    synth.update(table())
+    assert synth.capped == N - sum(min(3, n) for n in pd.Series(table()["who"]).value_counts())
+    return synth.to_bytes()
+
+
+def content(synth: hw.Synthesizer) -> list[Any]:
+    """All of a state but the kind of table that came last."""
+    header, arrays = hw.files.unpack(synth.to_bytes(), hw.synthesizer_state._BANNER, "")
+    header.pop("kind")
+    return [header, {name: array.tolist() for name, array in arrays.items()}]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow table", "records", "category", "large"])
+def test_frames_name_people(kind: str, wanted: bytes) -> None:
+    columns = table()
+    given: Any = {
+        "pandas": lambda: pd.DataFrame(columns),
+        "polars": lambda: pl.DataFrame(columns),
+        "arrow table": lambda: pa.table(columns),
+        "records": records,
+        "category": lambda: pd.DataFrame(columns).astype({"who": "category"}),
+        "large": lambda: pa.table({**columns, "who": pa.array(columns["who"], pa.large_string())}),
+    }[kind]()
+    synth = started()
+    synth.update(given)
+    assert content(synth) == content(hw.Synthesizer.from_bytes(wanted))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "parquet", "arrow"])
+def test_files_name_people(kind: str, tmp_path: Path, wanted: bytes) -> None:
+    synth = started()
+    synth.update(as_file(tmp_path, kind))
+    assert content(synth) == content(hw.Synthesizer.from_bytes(wanted))
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_topics_name_people(form: str, tmp_path: Path) -> None:
+    """In CSV the person is the last column."""
+    text = [json.dumps(r) if form == "json" else f"{r['x']},{r['y']},{r['who']}" for r in records()]
+    batch = TopicBatch([line.encode() for line in text], [(0, i) for i in range(N)], {})
+    with Run.open(RunConfig(SCHEMA, 1.0, seed=1, person=PERSON), FolderSink(tmp_path / "out")) as run:
+        rows, _, _ = encode(run, batch, form)
+        assert np.array_equal(rows, run.synth.encode(table()))
+
+
+@pytest.mark.parametrize("mechanism", ["cascade", "marginals", "paper"])
+def test_a_batch_is_its_records(mechanism: str) -> None:
+    """Encoded one by one, in pieces, elsewhere, and after the state was saved."""
+    whole, single, pieces = (started(mechanism=mechanism) for _ in range(3))
+    whole.update(table())
+    for record in records():
+        single.update(record)
+    rows = started(mechanism=mechanism).encode(table())
+    for start in range(0, N, 37):
+        pieces.update_rows(rows[start : start + 37])
+        pieces = hw.Synthesizer.from_bytes(pieces.to_bytes())
+    assert whole.capped == single.capped == pieces.capped > 0
+    for other in (single, pieces):
+        assert np.array_equal(whole.release().points(), other.release().points())
+
+
+def test_no_release_and_no_row_has_the_person(tmp_path: Path) -> None:
+    synth = started()
+    synth.update(pd.DataFrame(table()))
+    assert list(synth.release().sample(5).columns) == ["x", "y"]
+    synth.save(tmp_path / "state")
+    assert b"p17" not in (tmp_path / "state").read_bytes()
+    assert b"who" in (tmp_path / "state").read_bytes()  # the name of the column is public
+
+
+def test_who_is_who() -> None:
+    """The number 7 and the text "7" are one person; "007" and a UUID are others."""
+    one = uuid.UUID(int=7)
+    names = [7, "7", 7.0, Decimal(7), np.int16(7), "007", one, str(one), b"7", 8]
+    hashes = [tuple(hash_people([name], bytes(32))[0].tolist()) for name in names]
+    assert len({*hashes[:5]}) == 1
+    assert len({*hashes}) == 5
+    assert hashes[6] == hashes[7]
+    assert hash_people(pd.array([7, None], dtype="Int64"), bytes(32))[0].tolist() == list(hashes[0])
+    assert hash_people(["7"], bytes(31) + b"\1")[0].tolist() != list(hashes[0])
+
+
+@pytest.mark.parametrize("wrong", [True, 7.5, 2.0**60, [1], pd.Timestamp("2024-01-01"), {"a": 1}])
+def test_what_names_nobody_is_refused_without_the_value(wrong: object) -> None:
+    with pytest.raises(TableError, match="row 2.*person|person.*row 2") as caught:
+        started().update([{"x": 0.1, "y": 0.1, "who": "a"}] * 2 + [{"x": 0.1, "y": 0.1, "who": wrong}])
+    assert "7.5" not in str(caught.value)
+    assert "2024" not in str(caught.value)
+
+
+def test_a_missing_column_is_refused() -> None:
+    with pytest.raises(TableError, match="who"):
+        started().update({"x": [0.1], "y": [0.2]})
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_file_without_the_column_is_refused(kind: str, tmp_path: Path) -> None:
+    """JSON lines without the key too: they must not become people of their own."""
+    path = as_file(tmp_path, kind)
+    synth = started(person=hw.Person("customer", records=3, null="own"))
+    with pytest.raises(TableError, match="customer"):
+        synth.update(path)
+    assert synth.t == 0
+
+
+def test_a_person_in_the_schema_and_a_person_of_a_cube_are_refused() -> None:
+    with pytest.raises(SchemaError, match="take it out of the schema"):
+        hw.Synthesizer(SCHEMA, epsilon=1.0, person=hw.Person("x", records=3))
+    with pytest.raises(SchemaError, match="declare a schema"):
+        hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, person=PERSON)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Person"):
+        hw.Synthesizer(SCHEMA, epsilon=1.0, person="who")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "declared", [{"records": 0}, {"records": True}, {"records": 3, "per": "soon"}, {"records": 3, "per": 0},
+                 {"records": 3, "null": "skip"}, {"records": 3, "per_bucket": 4}]
+)  # fmt: skip
+def test_a_declaration_that_says_nothing_is_refused(declared: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        hw.Person("who", **declared)
+
+
+NULLS = {"x": [0.1, 0.2, 0.3, 0.4], "y": [0.5] * 4, "who": ["a", None, "", "a"]}
+
+
+def test_nobody_is_refused_unless_declared() -> None:
+    with pytest.raises(TableError, match=r'null = "own"'):
+        started().update(NULLS)
+    synth = started()
+    synth.update(NULLS, bad_rows="null")
+    assert (synth.t, synth.tally.bad, synth.capped) == (4, 2, 0)
+
+
+def test_nobody_is_a_person_of_its_own() -> None:
+    """Always counted: nobody else has that record."""
+    synth = started(person=hw.Person("who", records=1, null="own"))
+    synth.update(NULLS)
+    assert (synth.t, synth.tally.bad, synth.capped) == (4, 0, 1)
+    plain = hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1)
+    plain.update({"x": [0.1, 0.2, 0.3, 9.0], "y": [0.5, 0.5, 0.5, "bad"]}, bad_rows="null")
+    assert np.array_equal(plain._mechanism.state()[1]["cells"], synth._mechanism.state()[1]["cells"])
+
+
+def test_nobody_is_nowhere() -> None:
+    synth = started(person=hw.Person("who", records=2, null="nowhere"))
+    synth.update(NULLS)
+    assert (synth.t, synth.tally.bad, synth.capped) == (4, 0, 0)
+    assert synth._mechanism.state()[1]["null"].tolist() == [1, 2]
+
+
+def test_bad_records_use_up_the_cap_of_their_person() -> None:
+    """Otherwise what is in one record would decide whether another one counts."""
+    rows = [{"x": "?", "y": 0.5, "who": "a"}, *[{"x": 0.1, "y": 0.5, "who": "a"}] * 3]
+    synth = started(person=hw.Person("who", records=2))
+    synth.update(rows, bad_rows="null")
+    assert (synth.tally.bad, synth.capped) == (1, 2)
+    assert synth._mechanism.state()[1]["null"].tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_lines_that_cannot_be_read_are_nobodys(kind: str, tmp_path: Path) -> None:
+    path = as_file(tmp_path, kind)
+    lines = path.read_text().splitlines()
+    lines[10] = "not a record"
+    path.write_text("\n".join(lines) + "\n")
+    synth = started()
+    synth.update(path, bad_rows="null")
+    assert synth.t == N
+    assert synth.tally.bad == 1
