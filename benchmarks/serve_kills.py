@@ -23,15 +23,15 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.serve_tables import NARROW
 from headwater.client import Client
 from headwater.run.config import RunConfig
 from headwater.run.store import Store
 from headwater.service.render import write
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Category, Number
 from headwater.table.schema import Schema
 
-SCHEMA = Schema(x=Number(0, 1), writer=Category(*(f"w{number}" for number in range(16))))
+SCHEMA = NARROW.schema
 EPSILON, EVERY = 1.0, 2_000
 
 
@@ -53,12 +53,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def served(folder: Path, port: int, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+def served(folder: Path, port: int, *more: str, schema: Schema = SCHEMA) -> Iterator[subprocess.Popen[bytes]]:
     """A service in a process of its own, answering; killed at the end if it still runs."""
-    schema = folder / "trips.toml"
-    if not schema.exists():
-        SCHEMA.save(schema)
-    command = [sys.executable, "-m", "headwater.cli", "serve", "--schema", str(schema), "--epsilon", str(EPSILON)]
+    path = folder / "trips.toml"
+    if not path.exists():
+        schema.save(path)
+    command = [sys.executable, "-m", "headwater.cli", "serve", "--schema", str(path), "--epsilon", str(EPSILON)]
     command += ["--out", str(folder / "out"), "--every", str(EVERY), "--port", str(port), "--quiet", *more]
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -8,6 +8,8 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 
+from benchmarks.serve_tables import KINDS
+
 Send = Callable[[int], bytes]
 
 
@@ -35,30 +37,32 @@ async def connection(
     writer.close()
 
 
-def writing(worker: int, name: str) -> Send:
+def writing(worker: int, name: str, columns: str) -> Send:
+    records = [KINDS[columns].record(1000 * worker + number) for number in range(1000)]
     head = b"POST /runs/trips/records HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
     def send(number: int) -> bytes:
-        body = b'{"x": %.6f, "writer": "w%d"}' % ((number * 0.618034) % 1, worker % 16)
+        body = records[number % len(records)]
         key = b"Idempotency-Key: %s-%d-%d\r\n" % (name.encode(), worker, number)
         return head + key + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
     return send
 
 
-def reading(worker: int, name: str) -> Send:
+def reading(worker: int, name: str, columns: str) -> Send:
     request = b"GET /runs/trips/releases/now/data.csv?rows=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     return lambda number: request
 
 
-async def load(port: int, kind: str, connections: int, seconds: float, pause: float, name: str) -> dict[str, object]:
+async def load(
+    port: int, kind: str, connections: int, seconds: float, pause: float, name: str, columns: str
+) -> dict[str, object]:
     make = writing if kind == "write" else reading
     times, known = list[float](), dict[str, int]()
+    sending = [make(worker, name, columns) for worker in range(connections)]
     begun = time.perf_counter()
     until = begun + seconds
-    tasks: list[Awaitable[None]] = [
-        connection(port, make(worker, name), until, pause, times, known) for worker in range(connections)
-    ]
+    tasks: list[Awaitable[None]] = [connection(port, send, until, pause, times, known) for send in sending]
     await asyncio.gather(*tasks)
     took = time.perf_counter() - begun
     times.sort()
@@ -74,6 +78,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--pause", type=float, default=0)
     parser.add_argument("--name", default="load")
+    parser.add_argument("--columns", choices=tuple(KINDS), default="2")
     chosen = vars(parser.parse_args())
     print(json.dumps(asyncio.run(load(**chosen))))
 

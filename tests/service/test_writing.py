@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,31 @@ def test_a_full_queue_is_a_429_and_nothing_is_dropped_silently(opened: Open) -> 
         thread.join()
     assert {("1" if status == 429 else "") == after for status, after in found} == {True}
     assert run.t == sum(status == 200 for status, _ in found)
+
+
+def test_records_that_releases_before_them_hold_up_are_bounded(opened: Open) -> None:
+    """They are kept, and not counted before a release that is due is published: beyond a limit posts are refused."""
+    client = opened(Limits(queued_bytes=20_000))
+    run = client.service.runs["trips"].run  # type: ignore[attr-defined]
+    gate, publish = threading.Event(), run.sink.publish
+    run.sink.publish = lambda *given: (gate.wait(60), publish(*given))[1]
+    taken, refused = 0, None
+    while refused is None:
+        answer = client.post(ADDRESS, json=records(500, taken))
+        if answer.status_code == 200:
+            taken += 500
+        else:
+            refused = answer
+        assert taken <= 10_000
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "5")
+    assert "published first" in refused.json()["detail"]
+    assert taken > 1000
+    gate.set()
+    end = time.monotonic() + 60
+    while client.post(ADDRESS, json=records(500, taken)).status_code == 429:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert run.t == taken + 500
 
 
 def test_a_full_disk_is_a_503_and_the_retry_counts_once(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:

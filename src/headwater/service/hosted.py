@@ -52,8 +52,8 @@ class HostedRun:
             self.live = LivePage(name, self.releases)
             self.refused: Counter[str] = Counter()  # secret: made from raw data
             self._refused_lock = threading.Lock()
-            self.publisher = Publisher(self.run, self._published)
             self.writer = Writer(self.run, limits, self._taken, settings.policy)
+            self.publisher = Publisher(self.run, self._published, self.writer.look)
             self.feeder = Feeder(name, self.run, self.writer, settings) if settings.topic else None
         except BaseException:
             self.run.close()
@@ -108,7 +108,7 @@ class HostedRun:
 
     def _taken(self, t: int) -> None:
         self.t = t
-        self.publisher.look()
+        self.publisher.wake()
         self.events.notify()
 
     def _published(self, published: Published) -> None:

@@ -14,7 +14,7 @@ from headwater.service.problems import ProblemError
 SHARE = 0.1
 """How much of the time making releases may take, however many readers there are."""
 
-_SAVED = 2.0  # seconds of making that can be saved up while nobody asks: a first question is not kept waiting
+_SAVED = 1.0  # seconds of making that can be saved up while nobody asks: a first question is not kept waiting
 _BEHIND = 2.0  # seconds to let the publisher catch up with the writers
 _LONGEST = 30.0  # seconds that a reader waits for its turn
 _WAITING = 64  # readers that may wait for a new window

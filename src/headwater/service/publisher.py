@@ -23,16 +23,18 @@ class Publisher:
         The run.
     published
         Called in the thread after each release.
+    looked
+        Called in the thread after each look, when all that could be counted is counted.
     """
 
-    def __init__(self, run: Run, published: Callable[[Published], None]) -> None:
-        self._run, self._published = run, published
+    def __init__(self, run: Run, published: Callable[[Published], None], looked: Callable[[], None]) -> None:
+        self._run, self._published, self._looked = run, published, looked
         self._wake, self._closing = threading.Event(), False
         self.failing = ""  # why the last attempt failed, without any value
         self._thread = threading.Thread(target=self._loop, name="publisher", daemon=True)
         self._thread.start()
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Records were taken: look whether a release is due."""
         self._wake.set()
 
@@ -47,6 +49,7 @@ class Publisher:
             try:
                 for published in self._run.publish_if_due(time.monotonic()):
                     self._published(published)
+                self._looked()
                 answer_requests(self._run)
                 self.failing = ""
                 self._wake.wait(_IDLE)

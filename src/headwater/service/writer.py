@@ -44,6 +44,7 @@ class Writer:
         self._encoder = Encoder(run, limits, bad_rows)
         self._queue: deque[Post] = deque()
         self._bytes, self._closing = 0, False
+        self._row_bytes, self._behind = 1, 0  # of a record as it is kept; of all that are kept and not yet counted
         self._changed = threading.Condition()
         self._decided: list[Post] = []  # in the thread only: posts whose outcome is known and not yet told
         self.failing = ""  # why the last commit failed, without any value
@@ -70,9 +71,19 @@ class Writer:
             full = self.queued >= self._limits.queued_posts or self._bytes + post.size > self._limits.queued_bytes
             if full and self.queued:
                 raise ProblemError(429, "too much is queued; send this again in a moment", {"Retry-After": "1"})
+            if self._behind > self._limits.queued_bytes:
+                detail = "releases that are due are published first; send this again in a moment"
+                raise ProblemError(429, detail, {"Retry-After": "5"})
             self._queue.append(post)
             self._bytes += post.size
             self._changed.notify()
+
+    def look(self) -> None:
+        """Find out how much is kept and not yet counted, in memory until releases before it are published.
+
+        Called after each commit and after each look of the publisher; too much of it is answered with 429.
+        """
+        self._behind = (self._run.t - self._run.synth.t) * self._row_bytes
 
     def close(self) -> None:
         """Take what is queued, then end the thread."""
@@ -142,6 +153,8 @@ class Writer:
             end = self._run.take_rows(rows, tally=tally, position=position, quarantined=bad, receipts=kept)
             if end != t:
                 raise RuntimeError("somebody else writes to this run")
+            self._row_bytes = rows.itemsize * rows.shape[1]
+            self.look()
             for receipt in told:
                 self._receipts.add(receipt)
             self._taken(end)  # first: whoever was answered can read what was written
