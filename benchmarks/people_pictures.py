@@ -1,12 +1,13 @@
 """Pictures of people and caps: of the benchmark, and for docs/guarantees.md.
 
-    python -m benchmarks.people_pictures
+    python -m benchmarks.people_pictures [FOLDER]
 
-draws those of the guide into docs/assets.
+draws those of the guide into docs/assets, or another folder.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ def _pyplot() -> Any:  # noqa: ANN401 - a module without types
 
 
 def _save(figure: Any, name: str) -> None:  # noqa: ANN401
-    figure.savefig(ASSETS / name, metadata={"Date": None})
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ASSETS
+    figure.savefig(folder / name, metadata={"Date": None})
 
 
 def neighbours() -> None:
