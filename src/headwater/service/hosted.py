@@ -52,7 +52,8 @@ class HostedRun:
             self.live = LivePage(name, self.releases)
             self.refused: Counter[str] = Counter()  # secret: made from raw data
             self._refused_lock = threading.Lock()
-            self.writer = Writer(self.run, limits, self._taken, settings.policy)
+            extra = settings.ignore_extra
+            self.writer = Writer(self.run, limits, self._taken, settings.policy, ignore_extra=extra)
             self.publisher = Publisher(self.run, self._published, self.writer.look)
             self.feeder = Feeder(name, self.run, self.writer, settings) if settings.topic else None
         except BaseException:
