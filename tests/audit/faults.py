@@ -24,8 +24,9 @@ from headwater.mechanisms.cascade.tree import LEAF, Tree
 from headwater.mechanisms.cell_sampling import round_in_order
 from headwater.mechanisms.paper import measure as paper_module
 from headwater.noise import Noise
-from headwater.privacy import Guarantee, IntegerLaplace, Ledger, scale_for
+from headwater.privacy import IntegerLaplace, scale_for
 from headwater.synthesizer import Synthesizer
+from headwater.synthesizer_state import SynthesizerState
 from headwater.table.unit_cube import UnitCube
 
 Integers = NDArray[np.int64]
@@ -39,7 +40,7 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_adds_up(patch: pytest.MonkeyPatch) -> None:
     """A run begins whatever its ledger says."""
-    patch.setattr(Ledger, "guarantee", lambda self, epsilon: Guarantee(epsilon))
+    patch.setattr(SynthesizerState, "guarantee", property(lambda state: state.budget.guarantee))
 
 
 def half_the_noise_in_a_plan(patch: pytest.MonkeyPatch) -> None:
