@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: demo demo-live test test-fast setup lint types imports docs check test-newest test-statistics fuzz
-.PHONY: bench bench-speed bench-accuracy bench-tables bench-long bench-serve audit lock clean help
+.PHONY: test-spark bench bench-speed bench-accuracy bench-tables bench-long bench-serve bench-spark audit lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
@@ -46,6 +46,9 @@ check: test lint types imports docs  ## all that CI asks
 test-newest: ## the tests once more, on the newest Python that can be found
 	$(MAKE) test VENV=.venv-newest PYTHON="$$(sh tools/newest-python)"
 
+test-spark: $(VENV)/.spark  ## on a real cluster of Spark, in minutes; needs a Java 17 runtime, and says so
+	HEADWATER_SPARK=$(or $(HEADWATER_SPARK),yes) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/spark
+
 test-statistics: $(VENV)/.dev  ## a thousand million draws of noise, in minutes; writes docs/benchmarks/statistics.md
 	nice $(BIN)/python -m pytest tests/statistics/test_health.py -s -q
 
@@ -77,7 +80,10 @@ bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 bench-serve: $(VENV)/.dev  ## the service: speed, readers beside writers, memory, and fifty kills; writes docs/benchmarks/serve.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve
 
-lock: $(VENV)/.dev   ## pin what is installed now as what everybody installs
+bench-spark: $(VENV)/.spark  ## Spark: beside its own groupBy, and what reaches the driver; writes docs/benchmarks/spark.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.spark
+
+lock: $(VENV)/.spark   ## pin what is installed now as what everybody installs
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
 
 clean:  ## forget every environment and cache
@@ -98,6 +104,9 @@ $(VENV)/.live: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) with the developer's tools (once, about a minute) ..."
 	@$(PIP) -e '.[dev]' && touch $@
+
+$(VENV)/.spark: $(VENV)/.dev
+	@$(PIP) -e '.[dev,spark]' && touch $@
 
 $(VENV)/.fuzz: $(VENV)/.dev
 	@$(PIP) -e '.[dev,fuzz]' && touch $@

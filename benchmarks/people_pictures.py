@@ -94,17 +94,26 @@ def units() -> None:
 
 
 def errors(path: Path, curves: Mapping[str, Sequence[tuple[int, float]]], marks: Mapping[str, int]) -> None:
-    """Errors against the cap, one panel for each kind of stream; the suggested cap is marked."""
+    """Errors against the cap, one panel for each kind of stream, three in a row; the suggested cap is marked."""
     plt = _pyplot()
-    figure, axes = plt.subplots(1, len(curves), figsize=(3.1 * len(curves), 3.2), layout="constrained", squeeze=False)
-    for axis, (name, points) in zip(axes[0], curves.items(), strict=True):
+    rows = -(-len(curves) // 3)
+    figure, axes = plt.subplots(rows, 3, figsize=(11, 2.9 * rows), layout="constrained", squeeze=False)
+    for axis, (name, points) in zip(axes.flat, curves.items(), strict=False):
         caps, found = zip(*points, strict=True)
         axis.loglog(caps, found, "o-", color=OTHER, ms=4)
         axis.axvline(marks[name], color=PERSON, lw=1.5, ls="--")
-        axis.set_title(name, fontsize=10)
-        axis.set(xlabel="records that count")
-    axes[0][0].set_ylabel("error")
-    axes[0][0].text(0.03, 0.02, "dashed: suggested", transform=axes[0][0].transAxes, color=PERSON, fontsize=9)
+        axis.axhspan(min(found), 1.2 * min(found), color=SOMEBODY, alpha=0.5, lw=0)
+        axis.set_title(name, fontsize=9)
+        axis.xaxis.set_major_formatter("{x:,.0f}")
+        for sides in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
+            sides("{x:g}")
+        axis.tick_params(labelsize=8, which="both")
+    for axis in axes[-1]:
+        axis.set_xlabel("records of a person that count")
+    for row in axes:
+        row[0].set_ylabel("error")
+    legend = "dashed: the suggested cap     grey: within 20 % of the best     right end: ε/1,000 without a cap"
+    figure.supxlabel(legend, fontsize=9, color=SOFT)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

@@ -43,7 +43,10 @@ class EncodedRows:
         """
         rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
         rows[batch.places] = self.rows
-        return EncodedRows(rows, self.bad, self.tally + Tally(len(batch.bad), len(batch.bad)))
+        tally = self.tally + Tally(len(batch.bad)).add_bad(one.error for one in batch.bad)
+        if first := batch.all_bad(self.bad[:1])[:1]:  # with its file and line
+            tally.first_bad = str(first[0].error.without_row())
+        return EncodedRows(rows, self.bad, tally)
 
 
 def encode_with_people(people: People, mechanism: Mechanism, schema: Schema, table: object, policy: str) -> EncodedRows:
@@ -60,9 +63,10 @@ def encode_with_people(people: People, mechanism: Mechanism, schema: Schema, tab
     wrong: dict[int, TableError] = {row: error.at(row=row, column=column) for row, error in errors.items()}
     if wrong and policy == "stop":
         raise wrong[min(wrong)]
-    wrong |= {bad.row: bad.error for bad in found.bad}
+    known = {bad.row: bad.error for bad in found.bad}
+    found.tally.add_bad(error for row, error in wrong.items() if row not in known)
+    wrong |= known
     bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
     null = nowhere | flags_of(list(wrong), len(hashes))
     rows = with_null_records(mechanism.encode(found.points), null if null.any() else None)
-    found.tally.bad = len(bad)
     return EncodedRows(people.attached(rows, hashes), bad, found.tally)

@@ -51,7 +51,14 @@ class TopicBatch:
     places: list[tuple[int, int]]
     position: dict[str, Any]
 
-    def read(self, schema: Any, form: str, bad_rows: str = "stop") -> Iterator[Batch]:  # noqa: ANN401
+    def read(
+        self,
+        schema: Any,  # noqa: ANN401
+        form: str,
+        bad_rows: str = "stop",
+        *,
+        ignore_extra: bool = False,
+    ) -> Iterator[Batch]:
         """The records in batches; an error names partition and offset of the message, never its value.
 
         Parameters
@@ -62,13 +69,16 @@ class TopicBatch:
             ``"json"``, or ``"csv"``: one line without a header, columns in the order of the schema, the person last.
         bad_rows
             What happens to messages that are no records: a policy of `headwater.table.bad_rows`.
+        ignore_extra
+            Whether fields that the schema does not name are left out.
         """
         lines = [self._line(number, form) for number in range(len(self.values))]
         if form == "csv":
             lines.insert(0, _header(schema))
-        before = 0
+        before, form_of_lines = 0, "csv" if form == "csv" else "jsonl"
+        text = b"\n".join([*lines, b""])
         try:
-            for batch in read_bytes(b"\n".join([*lines, b""]), schema, "csv" if form == "csv" else "jsonl", bad_rows):
+            for batch in read_bytes(text, schema, form_of_lines, bad_rows, ignore_extra=ignore_extra):
                 yield batch
                 before += batch.records
         except TableError as error:
@@ -288,7 +298,7 @@ def _header(schema: Any) -> bytes:  # noqa: ANN401 - a Schema or a UnitCube
     return ",".join(quoted).encode()
 
 
-def take(run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop") -> None:
+def take(run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop", *, ignore_extra: bool = False) -> None:
     """Take a batch, all of it or nothing, with the offsets behind it.
 
     Parameters
@@ -301,13 +311,15 @@ def take(run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop") -> None
         The format of the values.
     bad_rows
         What happens to messages that are no records.
+    ignore_extra
+        Whether fields that the schema does not name are left out.
     """
-    rows, tally, bad = encode(run, batch, form, bad_rows)
+    rows, tally, bad = encode(run, batch, form, bad_rows, ignore_extra=ignore_extra)
     run.take_rows(rows, tally, position={POSITION: batch.position}, quarantined=bad)
 
 
 def encode(
-    run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop"
+    run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop", *, ignore_extra: bool = False
 ) -> tuple[Any, Tally, list[BadRow]]:  # an array first
     """The records of a batch as the run keeps them, what was bad or clipped in them, and bad rows for quarantine.
 
@@ -321,11 +333,13 @@ def encode(
         The format of the values.
     bad_rows
         What happens to messages that are no records.
+    ignore_extra
+        Whether fields that the schema does not name are left out.
     """
     import numpy as np
 
     rows, before, tally, bad = list[Any](), 0, Tally(), list[BadRow]()
-    for part in batch.read(run.synth.input_schema, form, bad_rows):
+    for part in batch.read(run.synth.input_schema, form, bad_rows, ignore_extra=ignore_extra):
         try:
             some, counts, worse = run.encode_batch(part, bad_rows=bad_rows)
         except TableError as error:
@@ -342,6 +356,7 @@ def feed(
     form: str,
     *,
     bad_rows: str = "stop",
+    ignore_extra: bool = False,
     clock: Callable[[], float] = time.monotonic,
     progress: Callable[[], None] = lambda: None,
     stop: Callable[[], bool] = lambda: False,
@@ -358,6 +373,8 @@ def feed(
         The format of the values.
     bad_rows
         What happens to messages that are no records.
+    ignore_extra
+        Whether fields that the schema does not name are left out.
     clock
         The time in seconds; its start does not matter.
     progress
@@ -368,7 +385,7 @@ def feed(
     run.publish_if_due(clock())
     for batch in topic:
         if batch is not None:
-            take(run, batch, form, bad_rows)
+            take(run, batch, form, bad_rows, ignore_extra=ignore_extra)
         progress()
         run.publish_if_due(clock())
         answer_requests(run)

@@ -25,7 +25,16 @@ from headwater.mechanisms.protocol import (
 )
 from headwater.people import Person
 from headwater.people.people import People
-from headwater.privacy import Budget, Guarantee, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
+from headwater.privacy import (
+    Budget,
+    Guarantee,
+    IntegerLaplace,
+    Ledger,
+    check_delta,
+    check_epsilon,
+    warn_of_delta,
+    warn_of_epsilon,
+)
 from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
 from headwater.synthesizer_state import SynthesizerState
@@ -140,7 +149,7 @@ class Synthesizer:
         """The columns that are read: those of the schema, and the one that names the person."""
         return self.schema if self.person is None else InputSchema(cast("Schema", self.schema), self.person.column)
 
-    def update(self, table: object, *, bad_rows: str = "stop") -> None:
+    def update(self, table: object, *, bad_rows: str | None = None) -> None:
         """Take one record or a batch of them, in order of arrival.
 
         A batch gives exactly what its records one by one would give. A batch with anything wrong in it is refused
@@ -154,8 +163,10 @@ class Synthesizer:
             chunks (pandas) or of record batches (Arrow); or the path of a file that `headwater.read` reads.
         bad_rows
             What happens to rows that are no records of the schema. ``"stop"``: the batch is refused. ``"null"``: such a
-            record has arrived and is nowhere: `t` counts it, and nothing else does.
+            record has arrived and is nowhere: `t` counts it, and nothing else does. None: as the schema says, or else
+            ``"stop"``.
         """
+        bad_rows = self._policy(bad_rows)
         if bad_rows == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
@@ -170,11 +181,14 @@ class Synthesizer:
 
     def _update_batch(self, part: Part, bad_rows: str) -> None:
         encoded = self.encode_batch(part.table, bad_rows=bad_rows)
-        if part.batch is not None and part.batch.bad:
+        if part.batch is not None and (part.batch.bad or encoded.bad):
             encoded = encoded.among(part.batch)
         with self._lock:
             rows, kind = self.stamped(encoded.rows), table_kind(self.schema, part.table)
             self._state = self._state.after(rows, encoded.tally, kind)
+
+    def _policy(self, bad_rows: str | None) -> str:
+        return bad_rows or getattr(self.schema, "bad_rows", None) or "stop"
 
     @property
     def width(self) -> int:
@@ -195,7 +209,7 @@ class Synthesizer:
         """How many records did not count, because their person had enough that did. Secret: there is no noise in it."""
         return self._state.people.capped if self._state.people else 0
 
-    def encode(self, table: object, *, bad_rows: str = "stop") -> Rows:
+    def encode(self, table: object, *, bad_rows: str | None = None) -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
 
         Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
@@ -209,7 +223,7 @@ class Synthesizer:
         """
         return self.encode_batch(table, bad_rows=bad_rows).rows
 
-    def encode_batch(self, table: object, *, bad_rows: str = "stop") -> EncodedRows:
+    def encode_batch(self, table: object, *, bad_rows: str | None = None) -> EncodedRows:
         """The same, with the rows that are bad and a tally of what was clipped.
 
         Parameters
@@ -219,6 +233,7 @@ class Synthesizer:
         bad_rows
             As for `update`; ``"quarantine"`` as well.
         """
+        bad_rows = self._policy(bad_rows)
         people = self._state.people
         if people is not None:
             return encode_with_people(people, self._mechanism, cast("Schema", self.schema), table, bad_rows)
@@ -268,7 +283,7 @@ class Synthesizer:
             raise ValueError(f"number must be at least 0, not {number}")
         return self._counting("bucket").bucket(number)
 
-    def histogram(self, table: object, numbers: object, *, bad_rows: str = "stop") -> BucketedCounts:
+    def histogram(self, table: object, numbers: object, *, bad_rows: str | None = None) -> BucketedCounts:
         """Records counted by bucket and row, for `update_counts` of the run that they belong to. Not private.
 
         Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
@@ -433,7 +448,7 @@ class Synthesizer:
     def _laws(self) -> str:
         """The names of the laws that protect the records so far."""
         if not self.budget.delta:
-            return self._mechanism.ledger().laws
+            return IntegerLaplace.name  # whatever is published with pure ε
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
         return Ledger(spend for ledger in ledgers for spend in ledger).laws
 

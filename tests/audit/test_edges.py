@@ -53,7 +53,7 @@ def reads_on_in_quotes(arguments: Sequence[str], folder: Path) -> int:
     """A reader for which an open quote takes the next line along, and the two are one bad row."""
     path = folder / arguments[1]
     path.write_text(path.read_text().replace('"0.5\n', "bad"))
-    return in_a_process(arguments, folder)
+    return in_this_process(arguments, folder)
 
 
 CAUGHT: list[tuple[Command, str, str]] = [

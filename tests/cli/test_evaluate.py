@@ -50,6 +50,9 @@ def test_files_that_are_no_release_need_a_schema(place: Path) -> None:
     done = call(f"evaluate in.txt in.txt {READING}")
     assert done.exit_code == Exit.USAGE
     assert "--schema" in done.output
+    done = call(f"evaluate in.txt releases {READING}")
+    assert done.exit_code == Exit.USAGE
+    assert "name one of them, such as releases/release-000000000100" in done.output.replace("\n", "")
 
 
 def test_a_report_is_named_and_public_only_beside_real_data(place: Path) -> None:

@@ -183,3 +183,15 @@ def test_steps_and_logarithmic_scales_are_compared_on_their_own_axis() -> None:
     assert (price.below, price.above) == (0, 0.25)  # 10.2 is rounded to the bound, 10.3 would be to 10.5
     assert (size.below, size.above) == (0.25, 0.25)
     assert size.distance == pytest.approx((1 + 2) / 4 / 4)  # one and two of the four decades beyond, in units of all
+
+
+def test_zero_has_no_place_on_a_logarithmic_scale_and_so_no_distance() -> None:
+    """It is cut, which is said with what can be done; how far away it is counts for nothing."""
+    schema = hw.Schema(height=hw.Number(1, 1000, scale="log"))
+    real = {"height": np.array([0.0] * 30 + [10.0] * 70)}
+    found = hw.evaluate(real, {"height": np.array([1.0] * 30 + [10.0] * 70)}, schema=schema)
+    (column,) = found.columns
+    assert (column.below, column.above) == (0.3, 0.0)
+    assert column.error == pytest.approx(0.3)
+    assert column.distance < 1e-6
+    assert "0 has no place on a log scale" in str(found).replace("\n", " ")

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -79,16 +80,16 @@ def content(synth: hw.Synthesizer) -> list[Any]:
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow table", "records", "category", "large"])
 def test_frames_name_people(kind: str, wanted: bytes) -> None:
     columns = table()
-    given: Any = {
+    makers: dict[str, Callable[[], Any]] = {
         "pandas": lambda: pd.DataFrame(columns),
         "polars": lambda: pl.DataFrame(columns),
         "arrow table": lambda: pa.table(columns),
         "records": records,
         "category": lambda: pd.DataFrame(columns).astype({"who": "category"}),
         "large": lambda: pa.table({**columns, "who": pa.array(columns["who"], pa.large_string())}),
-    }[kind]()
+    }
     synth = started()
-    synth.update(given)
+    synth.update(makers[kind]())
     assert content(synth) == content(hw.Synthesizer.from_bytes(wanted))
 
 

@@ -42,7 +42,8 @@ def test_stop_names_the_way_out_and_then_the_run_goes_on(tmp_path: Path) -> None
         read_in(tmp_path, run, "null")
         assert run.t == 5
         assert run.tally.bad == 2
-        assert run.tally.columns == {"x": {"clipped": 1}, "y": {"missing": 1}}
+        assert run.tally.columns == {"x": {"clipped": 1, "bad": 1}, "y": {"missing": 1}}
+        assert 'in.csv, line 3, column "x": text that is not a number' in run.tally.first_bad
     assert quarantined(tmp_path) == []
 
 

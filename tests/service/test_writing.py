@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -350,3 +351,24 @@ def test_bad_records_follow_the_policy_of_the_run(opened: Open, tmp_path: Path, 
     if quarantine.exists():
         assert quarantine.read_text().count("SECRET") == 2
         assert quarantine.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+def test_columns_that_the_schema_does_not_name_are_refused_or_left_out(opened: Open, ignore: bool) -> None:
+    client = opened(ignore_extra=ignore)
+    rows = [one | {"more": "SECRET"} for one in records(3)]
+    frame = pd.DataFrame(rows)
+    bodies = {
+        "application/json": json.dumps(rows).encode(),
+        "application/x-ndjson": "\n".join(map(json.dumps, rows)).encode(),
+        "text/csv": frame.to_csv(index=False).encode(),
+        "application/vnd.apache.parquet": frame.to_parquet(),
+    }
+    for number, (kind, body) in enumerate(bodies.items()):
+        answer = client.post("/runs/trips/records", content=body, headers={"Content-Type": kind})
+        assert answer.status_code == (200 if ignore else 422), kind
+        assert "SECRET" not in answer.text
+        if ignore:
+            assert answer.json()["t"] == 3 * (number + 1)
+        else:
+            assert '"more"' in answer.json()["detail"]

@@ -72,7 +72,7 @@ def test_the_order_of_a_topic_decides_however_a_frame_is_cut(spark: Any, case: s
     """Shuffled, partitioned by value, sorted by value: the same places, so the same release."""
     schema, mechanism = CASES[case]
     frame, ordered = of_topic(spark, schema, 3000, 1)
-    make = {"epsilon": 1.0, "mechanism": mechanism, "seed": 3}
+    make: dict[str, Any] = {"epsilon": 1.0, "mechanism": mechanism, "seed": 3}
     plain = hw.Synthesizer(schema, **make)
     plain.update(as_input(schema, ordered))
     value = frame.columns[0]

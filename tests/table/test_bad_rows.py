@@ -82,6 +82,11 @@ def test_a_synthesizer_counts_bad_rows_and_keeps_the_tally(mechanism: str) -> No
         synth.update(RECORDS, bad_rows="quarantine")
     with pytest.raises(ValueError, match="bad_rows must be one of stop, null, quarantine"):
         synth.update(RECORDS, bad_rows="skip")
+    with pytest.raises(hw.TableError):
+        synth.update(RECORDS)
+    declared = hw.Synthesizer(SCHEMA.with_bad_rows("null"), epsilon=1.0, mechanism=mechanism)
+    declared.update(RECORDS)
+    assert declared.tally.to_dict() == synth.tally.to_dict()
 
 
 def test_points_outside_of_the_cube_are_bad() -> None:

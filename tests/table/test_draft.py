@@ -185,6 +185,7 @@ def test_a_draft_warns() -> None:
 def test_a_draft_proposes_a_logarithmic_scale_for_a_long_tail() -> None:
     assert '# scale = "log"' in column_of([str(10 ** (number % 6) + 0.5) for number in range(60)])[1]
     assert "scale" not in column_of([str(number + 0.5) for number in range(60)])[1]
+    assert "as which 0 counts" in column_of([str(number % 2 * 10 ** (number % 7)) for number in range(120)])[1]
 
 
 def test_no_value_is_in_a_draft() -> None:
@@ -232,3 +233,22 @@ def test_a_filled_in_draft_reads_the_file_it_was_made_from(tmp_path: Path) -> No
     (table,) = hw.read(path, schema, delimiter=";")
     assert table["pay"].to_pylist() == [1234.5, 7.0, None]
     assert table["day"].null_count == 1
+
+
+def test_a_line_that_is_no_record_does_not_keep_a_draft_from_being_made(tmp_path: Path) -> None:
+    """It is named in the draft, with the way out; a file of such lines is refused."""
+    path = tmp_path / "a.csv"
+    lines = ["x,text"] + ["1.5,good"] * 30
+    for odd in ("1.5,two\rlines", "1.5", '1.5,"a"quote', '1.5,"open'):
+        path.write_text("\n".join([*lines, odd, ""]), newline="")
+        columns, text = drafted(path)
+        assert columns["x"] == {"kind": "number", "decimals": 1}, odd
+        assert "line 32" in text, odd
+        filled = text.replace("# bad_rows", "bad_rows").replace("# low", "low").replace("# high = 1.0", "high = 9.0")
+        schema = Schema.from_dict(tomllib.loads(filled.replace("values = []", 'values = ["good"]')))
+        synth = hw.Synthesizer(schema, epsilon=1.0)
+        synth.update(path)
+        assert (synth.t, synth.tally.bad) == (31, 1)
+    path.write_text("\n".join([lines[0], *["1.5"] * 5]))
+    with pytest.raises(hw.TableError, match=r"line 2.*1 field"):
+        hw.draft(path)

@@ -19,7 +19,7 @@ from headwater.mechanisms.protocol import with_null_records
 from headwater.people import Person
 from headwater.people import people as module
 from headwater.people.caps import Groups
-from headwater.people.hashing import NOBODY, Hashes
+from headwater.people.hashing import NOBODY, Hashes, hash_each
 from headwater.people.people import People
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Number
@@ -115,7 +115,6 @@ def counted_after() -> Iterator[None]:
 @contextmanager
 def colliding() -> Iterator[None]:
     """People whose names are as long as each other have one hash."""
-    hash_each = module.hash_each
 
     def weak(values: Any, key: bytes) -> tuple[Hashes, dict[int, Any]]:  # noqa: ANN401 - `Values`
         hashes, wrong = hash_each(values, key)

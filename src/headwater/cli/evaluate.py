@@ -49,7 +49,7 @@ def command(
         raise ValueError("name the real file or files, then the synthetic one")
     *truth, synthetic = real
     known = Schema.load(schema) if schema is not None else None
-    if known is None and not (Path(synthetic) / "card.json").exists():
+    if known is None and not Path(synthetic).is_dir():
         raise ValueError(f"name the schema (--schema FILE): {synthetic} is not the folder of a release, which has one")
     written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats)
     options = written | {"bad_rows": bad_rows}

@@ -117,6 +117,8 @@ def command(
         raise ValueError("give files to read, or --kafka and --topic")
     if topic_format not in ("json", "csv"):
         raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
+    if kafka is not None and any((input_format, delimiter, encoding, null_values, decimal, thousands, formats)):
+        raise ValueError("how values of a topic are written is said in the schema: options about it are for files")
     whole = out_.resolve() if out_.name in ("", "..") else out_
     kept = None if no_state else state or whole.with_name(whole.name + ".state")
     how: dict[str, Any] = {
@@ -152,7 +154,8 @@ def command(
                 try:
                     if kafka is not None and topic is not None:
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
-                            topics.feed(run, messages, topic_format, bad_rows=policy, progress=display.update)
+                            extra: dict[str, Any] = {"bad_rows": policy, "ignore_extra": ignore_extra}
+                            topics.feed(run, messages, topic_format, **extra, progress=display.update)
                     else:
                         with open_source(inputs or [], run.synth.input_schema, run.position("input"), **how) as source:
                             feed(run, source, bad_rows=policy, progress=display.update)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headwater.cli import people
+from headwater.cli import people, reading
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.run import Schedule
@@ -56,6 +56,7 @@ def command(
             help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
         ),
     ] = None,
+    ignore_extra: reading.IgnoreExtra = False,
     allow_copy: Annotated[
         bool,
         typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
@@ -83,6 +84,7 @@ def command(
         "rows": limit("--rows", rows),
         "keep": limit("--keep", keep),
         "bad_rows": bad_rows,
+        "ignore_extra": ignore_extra,
         "allow_copy": allow_copy,
         "public": public,
         "person": people.person_of(person, records_per_person, person_period, null_person, records_per_bucket),

@@ -16,7 +16,7 @@ def command(
     file: Annotated[Path, typer.Argument(help="The file of hashed tokens; made if it is not there.")],
     role: Annotated[str | None, typer.Option(help="write, read or admin.")] = None,
     run: Annotated[str, typer.Option(help="The run that it is for; * for all.")] = "*",
-    revoke: Annotated[str | None, typer.Option(help="The id of a token that is to be worth nothing any more.")] = None,
+    revoke: Annotated[str | None, typer.Option(help="The id of a token that is to be refused from now on.")] = None,
 ) -> None:
     """Make a token for a service and print it, once; only its hash is kept. Without options, list what there is.
 

@@ -37,6 +37,8 @@ class ColumnDistance:
         Shares of missing values.
     below, above
         Shares of the real rows whose value is beyond a declared bound.
+    log
+        Whether its scale is logarithmic.
     """
 
     name: str
@@ -48,6 +50,7 @@ class ColumnDistance:
     missing_synthetic: float
     below: float = 0.0
     above: float = 0.0
+    log: bool = False
 
     @property
     def cut(self) -> float:
@@ -113,4 +116,5 @@ def column_distance(column: ColumnAxis, real: Side, synthetic: Side, error: floa
     measure = "W1" if column.ordered else "total variation"
     gone = (1 - float(has_a.mean()), 1 - float(has_b.mean()))
     outside = (float((u < 0).sum() / len(a)), float((u > 1).sum() / len(a))) if column.ordered else (0.0, 0.0)
-    return ColumnDistance(column.name, column.kind, error, measure, distance, *gone, *outside)
+    log = column.declared.get("scale") == "log"
+    return ColumnDistance(column.name, column.kind, error, measure, distance, *gone, *outside, log)

@@ -149,6 +149,8 @@ class _Wide:
         scaled = (values - self.low) / (self.high - self.low)
         far: Floats = scaled - np.clip(scaled, 0, 1)
         far[np.abs(far) <= self.rounding * (1 + 1e-6)] = 0  # what is rounded to a bound is not beyond it
+        if getattr(self.column, "scale", None) == "log":  # 0 is nowhere on it: beyond the bound, by no distance
+            far[values <= 0] = -2 * self.rounding
         return far if gone is None else np.where(gone, 0.0, far)
 
 

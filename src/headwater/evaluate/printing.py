@@ -42,7 +42,8 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     for column in found.cut:
         shares = {"low": column.below, "high": column.above}
         kept = [f"{max(share, 0.0001):.2%} beyond {bound}" for bound, share in shares.items() if share]
-        lines.append(("BOUNDS CUT", f"{column.name}: of the real values {' and '.join(kept)}; declare wider bounds"))
+        remedy = "declare wider bounds" + ("; 0 has no place on a log scale" if column.log and column.below else "")
+        lines.append(("BOUNDS CUT", f"{column.name}: of the real values {' and '.join(kept)}; {remedy}"))
     return lines
 
 

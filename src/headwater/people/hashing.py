@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.table.column import describe, is_missing
 from headwater.table.errors import TableError
 from headwater.table.series import Values, read_values
+from headwater.table.values import describe, is_missing
 
 Hashes = NDArray[np.uint64]
 """An array of shape ``(n, 2)``: 128 bits for each record."""
@@ -97,7 +97,7 @@ def identity(item: Any) -> bytes | None:  # noqa: ANN401 - a value of any type
     if isinstance(item, int | np.integer) and not isinstance(item, bool):
         return b"%d" % int(item)
     if isinstance(item, float | np.floating | Decimal):
-        if item != item // 1 or abs(item) > _EXACT:
+        if item != item // 1 or abs(float(item)) > _EXACT:
             raise _WHOLE
         return b"%d" % int(item)
     if isinstance(item, uuid.UUID):

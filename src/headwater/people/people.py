@@ -28,7 +28,9 @@ from headwater.table.series import Values
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.unsignedinteger[Any]]
 Stamps = NDArray[np.uint64]
-"""For each record the number of its period by the clock, from 1 on; 0 if it was not stamped."""
+"""For each record the number of its period by the clock, from 1 on, or `UNSTAMPED`."""
+UNSTAMPED = np.uint64(2**64 - 1)
+"""As all other integers of a null record, so that lines of a file that cannot be read are stamped like the rest."""
 
 _STAMP_BYTES = 8
 
@@ -106,7 +108,7 @@ class People:
         """Rows with the person of each record behind them, as integers of the rows' own type."""
         parts = [rows, _integers(hashes, rows.dtype)]
         if self.person.seconds:
-            parts.append(_integers(np.zeros((len(rows), 1), dtype=np.uint64), rows.dtype))
+            parts.append(_integers(np.full((len(rows), 1), UNSTAMPED), rows.dtype))
         return np.concatenate(parts, axis=1)
 
     def split(self, rows: NDArray[Any], width: int) -> tuple[Rows, Hashes, Stamps | None]:
@@ -123,7 +125,7 @@ class People:
         _, _, stamps = self.split(rows, width)
         assert stamps is not None  # noqa: S101 - with a clock
         now = max(int(clock() // self.person.seconds), 1)
-        written = np.where(stamps == 0, np.uint64(now), stamps)[:, None]
+        written = np.where(stamps == UNSTAMPED, np.uint64(now), stamps)[:, None]
         kept = rows.shape[1] - _STAMP_BYTES // rows.dtype.itemsize
         return np.concatenate((rows[:, :kept], _integers(written, rows.dtype)), axis=1)
 
@@ -147,9 +149,11 @@ class People:
         """
         counted, people = np.ones(len(hashes), dtype=np.bool_), self
         for start, end, period, opens in self._segments(len(hashes), stamps, t, bucket_end):
-            if period != people.period:
+            anew = period != people.period
+            if anew:
                 people = replace(people, period=period, caps=people.caps.emptied())
-            if opens and people.in_bucket is not None:
+            # In a new period too: what somebody did before it must not decide which of their records count in it.
+            if (opens or anew) and people.in_bucket is not None:
                 people = replace(people, in_bucket=people.in_bucket.emptied())
             counted[start:end], people = people._within(hashes[start:end])
         return counted, people

@@ -246,7 +246,7 @@ class Run:
         policy = self._bad_rows.policy(bad_rows)
         found = self.synth.encode_batch(batch.table, bad_rows=policy)
         bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
-        found = found.among(batch) if batch.bad else found
+        found = found.among(batch) if batch.bad or found.bad else found
         return found.rows, found.tally, bad
 
     def take_rows(

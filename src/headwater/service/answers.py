@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 from headwater.service.problems import MEDIA_TYPE, ProblemError
 from headwater.service.releases import Table
 
-_WORTH = 1024  # bytes that are worth compressing
+_COMPRESSED_FROM = 1024  # bytes
 _AT_ONCE = 1 << 17  # bytes of a file that are sent at once: handing it to a thread, step by step, takes longer
 REVALIDATE, FOREVER = "no-cache", "max-age=31536000, immutable"
 
@@ -83,7 +83,7 @@ def is_known(request: Request, etag: str) -> bool:
 
 
 def send(request: Request, content: bytes, media_type: str, cache: str = REVALIDATE, **headers: str) -> Response:
-    """Send content with a validator, compressed if that is worth it.
+    """Send content with a validator, compressed if it is long.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def send(request: Request, content: bytes, media_type: str, cache: str = REVALID
     found |= {name.replace("_", "-"): value for name, value in headers.items()}
     if is_known(request, etag):
         return Response(status_code=304, headers=found)
-    if len(content) >= _WORTH and takes_gzip(request):
+    if len(content) >= _COMPRESSED_FROM and takes_gzip(request):
         content = gzip.compress(content, 5, mtime=0)
         found["Content-Encoding"] = "gzip"
         found["ETag"] = f"W/{etag}"

@@ -125,7 +125,7 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def batches(body: bytes, form: str, schema: Any, most: int, bad_rows: str = "stop") -> Iterator[Batch]:  # noqa: ANN401
+def batches(body: bytes, form: str, schema: Any, most: int, **reading: Any) -> Iterator[Batch]:  # noqa: ANN401
     """The records of a body, or an error that names row and column and never a value.
 
     Parameters
@@ -138,14 +138,14 @@ def batches(body: bytes, form: str, schema: Any, most: int, bad_rows: str = "sto
         Says which columns there must be, and their types.
     most
         How many records there may be.
-    bad_rows
-        What happens to a row that is no record.
+    reading
+        ``bad_rows`` and ``ignore_extra``, as `read_bytes` takes them.
     """
     if form == "json":
         body, form = lines_of(body), "jsonl"
     rows = 0
     try:
-        for batch in read_bytes(body, schema, form, bad_rows):
+        for batch in read_bytes(body, schema, form, **reading):
             rows += batch.records
             if rows > most:
                 raise ProblemError(413, f"one request may hold at most {most:,} records; send several")

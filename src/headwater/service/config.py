@@ -119,6 +119,8 @@ class RunSettings:
     bad_rows
         What happens to rows that are no records: ``"stop"`` (the request is refused), ``"null"`` or ``"quarantine"``.
         Unless given, what the schema says; ``"stop"`` if it says nothing.
+    ignore_extra
+        Whether columns of posts and messages that the schema does not name are left out; else they are refused.
     public
         Whether anyone who reaches the service may read the releases.
     allow_copy
@@ -142,6 +144,7 @@ class RunSettings:
     rows: int | None = ROWS
     keep: int | None = KEEP
     bad_rows: str | None = None
+    ignore_extra: bool = False
     public: bool = False
     allow_copy: bool = False
     topic: TopicSettings | None = None
@@ -270,12 +273,12 @@ def _service(found: dict[str, Any], base: Path) -> ServiceConfig:
 
 def _run(name: str, found: dict[str, Any], base: Path) -> RunSettings:
     where = f"runs.{name}."
-    plain = {"epsilon", "delta", "mechanism", "format", "bad_rows", "public", "allow_copy", "seed"}
+    plain = {"epsilon", "delta", "mechanism", "format", "bad_rows", "ignore_extra", "public", "allow_copy", "seed"}
     _known(found, plain | {"schema", "out", "state", "every", "rows", "keep", "topic", "person"}, where)
     for needed in ("schema", "epsilon"):
         if needed not in found:
             raise ValueError(f"{where}{needed} is missing")
-    for key in ("public", "allow_copy"):  # a text such as "no" would count as yes
+    for key in ("public", "allow_copy", "ignore_extra"):  # a text such as "no" would count as yes
         if not isinstance(found.get(key, False), bool):
             raise ValueError(f"{where}{key} must be true or false")
     options: dict[str, Any] = {key: found[key] for key in plain if key in found}

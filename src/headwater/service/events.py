@@ -12,7 +12,7 @@ INTERVAL = 0.5
 """Seconds between two events to one reader."""
 
 HEARTBEAT = 15.0
-"""Seconds after which a reader hears something in any case."""
+"""Seconds after which a reader gets an event in any case."""
 
 
 class Events:

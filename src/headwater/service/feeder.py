@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future
+from typing import Any
 
 from headwater import kafka
 from headwater.run import Run
@@ -33,7 +34,8 @@ class Feeder:
     """
 
     def __init__(self, name: str, run: Run, writer: Writer, settings: RunSettings) -> None:
-        self._name, self._run, self._writer, self._policy = name, run, writer, settings.policy
+        self._name, self._run, self._writer = name, run, writer
+        self._reading: dict[str, Any] = {"bad_rows": settings.policy, "ignore_extra": settings.ignore_extra}
         topic = settings.topic
         assert topic is not None  # noqa: S101 - for the type checker: only runs with a topic have a feeder
         self._format = topic.format
@@ -64,7 +66,7 @@ class Feeder:
 
     def _take(self, batch: kafka.TopicBatch) -> None:
         """Until it is kept: the topic is not read on before."""
-        rows, tally, bad = kafka.encode(self._run, batch, self._format, self._policy)
+        rows, tally, bad = kafka.encode(self._run, batch, self._format, **self._reading)
         while not self._closing:
             position = {kafka.POSITION: batch.position}
             kept = Future[Answer]()

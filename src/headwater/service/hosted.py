@@ -46,13 +46,14 @@ class HostedRun:
         )
         try:
             self.t = self.run.t  # written by the writer's thread; reading it never waits for a step of the run
-            self._mechanism, self.guarantee = self.run.synth.mechanism, str(self.run.synth.guarantee)
+            self._mechanism, self.guarantee = self.run.synth.mechanism, self.run.synth.guarantee
             self.events = Events(self.state)
             self.releases = Releases(self.run, lambda: self.t, settings.out, cache)
             self.live = LivePage(name, self.releases)
             self.refused: Counter[str] = Counter()  # secret: made from raw data
             self._refused_lock = threading.Lock()
-            self.writer = Writer(self.run, limits, self._taken, settings.policy)
+            extra = settings.ignore_extra
+            self.writer = Writer(self.run, limits, self._taken, settings.policy, ignore_extra=extra)
             self.publisher = Publisher(self.run, self._published, self.writer.look)
             self.feeder = Feeder(name, self.run, self.writer, settings) if settings.topic else None
         except BaseException:

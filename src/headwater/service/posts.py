@@ -83,12 +83,15 @@ class Encoder:
         How many records a post may hold.
     bad_rows
         What happens to rows that are no records: a policy of `headwater.table.bad_rows`.
+    ignore_extra
+        Whether columns that the schema does not name are left out; else they are refused.
     """
 
-    def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop") -> None:
+    def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop", *, ignore_extra: bool = False) -> None:
         self._run, self._limits, self._bad_rows = run, limits, bad_rows
-        schema = run.synth.input_schema
-        self._lines = None if isinstance(schema, UnitCube) else JsonLines(schema)  # JSON needs names
+        self._reading = {"bad_rows": bad_rows, "ignore_extra": ignore_extra}
+        schema = run.synth.input_schema  # JSON needs names
+        self._lines = None if isinstance(schema, UnitCube) else JsonLines(schema, ignore_extra=ignore_extra)
 
     def encode(self, post: Post) -> None:
         """Read the records of a post, or raise a problem; small JSON is left to be read together with others.
@@ -137,7 +140,7 @@ class Encoder:
         before, found = 0, list[Rows]()
         schema = self._run.synth.input_schema
         try:
-            for batch in bodies.batches(body, post.form, schema, self._limits.records, self._bad_rows):
+            for batch in bodies.batches(body, post.form, schema, self._limits.records, **self._reading):
                 try:
                     rows, tally, bad = self._run.encode_batch(batch, bad_rows=self._bad_rows)
                 except TableError as error:

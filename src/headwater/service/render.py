@@ -24,7 +24,7 @@ MEDIA = {
 """The media type of each format that is sent."""
 
 COMPRESSED = ("csv", "json")
-"""Formats that are worth compressing; the others are compressed, or can be."""
+"""Formats that answers compress; the others are compressed, or can be."""
 
 
 def write(tables: Iterator[Any], path: Path, form: str) -> None:

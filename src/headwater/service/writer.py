@@ -36,12 +36,22 @@ class Writer:
         Called in the thread after each commit, with the number of records.
     bad_rows
         What happens to rows that are no records.
+    ignore_extra
+        Whether columns that the schema does not name are left out.
     """
 
-    def __init__(self, run: Run, limits: Limits, taken: Callable[[int], None], bad_rows: str = "stop") -> None:
+    def __init__(
+        self,
+        run: Run,
+        limits: Limits,
+        taken: Callable[[int], None],
+        bad_rows: str = "stop",
+        *,
+        ignore_extra: bool = False,
+    ) -> None:
         self._run, self._limits, self._taken = run, limits, taken
         self._receipts = Receipts(run.receipts())
-        self._encoder = Encoder(run, limits, bad_rows)
+        self._encoder = Encoder(run, limits, bad_rows, ignore_extra=ignore_extra)
         self._queue: deque[Post] = deque()
         self._bytes, self._closing = 0, False
         self._row_bytes, self._behind = 1, 0  # of a record as it is kept; of all that are kept and not yet counted

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from headwater.run import FolderSink, Run, RunConfig, Schedule
@@ -35,6 +36,8 @@ class Keys:
             return None
         if len(given) != 1:
             raise ValueError("key must name one column, such as {'region': ['north', 'south']}")
+        name: str
+        values: Any  # whatever a caller has given
         ((name, values),) = given.items()
         if isinstance(values, str) or not values or not all(isinstance(value, str) and value for value in values):
             raise ValueError("key must list its values as texts, such as {'region': ['north', 'south']}")

@@ -85,8 +85,8 @@ class TableSink:
     def _cards(self) -> dict[int, dict[str, Any]]:
         """The cards of all releases by their number of records."""
         path = f"{self.path}_cards"
-        files = self.session._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-        if not files.getFileSystem(self.session._jsc.hadoopConfiguration()).exists(files):  # type: ignore[attr-defined]
+        files = self.session._jvm.org.apache.hadoop.fs.Path(path)
+        if not files.getFileSystem(self.session._jsc.hadoopConfiguration()).exists(files):
             return {}
         rows = self.session.read.parquet(path).collect()
         return {int(row["release"]): json.loads(row["card"]) for row in rows}

@@ -29,6 +29,12 @@ HEAD = f"""\
 headwater = {FORMAT}
 """
 
+ODD = """
+# {}.
+# A run stops at such a line, or goes on without it:
+# bad_rows = "null"
+"""
+
 OPEN = {
     "number": ["# low = 0.0    # the lowest value that is possible", "# high = 1.0   # the highest"],
     "integer": ["# low = 0      # the lowest value that is possible", "# high = 100   # the highest"],
@@ -93,11 +99,12 @@ def draft(data: Any, **options: Any) -> str:  # noqa: ANN401 - a path or a table
     decimals = 1   # as many as were seen; what comes out is rounded to them
     """
     if isinstance(data, str | os.PathLike):
-        return draft_schema(sample_of(data, **options))
+        found = sample_of(data, **options)
+        return draft_schema(found.columns, odd=found.odd)
     return draft_schema(_of_table(data))
 
 
-def draft_schema(types: Mapping[str, object]) -> str:
+def draft_schema(types: Mapping[str, object], *, odd: TableError | None = None) -> str:
     r"""The text of a schema file (TOML) with bounds left open, for a person to fill in.
 
     Parameters
@@ -106,6 +113,8 @@ def draft_schema(types: Mapping[str, object]) -> str:
         The type of each column by its name, as text, as a Python type or as a type of a data frame library:
         ``"int64"``, ``float``, ``frame.dtypes["age"]``, the types of an Arrow schema; or a `Sample` of its values.
         Anything unknown is drafted as a category.
+    odd
+        What is wrong with the first line that is no record.
 
     Examples
     --------
@@ -117,7 +126,11 @@ def draft_schema(types: Mapping[str, object]) -> str:
     """
     if not types:
         raise SchemaError("there are no columns to draft a schema for", "give the type of each column by its name")
-    return HEAD + "".join(f"\n{_column(name, type_)}\n" for name, type_ in types.items())
+    return (
+        HEAD
+        + (ODD.format(odd) if odd else "")
+        + "".join(f"\n{_column(name, type_)}\n" for name, type_ in types.items())
+    )
 
 
 def _of_table(table: Any) -> dict[str, Sample]:  # noqa: ANN401 - of any library

@@ -39,6 +39,12 @@ class _PlacedError(ValueError):
                 setattr(located, name, value)
         return located
 
+    def without_row(self) -> Self:
+        """A copy that does not say which row it is: rows are numbered inside of a batch, which means nothing later."""
+        found = copy(self)
+        found.row = None
+        return found
+
     def __str__(self) -> str:
         where = [self.file] if self.file is not None else []
         where += [f"line {self.line}"] if self.line is not None else []

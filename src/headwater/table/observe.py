@@ -165,8 +165,9 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
         and len(positive) >= _FEW
         and positive[-len(positive) // 100 - 1] > 1000 * positive[len(positive) // 100]
     ):
-        whole = ', with kind = "number" and decimals = 0' if seen.kind == "integer" else ""
-        seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; needs a low above 0{whole}')
+        needs = "needs a low above 0" + (", as which 0 counts: it was seen" if numbers[0] == 0 else "")
+        needs += ', with kind = "number" and decimals = 0' if seen.kind == "integer" else ""
+        seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; {needs}')
 
 
 def _times(seen: Observed, values: list[Any]) -> None:

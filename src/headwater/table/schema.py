@@ -168,8 +168,8 @@ class Schema:
                 tally.add(name, kind, count)
             for row, found in errors.items():
                 wrong.setdefault(row, found.at(row=row, column=name))
-        tally.bad = len(wrong)
         bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
+        tally.add_bad(one.error for one in bad)
         return Encoded(points, bad, tally, _beside(series[beside], beside, rows) if beside else None, unread)
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library

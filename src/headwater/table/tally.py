@@ -6,12 +6,14 @@ wrong. It is kept in states, and never in a release or on a card.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-KINDS = ("clipped", "unlisted", "missing")
-"""Beyond a declared bound; none of the listed values, so taken for ``other=``; not there."""
+from headwater.table.errors import TableError
+
+KINDS = ("clipped", "unlisted", "missing", "bad")
+"""Beyond a declared bound; none of the listed values, so taken for ``other=``; not there; why its row was bad."""
 
 
 @dataclass
@@ -25,7 +27,9 @@ class Tally:
     bad
         How many of them were no records of the schema.
     columns
-        For columns in which something was clipped, unlisted or missing: how many values, by kind.
+        For columns in which something was clipped, unlisted, missing or bad: how many values, by kind.
+    first_bad
+        What was wrong with the first of the bad rows.
     capped
         How many records did not count, because their person had enough that did.
     """
@@ -33,6 +37,7 @@ class Tally:
     records: int = 0
     bad: int = 0
     columns: dict[str, dict[str, int]] = field(default_factory=dict)
+    first_bad: str = ""
     capped: int = 0
 
     def add(self, column: str, kind: str, count: int) -> None:
@@ -41,8 +46,18 @@ class Tally:
             of_column = self.columns.setdefault(column, {})
             of_column[kind] = of_column.get(kind, 0) + int(count)
 
+    def add_bad(self, errors: Iterable[TableError]) -> Tally:
+        """Count bad rows, by what is wrong with each; the tally itself."""
+        for error in errors:
+            self.bad += 1
+            self.first_bad = self.first_bad or str(error.without_row())
+            if error.column is not None:
+                self.add(error.column, "bad", 1)
+        return self
+
     def __add__(self, other: Tally) -> Tally:
         both = Tally(self.records + other.records, self.bad + other.bad, capped=self.capped + other.capped)
+        both.first_bad = self.first_bad or other.first_bad
         for tally in (self, other):
             for column, counts in tally.columns.items():
                 for kind, count in counts.items():
@@ -56,6 +71,7 @@ class Tally:
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the way states keep it."""
         plain = {"records": self.records, "bad": self.bad, "columns": self.columns}
+        plain |= {"first_bad": self.first_bad} if self.first_bad else {}
         return plain | ({"capped": self.capped} if self.capped else {})
 
     @staticmethod
@@ -64,12 +80,15 @@ class Tally:
         if not isinstance(kept, Mapping) or not isinstance(kept.get("columns"), Mapping):
             return Tally()
         found = Tally(int(kept.get("records", 0)), int(kept.get("bad", 0)), capped=int(kept.get("capped", 0)))
+        found.first_bad = str(kept.get("first_bad", ""))
         return found + Tally(columns={str(name): dict(counts) for name, counts in kept["columns"].items()})
 
     def lines(self) -> Iterator[str]:
-        """In words, one line for each column in which something was clipped, unlisted or missing."""
+        """In words, one line for each column in which something was clipped, unlisted, missing or bad."""
         if self.bad:
             yield f"{self.bad:,} of {self.records:,} rows were bad ({_percent(self.bad, self.records)})"
+        if self.first_bad:
+            yield f"the first bad one: {self.first_bad}"
         if self.capped:
             share = _percent(self.capped, self.records)
             yield f"{self.capped:,} of {self.records:,} records were beyond the cap of their person ({share})"

@@ -42,7 +42,8 @@ class UnitCube:
         inside = np.asarray(((array >= 0) & (array <= 1)).all(axis=1))
         error = TableError("a coordinate that is not a number in [0, 1]", "give numbers from 0 to 1")
         bad = tuple(BadRow(int(row), error.at(row=int(row))) for row in np.flatnonzero(~inside))
-        return Encoded(self.encode(np.where(inside[:, None], array, 0)), bad, Tally(len(array), len(bad)))
+        tally = Tally(len(array)).add_bad(one.error for one in bad)
+        return Encoded(self.encode(np.where(inside[:, None], array, 0)), bad, tally)
 
     def decode(self, points: NDArray[np.float64], kind: str | None = None) -> Any:  # noqa: ANN401 - of any library
         """Points as they are, or as a table with columns ``x0, x1, …`` if a kind of table is asked for."""

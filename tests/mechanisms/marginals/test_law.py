@@ -85,7 +85,8 @@ def one_stage(parts: Sequence[int]) -> Callable[[int, Budget, int], Stage]:
         whole = Fraction(budget.epsilon)
         if t >= RECORDS:
             return Stage(RECORDS, 10**9, 0, Fraction(0), whole)
-        return Stage(0, RECORDS, 0, Fraction(0), *(whole * part / 10 for part in parts))
+        one_way, tree, further, pairs = (whole * part / 10 for part in parts)
+        return Stage(0, RECORDS, 0, Fraction(0), one_way, tree, further, pairs)
 
     return stage_at
 

@@ -91,7 +91,7 @@ def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[
         ],
         "pairs": [{"x": x, "y": y, "error": e, "grade": grade(e)} for x, y, e in found.ranked_pairs[:WORST]],
         "pairs_total": len(found.ranked_pairs),
-        "cut": [{"name": column.name, "below": column.below, "above": column.above} for column in found.cut],
+        "cut": [{"name": c.name, "below": c.below, "above": c.above, "log": c.log} for c in found.cut],
         "w1": {"value": w1.value, "error": w1.error} if w1 else {"reason": found.distance.reason},
         "dependence": {
             "names": [column.name for column in columns],

@@ -18,7 +18,7 @@ TWO_WAY = (1.0, 1.3)
 UNKNOWN = 0.12
 """Total variation from independence that is typical of a pair, where nothing is known of any."""
 LEFT = 0.035
-"""Of a pair that was not worth measuring while others were: at most this is typical."""
+"""Of a pair that stayed below the threshold while others were measured: at most this is typical."""
 
 
 def expected_error(estimate: Estimate, names: Sequence[str]) -> ExpectedError:

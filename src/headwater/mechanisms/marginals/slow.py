@@ -29,7 +29,7 @@ MOST_CELLS = 1 << 14  # larger tables of two columns are never asked for
 MOST_CANDIDATES = 1 << 10  # pairs that are counted in one bucket
 FEW = 20  # a column has no table of its own if a kept pair has it, with at most so many bins of the other column
 CLEAR = 0.33  # choices tell scores apart that differ by about so much for each record
-PRICE = 0.05  # see `SlowBucket.price`
+THRESHOLD = 0.05  # see `SlowBucket.threshold`
 MARGINS = 0.5  # the part of the error by unsure one-way marginals that is taken off a score
 EXTRAS = Fraction(1, 2)  # pairs beyond the tree, for each column
 EXTRA_WEIGHT = Fraction(6, 5)  # the budget of such a pair beside that of one of the tree
@@ -121,10 +121,10 @@ class SlowBucket:
             self.known.append(self.bucket.publish(self.questions[pair], self.counts[pair], share))
 
     def choose_tree(self, budget: Fraction) -> Fraction:
-        """Choose and measure the pairs of a tree, as many as are worth it, and say what all of that cost.
+        """Choose and measure the pairs of a tree, as many as reach the threshold, and return what all of that cost.
 
         Pairs whose dependence is already published beyond doubt are kept. Others are chosen one by one, among those
-        that join two parts of the tree and the answer that none is worth it.
+        that join two parts of the tree and the answer that none reaches the threshold.
         """
         most, tree, groups, spent = self.columns - 1, list[Pair](), list(range(self.columns)), Fraction(0)
         for pair in sorted(self.questions.keys() & self.outlook.kept):
@@ -133,13 +133,13 @@ class SlowBucket:
         turns = min(most - len(tree), self.turns(self.stage.tree_choice))
         if turns:
             published, each = self.predict(), self.stage.tree_choice / min(most, self.turns(self.stage.tree_choice))
-            self.worth = self.price(published, budget / most)
+            threshold = self.threshold(published, budget / most)
             scores: Scores = self.scores(published, published.independent(self.questions), budget / most, TREE_PENALTY)
             for pair in self.questions.keys() & self.outlook.tree:
                 scores[pair] += round(MEMORY * self.bucket.size)
             for turn in range(turns):
                 open_ = {pair: s for pair, s in scores.items() if pair and groups[pair[0]] != groups[pair[1]]}
-                chosen = self.bucket.choose(open_ | {None: self.worth}, each, TREE, turn)
+                chosen = self.bucket.choose(open_ | {None: threshold}, each, TREE, turn)
                 spent += each
                 if chosen is None:
                     break
@@ -152,10 +152,10 @@ class SlowBucket:
         return spent + budget
 
     def choose_further(self, published: Prediction, most: int, budget: Fraction) -> Fraction:
-        """Choose and measure pairs that the published model predicts worst, and say what all of that cost."""
+        """Choose and measure pairs that the published model predicts worst, and return what all of that cost."""
         rest = {pair: question for pair, question in self.questions.items() if pair not in self.done}
         scores: Scores = self.scores(published, published.joint(rest), budget / most, EXTRA_PENALTY)
-        scores[None], each = self.price(published, budget / most), self.stage.extra_choice / most
+        scores[None], each = self.threshold(published, budget / most), self.stage.extra_choice / most
         chosen, spent = list[Pair](), Fraction(0)
         for turn in range(most):
             pair = self.bucket.choose(scores, each, EXTRA, turn)
@@ -193,15 +193,15 @@ class SlowBucket:
             found[pair] = distance(self.counts[pair], whole) - round(float(public))
         return found
 
-    def price(self, published: Prediction, each: Fraction) -> int:
-        """What a pair must lower the L1 distance by, in records, to be worth its budget.
+    def threshold(self, published: Prediction, each: Fraction) -> int:
+        """The score of "no further pair": what a pair must lower the L1 distance by, in records, to be measured.
 
         With that budget, one-way marginals would be better by the part of their own budget that it is; they count in
         all pairs, and half of the records that they are about are older. A pair helps all that are joined through it.
         """
         wrong = 2 * self.bucket.size * (self.columns - 1) * math.fsum(published.errors())
         part = float(each / self.stage.one_way) / (2 if self.stage.accounting.gaussian else 1)  # errors fall with √ρ
-        return round(PRICE * wrong * part)
+        return round(THRESHOLD * wrong * part)
 
     def ahead(self, following: Stage) -> Outlook:
         """What is published by now says of the next stage."""

@@ -2,11 +2,12 @@
 
 from headwater.table.readers.batch import Batch
 from headwater.table.readers.options import InputChangedError, Options
-from headwater.table.readers.sample import Sample, sample_of
+from headwater.table.readers.sample import FileSample, Sample, sample_of
 from headwater.table.readers.source import Source, open_source, read, read_points
 
 __all__ = [
     "Batch",
+    "FileSample",
     "InputChangedError",
     "Options",
     "Sample",

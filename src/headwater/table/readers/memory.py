@@ -29,10 +29,12 @@ class JsonLines:
     ----------
     schema
         Says which columns there must be, and their types.
+    ignore_extra
+        Leave out columns that the schema does not name.
     """
 
-    def __init__(self, schema: Any) -> None:  # noqa: ANN401
-        self._parser = JsonParser(fields_of(schema, Options().text), ignore_extra=False)
+    def __init__(self, schema: Any, *, ignore_extra: bool = False) -> None:  # noqa: ANN401
+        self._parser = JsonParser(fields_of(schema, Options().text), ignore_extra=ignore_extra)
 
     def read(self, lines: Sequence[bytes]) -> Batch | None:
         """What `read_bytes` gives for these lines if all of them are good; None if it has to have a look.
@@ -55,7 +57,14 @@ class JsonLines:
         )
 
 
-def read_bytes(data: bytes, schema: Any, form: str, bad_rows: str = "stop") -> Iterator[Batch]:  # noqa: ANN401
+def read_bytes(
+    data: bytes,
+    schema: Any,  # noqa: ANN401
+    form: str,
+    bad_rows: str = "stop",
+    *,
+    ignore_extra: bool = False,
+) -> Iterator[Batch]:
     """The records of some bytes in batches.
 
     Errors name lines, rows and columns. A row of an error is that of its table; of JSON lines, where a line is
@@ -71,6 +80,8 @@ def read_bytes(data: bytes, schema: Any, form: str, bad_rows: str = "stop") -> I
         ``"csv"``, ``"jsonl"``, ``"parquet"`` or ``"arrow"``.
     bad_rows
         What happens to a row that is no record: a policy of `headwater.table.bad_rows`.
+    ignore_extra
+        Leave out columns that the schema does not name.
     """
     if form == "jsonl" and not data.strip():
         return
@@ -80,6 +91,7 @@ def read_bytes(data: bytes, schema: Any, form: str, bad_rows: str = "stop") -> I
                 "format": form,
                 "delimiter": "," if form == "csv" else None,
                 "bad_rows": bad_rows,
+                "ignore_extra": ignore_extra,
                 "block_bytes": min(_BLOCK, len(data) + 1),  # room for a block is made before it is read
             }
             with open_source(path, schema, **options) as source:

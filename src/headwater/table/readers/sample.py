@@ -20,6 +20,8 @@ from headwater.table.readers.paths import Input, Inputs, StrPath
 from headwater.table.readers.stream import open_stream
 
 MOST_ROWS = 10_000
+MOST_ODD = 0.1
+"""Where more of the lines are no records, the file is not what it is taken for."""
 _HEAD = 1 << 20  # how much text is looked at
 _MARK = "\ufeff"
 
@@ -32,7 +34,15 @@ class Sample:
     values: list[Any] = field(default_factory=list)
 
 
-def sample_of(path: StrPath, **options: Any) -> dict[str, Sample]:  # noqa: ANN401 - fields of Options
+@dataclass(frozen=True)
+class FileSample:
+    """The first records of a file, by column, and what is wrong with the first line that is none."""
+
+    columns: dict[str, Sample]
+    odd: TableError | None = None
+
+
+def sample_of(path: StrPath, **options: Any) -> FileSample:  # noqa: ANN401 - fields of Options
     """The first records of a file, by column. Text files have no types: their values are texts.
 
     Parameters
@@ -57,11 +67,9 @@ def sample_of(path: StrPath, **options: Any) -> dict[str, Sample]:  # noqa: ANN4
             found = pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS)
         else:
             text = _head(source, read.encoding)
-            return _of_csv(text, source) if source.format == "csv" else _of_json(text, source)
-        return {
-            one.name: Sample(str(one.type), column.to_pylist())
-            for one, column in zip(found.schema, found.columns, strict=True)
-        }
+            return _of_csv(text, source) if source.format == "csv" else FileSample(_of_json(text, source))
+        named = zip(found.schema, found.columns, strict=True)
+        return FileSample({one.name: Sample(str(one.type), column.to_pylist()) for one, column in named})
     except (pa.ArrowException, UnicodeDecodeError, csv.Error, ValueError) as error:  # messages may show values
         if isinstance(error, TableError):
             raise error.at(file=source.name) from None
@@ -89,8 +97,9 @@ def _head(source: Input, encoding: str | None) -> str:
     raise NOT_UTF8
 
 
-def _of_csv(text: str, source: Input) -> dict[str, Sample]:
-    rows = csv.reader(io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=source.delimiter, strict=True)
+def _of_csv(text: str, source: Input) -> FileSample:
+    text = text.lstrip("\r\n")
+    rows = csv.reader(io.StringIO(text, newline="\n"), delimiter=source.delimiter, strict=True)
     names = next(rows)
     other = [mark for mark in DELIMITERS if mark in names[0]] if len(names) == 1 else []
     if other:
@@ -99,22 +108,38 @@ def _of_csv(text: str, source: Input) -> dict[str, Sample]:
     if len(set(names)) < len(names):
         raise TableError("two columns have the same name", "rename one of them", line=1)
     columns: list[list[Any]] = [[] for _ in names]
-    for row in islice(_whole(rows, cut=len(text) >= _HEAD // 4), MOST_ROWS):
-        if len(row) != len(names) and (row or len(names) > 1):
-            problem = f"the line has {len(row)} field(s), but the header has {len(names)}"
-            raise TableError(problem, "give every line one field for each column", line=rows.line_num)
+    odd = list[TableError]()
+    cut = text.count("\n") if len(text) >= _HEAD // 4 else None
+    for row in islice(_records(rows, len(names), cut), MOST_ROWS):
+        if isinstance(row, TableError):
+            odd.append(row)
+            continue
         for column, value in zip(columns, row or [""], strict=True):
             column.append(value or None)
-    return {name: Sample("text", column) for name, column in zip(names, columns, strict=True)}
+    if len(odd) > MOST_ODD * (len(odd) + len(columns[0])):  # then the file is something else
+        raise odd[0]
+    found = {name: Sample("text", column) for name, column in zip(names, columns, strict=True)}
+    return FileSample(found, odd[0] if odd else None)
 
 
-def _whole(rows: Iterator[list[str]], *, cut: bool) -> Iterator[list[str]]:
-    """Records up to one that may be cut in the middle of quotes, at the end of what was read."""
-    try:
-        yield from rows
-    except csv.Error:
-        if not cut:
-            raise
+def _records(rows: Any, fields: int, cut: int | None) -> Iterator[list[str] | TableError]:  # noqa: ANN401 - a csv.reader
+    """Records, and errors in the place of what is none; but in line ``cut``, the last, one may end inside of quotes."""
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error:
+            if rows.line_num != cut:
+                problem = "a quote or a line end in the middle of a field, or a quote that is never closed"
+                remedy = 'put the whole field in quotes and double the quotes in it ("…""…")'
+                yield TableError(problem, remedy, line=rows.line_num)
+            continue
+        if row is None:
+            return
+        if len(row) != fields and (row or fields > 1):
+            problem = f"the line has {len(row)} field(s), but the header has {fields}"
+            yield TableError(problem, "give every line one field for each column", line=rows.line_num)
+        else:
+            yield row
 
 
 def _of_json(text: str, source: Input) -> dict[str, Sample]:
