@@ -1,8 +1,9 @@
 """How many records of a person should count? Errors against the cap, where people have 1 to 1,000 records.
 
-    python -m benchmarks.people [--size quick | full] [--redraw]
+    python -m benchmarks.people [--size quick | full] [--anew]
 
-Writes the numbers (people.json), a picture (people.png) and a page made from them (people.md) into docs/benchmarks.
+Writes the numbers (people.json), pictures and a page made from them (people.md) into docs/benchmarks. Runs of the same
+size that are there already are kept, unless `--anew` is given.
 
 People are made up: how many records they have has a heavy tail, everyone has habits, and the habits of those with many
 records are other ones, so that a cap that is too small shows. ε = 1 is for a person, whatever the cap.
@@ -13,24 +14,29 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import mean
 from time import process_time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import headwater as hw
+from benchmarks import people_page
 from headwater.evaluate.w1 import w1
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "benchmarks"
 EPSILON, MOST = 1.0, 1000
 CAPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1000)
+SIZES = {"quick": (1 << 14, 1), "full": (1 << 17, 5)}
+"""How many records a run has, and how many runs there are."""
+DELTA, BUCKET_CAP, PER_BUCKET = 1e-9, 16, (None, 8, 4, 2)
 SIDE = 48  # of the grid on which W1 is computed
-TAILS = {"heavy": 1.2, "lighter": 1.8}
+TAILS = {"heavy": 1.2, "middle": 1.5, "lighter": 1.8}
 """P(a person has n records or more) = n^−tail, up to `MOST`."""
 
 PLANE = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
@@ -51,6 +57,8 @@ class Found:
     capped: float
     error: float
     one_way: float | None
+    delta: float = 0.0
+    per_bucket: int | None = None
 
 
 def sizes(tail: float) -> dict[int, float]:
@@ -97,42 +105,91 @@ def wide(owner: NDArray[np.int64], activity: NDArray[np.float64], seed: int) -> 
     return found
 
 
-def one(table: str, tail: str, cap: int, seed: int, records: int) -> Found:
-    """The error of one run."""
-    owner, activity = people(TAILS[tail], records, seed)
-    schema, make = (PLANE, plane) if table == "plane" else (WIDE, wide)
-    data = make(owner, activity, seed)
-    synth = hw.Synthesizer(schema, epsilon=EPSILON, person=hw.Person("who", records=cap), seed=seed)
-    for start in range(0, records, 1 << 16):
-        part = slice(start, start + (1 << 16))
-        synth.update({**{name: column[part] for name, column in data.items()}, "who": owner[part]})
-    release, capped = synth.release(), synth.capped / records
-    if table == "plane":
-        error = w1(schema.encode(data), release.points(), method="grid", side=SIDE).value
-        return Found(table, tail, cap, seed, capped, float(error), None)
-    found = hw.evaluate(data, release.sample(kind="columns"), schema)
-    two_way = mean(error for _, _, error in found.ranked_pairs)
-    return Found(table, tail, cap, seed, capped, two_way, mean(column.error for column in found.columns))
+@dataclass(frozen=True)
+class Case:
+    """What is declared in one run."""
+
+    table: str
+    tail: str
+    cap: int
+    seed: int
+    delta: float = 0.0
+    per_bucket: int | None = None
+
+    def run(self, records: int) -> Found:
+        """The error of one run."""
+        owner, activity = people(TAILS[self.tail], records, self.seed)
+        schema, data = SCHEMAS[self.table], MAKERS[self.table](owner, activity, self.seed)
+        person = hw.Person("who", records=self.cap, per_bucket=self.per_bucket)
+        synth = hw.Synthesizer(schema, epsilon=EPSILON, delta=self.delta, person=person, seed=self.seed)
+        for start in range(0, records, 1 << 16):
+            part = slice(start, start + (1 << 16))
+            synth.update({**{name: column[part] for name, column in data.items()}, "who": owner[part]})
+        release, capped, one_way = synth.release(), synth.capped / records, None
+        if self.table == "plane":
+            error = float(w1(schema.encode(data), release.points(), method="grid", side=SIDE).value)
+        else:
+            found = hw.evaluate(data, release.sample(kind="columns"), schema)
+            error = mean(error for _, _, error in found.ranked_pairs)
+            one_way = mean(column.error for column in found.columns)
+        return Found(**{**asdict(self), "capped": capped, "error": error, "one_way": one_way})
 
 
-def runs(size: str) -> Iterator[Found]:
-    """All runs, one after another."""
-    records = 1 << (14 if size == "quick" else 17)
-    for table in ("plane", "wide"):
-        for tail in TAILS:
-            for cap in CAPS:
-                for seed in range(1 if size == "quick" else 3):
-                    start = process_time()
-                    found = one(table, tail, cap, seed, records)
-                    took = process_time() - start
-                    print(f"{table:6} {tail:8} cap {cap:5} seed {seed}: {found.error:.4f} ({took:.1f} s)")
-                    yield found
+def suggested(records: int) -> dict[str, int]:
+    """The caps that `headwater.suggest_records_per_person` names, from the public numbers alone."""
+    return {
+        f"{table} {tail}": hw.suggest_records_per_person(
+            sizes(TAILS[tail]), SCHEMAS[table], epsilon=EPSILON, records=records
+        ).records
+        for table in SCHEMAS
+        for tail in TAILS
+    }
 
 
-if __name__ == "__main__":
+def cases(records: int, seeds: int) -> Iterator[Case]:
+    """All runs: every cap and the suggested one; and caps for buckets, with a δ."""
+    named = suggested(records)
+    for seed in range(seeds):
+        for table in SCHEMAS:
+            for tail in TAILS:
+                for cap in sorted({*CAPS, named[f"{table} {tail}"]}):
+                    yield Case(table, tail, cap, seed)
+        for table in SCHEMAS:
+            yield Case(table, "heavy", BUCKET_CAP, seed)
+            for per_bucket in PER_BUCKET:
+                yield Case(table, "heavy", BUCKET_CAP, seed, DELTA, per_bucket)
+
+
+SCHEMAS = {"plane": PLANE, "wide": WIDE}
+MAKERS: dict[str, Callable[..., Any]] = {"plane": plane, "wide": wide}
+
+
+def main() -> None:
+    """Run what is missing, and write all of it down."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=("quick", "full"), default="quick")
+    parser.add_argument("--anew", action="store_true")
     options = parser.parse_args()
-    numbers = [asdict(found) for found in runs(options.size)]
-    (RESULTS / "people.json").write_text(json.dumps({"size": options.size, "runs": numbers}, indent=1) + "\n")
+    records, seeds = SIZES[options.size]
+    path, kept = RESULTS / "people.json", dict[str, Any]()
+    if path.exists():
+        kept = json.loads(path.read_text())
+    known = {} if options.anew or kept.get("size") != options.size else {case_of(run): run for run in kept["runs"]}
+    for case in dict.fromkeys(cases(records, seeds)):
+        if case not in known:
+            start = process_time()
+            known[case] = asdict(case.run(records))
+            print(f"{case}: {known[case]['error']:.4f} ({process_time() - start:.1f} s)", flush=True)
+            kept |= {"size": options.size, "records": records, "suggested": suggested(records)}
+            path.write_text(json.dumps(kept | {"runs": [*known.values()]}, indent=1) + "\n")
+    people_page.write(RESULTS)
+
+
+def case_of(run: dict[str, Any]) -> Case:
+    """What a run that was written down had declared."""
+    return Case(**{field.name: run[field.name] for field in fields(Case) if field.name in run})
+
+
+if __name__ == "__main__":
+    main()

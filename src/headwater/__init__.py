@@ -5,6 +5,7 @@ from headwater.evaluate.measures import evaluate
 from headwater.files import FileRefusedError
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.outlook import outlook
+from headwater.mechanisms.records_per_person import suggest_records_per_person
 from headwater.noise import SeededRunWarning
 from headwater.people import Person
 from headwater.privacy import DeltaWarning, EpsilonWarning
@@ -47,5 +48,6 @@ __all__ = [
     "outlook",
     "pmm",
     "read",
+    "suggest_records_per_person",
     "unit_cube",
 ]

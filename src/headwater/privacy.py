@@ -1,4 +1,4 @@
-"""What is promised, and the sum that shows it: `Guarantee`, and the `Ledger` of all draws that one record can move.
+"""What may be spent, and the sum that shows what is: `Budget`, and the `Ledger` of all draws that one record can move.
 
 A ledger lists every kind of draw that one record can move: the law of its noise, how many such draws the record can
 touch and by how much each of them moves. A draw of integer Laplace noise of scale ``σ`` whose centre moves by ``s``
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
-from typing import Any
 
+from headwater.guarantee import Guarantee as Guarantee
+from headwater.guarantee import record_epsilon as record_epsilon
 from headwater.laws import Cost, Law
 from headwater.laws import DiscreteGaussian as DiscreteGaussian
 from headwater.laws import IntegerLaplace as IntegerLaplace
@@ -25,69 +26,6 @@ from headwater.zcdp import rho_for
 
 class OverdrawnError(ValueError):
     """A ledger that adds up to more than the ε it was to stay within: nothing may be measured under it."""
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """What is promised about all that one run ever publishes, taken together.
-
-    Parameters
-    ----------
-    epsilon
-        The probability of any set of publications changes by a factor of at most ``exp(epsilon)`` …
-    delta
-        … except with this probability. 0: no exception.
-    unit
-        Whose data is protected.
-    neighbours
-        How two inputs differ that cannot be told apart.
-    records
-        How many records of one unit count: noise is so wide that together they cost no more.
-
-    Examples
-    --------
-    >>> print(Guarantee(1.0))
-    ε = 1 for one record (replace one record; how many records arrived is public)
-    """
-
-    epsilon: float
-    delta: float = 0.0
-    unit: str = "record"
-    neighbours: str = "replace one record"
-    records: int = 1
-
-    @property
-    def loss(self) -> str:
-        """ε and δ in words."""
-        return f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
-
-    def __str__(self) -> str:
-        return f"{self.loss} for one {self.unit} ({self.neighbours}; how many records arrived is public)"
-
-    @staticmethod
-    def from_dict(kept: Mapping[str, Any]) -> Guarantee:
-        """The guarantee that a card states, or a `ValueError` if it is none of ours."""
-        unit, records = kept.get("unit", "record"), kept.get("records_per_person", 1)
-        found = Guarantee(kept["epsilon"], kept.get("delta", 0.0))
-        if unit != "record":
-            found = Guarantee(found.epsilon, found.delta, unit, kept["neighbours"], records)
-            known = str(unit).startswith("person") and str(found.neighbours).startswith("replace all records of one")
-            if not known or type(records) is not int or records < 1:
-                raise ValueError("no guarantee is stated in these words")
-        if not {**found.to_dict(), **kept}.items() >= found.to_dict().items():
-            raise ValueError("no guarantee is stated in these words")
-        return found
-
-    @property
-    def record_epsilon(self) -> float:
-        """What one record costs at most: ε divided by how many records of one unit count."""
-        return record_epsilon(self.epsilon, self.records)
-
-    def to_dict(self) -> dict[str, float | str]:
-        """The guarantee as plain values, as cards have it."""
-        plain: dict[str, float | str] = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit}
-        plain["neighbours"] = self.neighbours
-        return plain if self.unit == "record" else plain | {"records_per_person": self.records}
 
 
 @dataclass(frozen=True)
@@ -146,6 +84,18 @@ class Budget:
         if self.records == 1:
             return self
         return replace(self, epsilon=record_epsilon(self.epsilon, self.records), whole=self.epsilon)
+
+    @property
+    def heading(self) -> str:
+        """What one record may cost, and what that means for noise if a unit has several: the first words of a plan."""
+        if self.whole is None:
+            return f"{self}: replacing one record costs at most ε, for ever"
+        times = math.sqrt(self.records * (self.per_bucket or self.records)) if self.delta else self.records
+        each = f"ρ = {float(self.rho or 0):.4g}" if self.delta else f"ε = {self.epsilon:.4g}"
+        return (
+            f"{replace(self, epsilon=self.whole)} for {self.records:,} records of one person: each may cost {each}, "
+            f"so noise has {times:,.4g} times the scale that one record needs"
+        )
 
     @property
     def one_currency(self) -> bool:
@@ -218,8 +168,8 @@ class Ledger(tuple[Spend, ...]):
 
     @property
     def laws(self) -> str:
-        """The names of the laws of its draws."""
-        return " and ".join(dict.fromkeys(spend.law.name for spend in self))
+        """The names of the laws of its draws; before the first draw, of the law that needs no δ."""
+        return " and ".join(dict.fromkeys(spend.law.name for spend in self)) or IntegerLaplace.name
 
     def check(self, budget: Budget | float) -> None:
         """Refuse draws that cost more than a budget: in ε, and if it has a δ, in ρ as well.
@@ -327,15 +277,3 @@ def warn_of_epsilon(epsilon: float, stacklevel: int) -> None:
         )
     if what:
         warnings.warn(what, EpsilonWarning, stacklevel=stacklevel + 1)
-
-
-def record_epsilon(epsilon: float, records: int) -> float:
-    """The largest float of which ``records`` together cost no more than ``epsilon``, exactly.
-
-    >>> record_epsilon(1.0, 1), 3 * Fraction(record_epsilon(1.0, 3)) <= 1
-    (1.0, True)
-    """
-    each = epsilon / records
-    while Fraction(each) * records > Fraction(epsilon):
-        each = math.nextafter(each, 0)
-    return each

@@ -145,7 +145,7 @@ def test_a_cap_never_changes(tmp_path: Path, other: hw.Person | None) -> None:
     config = RunConfig(TWO, 3.0, person=hw.Person("who", records=3))
     with Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
         run.take(batch(TWO, 50))
-    with pytest.raises(StoreError, match=r"another person.*at most 3 count"):
+    with pytest.raises(StoreError, match=r"another person.*at most 3 records count"):
         Run.open(RunConfig(TWO, 3.0, person=other), FolderSink(tmp_path / "out"), state=tmp_path / "run.state")
 
 
@@ -200,7 +200,7 @@ def test_a_service_takes_people(opened: Any) -> None:  # noqa: ANN401
     assert refused.status_code == 422
     assert "who" in refused.text
     facts = client.get("/runs/trips", headers={"Accept": "application/json"}).json()
-    assert facts["guarantee"].startswith("ε = 1 for one person (replace all records of one person, of which at most 2")
+    assert facts["guarantee"].startswith("ε = 1 for one person, of whom at most 2 records count (replace all records")
     assert "who" not in facts["schema"]["columns"]
     assert "capped" not in str(facts)
     deadline = time.monotonic() + 20

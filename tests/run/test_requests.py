@@ -72,11 +72,11 @@ def test_whoever_asks_while_another_one_tidies_up_is_answered(
     """The folder of requests is removed by whoever had the last answer, perhaps just before the next request."""
     folder, open_, gone = tmp_path / "run.state.requests", os.open, list[str]()
 
-    def opened(path: object, *more: int) -> int:
+    def opened(path: str, *more: int) -> int:
         if str(path).endswith(".new") and len(gone) < 3:
             gone.append(str(path))
             folder.rmdir()
-        return open_(str(path), *more)
+        return open_(path, *more)
 
     monkeypatch.setattr("headwater.run.requests.os.open", opened)
     status, _ = asked(run, lambda: request_status(tmp_path / "run.state"))

@@ -106,7 +106,7 @@ def _releases(places: list[Path], folder: Path) -> None:
     out.print(table)
     runs = {str(card.get("run")): (card["epsilon"], card.get("delta", 0.0)) for card in cards}
     if len(runs) == 1:
-        say(f"{'ε is' if pure else 'ε and δ are'} that of all these releases together: it does not add up.")
+        say(f"{Guarantee.as_stated(cards[-1]).promise}, for all these releases together: it does not add up.")
     else:
         cost = Guarantee(sum(e for e, _ in runs.values()), sum(d for _, d in runs.values())).loss
         complain(f"these are releases of {len(runs)} runs: together they cost {cost}", "bold red")

@@ -14,6 +14,11 @@ NULL = np.uint64(2**64 - 1)
 """The row of a null record. No cell has this number: there are at most 2^62."""
 
 
+def word(depth: int) -> type[np.unsignedinteger[Any]]:
+    """The shortest type that holds a cell of this depth."""
+    return np.uint8 if depth <= 8 else np.uint32 if depth <= 32 else np.uint64
+
+
 class CellRows:
     """Rows of one integer: the cell of depth `finest`, or `NULL`."""
 

@@ -20,7 +20,7 @@ POOR = {W1: 0.1, ONE_WAY: 0.2}
 
 _CELLS = {1: (2.3, 0.72), 2: (4.5, 0.64), 3: (4.6, 0.56), 4: (4.0, 0.49), 5: (3.5, 0.43)}
 """Cascade: W1 = a·(εt)^−b by number of columns, the medians of docs/benchmarks/accuracy.json for εt in 10³…10⁶."""
-_BLIND = 0.25  # W1 of points drawn evenly from data that are clustered
+BLIND = 0.25  # W1 of points drawn evenly from data that are clustered
 _BINS = 16  # of a column of many ordered values
 _MOST = 1 << 50  # records
 
@@ -136,13 +136,14 @@ def is_poor(expected: ExpectedError) -> bool:
 
 def _typical(name: str, schema: AnySchema, epsilon: float, records: int) -> float:
     if name == "cascade":
-        return _of_cells(schema.dimension, epsilon * records)
+        return of_cells(schema.dimension, epsilon * records)
     return _of_marginals(schema, epsilon, records) if name == "marginals" else math.nan
 
 
-def _of_cells(columns: int, product: float) -> float:
+def of_cells(columns: int, product: float) -> float:
+    """The W1 of cascade by ε times the number of records."""
     constant, power = _CELLS.get(columns, (3.5, 0.43 * 5 / columns))
-    return min(constant * math.pow(product, -power), _BLIND)
+    return min(constant * math.pow(product, -power), BLIND)
 
 
 def _of_marginals(schema: AnySchema, epsilon: float, records: int) -> float:
@@ -151,22 +152,23 @@ def _of_marginals(schema: AnySchema, epsilon: float, records: int) -> float:
     A one-way table of one of ``D`` columns has noise of scale ``2 D / one-way budget``, and ``k`` counts are off by
     half of ``k`` times the deviation of their sum. Counts that are below the noise are shrunk: ``x / (1 + x)``.
     """
-    closed = [stage for stage in _stages(epsilon, schema.dimension, records) if stage.end <= records]
+    closed = [stage for stage in stages(epsilon, schema.dimension, records) if stage.end <= records]
     if not closed:
         return 1.0
     scale = math.hypot(*(2 * schema.dimension / float(stage.one_way) for stage in closed))
-    found = [count * scale / closed[-1].end / 2 for count in _counts(schema)]
+    found = [count * scale / closed[-1].end / 2 for count in counts_of(schema)]
     return sum(x / (1 + x) for x in found) / len(found)
 
 
-def _stages(epsilon: float, columns: int, until: int) -> Iterator[Stage]:
+def stages(epsilon: float, columns: int, until: int) -> Iterator[Stage]:
+    """The stages of marginals up to some time."""
     t = 0
     while t < until:
         yield (stage := stage_at(t, epsilon, columns))
         t = stage.end
 
 
-def _counts(schema: AnySchema) -> list[int]:
+def counts_of(schema: AnySchema) -> list[int]:
     """How many counts a one-way table of each column has."""
     if isinstance(schema, UnitCube):
         return [_BINS] * schema.dimension

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from headwater.durations import microseconds
+from headwater.guarantee import IN_PERIODS, PERSON, one
 
 REFUSE, OWN, NOWHERE = NULL_POLICIES = ("refuse", "own", "nowhere")
 """What happens to a record that names no person. ``refuse``: it is a bad row. ``own``: it belongs to somebody who has
@@ -42,9 +43,9 @@ class Person:
     Examples
     --------
     >>> print(Person("user_id", records=20))
-    one person (replace all records of one person, of which at most 20 count)
+    one person, of whom at most 20 records count
     >>> print(Person("user_id", records=5, per="1d"))
-    one person in any one period of 1d (replace all records of one person in one period, of which at most 5 count)
+    one person in any one period of 1d, of whom at most 5 records count
     """
 
     column: str
@@ -91,18 +92,18 @@ class Person:
     def unit(self) -> str:
         """Whose data is protected."""
         if self.per is None:
-            return "person"
-        return f"person in any one period of {self.per if self.seconds else f'{self.per:,} arrivals'}"
+            return PERSON
+        return f"{IN_PERIODS}{self.per if self.seconds else f'{self.per:,} arrivals'}"
 
     @property
     def neighbours(self) -> str:
         """How two inputs differ that cannot be told apart."""
         within = " in one period" if self.per is not None else ""
-        bucket = f" ({self.per_bucket:,} in one bucket of time)" if self.per_bucket is not None else ""
-        return f"replace all records of one person{within}, of which at most {self.records:,} count{bucket}"
+        bucket = f"; at most {self.per_bucket:,} of them count in one bucket of time" if self.per_bucket else ""
+        return f"replace all records of one person{within}{bucket}"
 
     def __str__(self) -> str:
-        return f"one {self.unit} ({self.neighbours})"
+        return one(self.unit, self.records)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the way states keep it."""

@@ -256,8 +256,7 @@ class Release:
         cube = isinstance(self.schema, UnitCube)
         what = f"points in [0,1]^{self.schema.dimension}" if cube else f"records of {self.schema.dimension} columns"
         window = f", records {self.start + 1:,} to {self.t:,}" if self.start else ""
-        whose = f" for one {self.guarantee.unit}" if self.guarantee.unit != "record" else ""
-        return f"release of {len(self):,} {what} ({self.guarantee.loss}{whose}, {self.mechanism}{window})"
+        return f"release of {len(self):,} {what} ({self.guarantee.promise}, {self.mechanism}{window})"
 
     __repr__ = __str__
 

@@ -101,9 +101,13 @@ class RunConfig:
             problem = f"this run was begun with another {' and another '.join(different)}"
             remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
             if "person" in different:
-                person = RunConfig.of(store).person
-                begun = "for one record, without a person" if person is None else f"for {person}"
-                problem += f" (a cap cannot change while ε is promised {begun})"
+                kept, given = (config.person for config in (RunConfig.of(store), self))
+                was = "one record, without a person" if kept is None else str(kept)
+                if kept is not None and given is not None:
+                    old, new = kept.to_dict(), given.to_dict()
+                    settings = ", ".join(f"{name} = {old[name]!r}" for name in old if old[name] != new[name])
+                    problem += f" ({settings})"
+                problem += f"; that cannot change, since ε is promised for {was}"
             raise StoreError(store.path, problem, remedy)
 
     def _different(self, store: Store) -> list[str]:

@@ -46,7 +46,7 @@ class HostedRun:
         )
         try:
             self.t = self.run.t  # written by the writer's thread; reading it never waits for a step of the run
-            self._mechanism, self.guarantee = self.run.synth.mechanism, str(self.run.synth.guarantee)
+            self._mechanism, self.guarantee = self.run.synth.mechanism, self.run.synth.guarantee
             self.events = Events(self.state)
             self.releases = Releases(self.run, lambda: self.t, settings.out, cache)
             self.live = LivePage(name, self.releases)

@@ -23,6 +23,8 @@ _FACTS = {
     "newest": 20000,
     "epsilon": 1.0,
     "delta": 0.0,
+    "unit": "record",
+    "neighbours": "replace one record",
     "guarantee": "ε = 1 for one record (replace one record; how many records arrived is public)",
     "mechanism": "cascade",
     "public": False,

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from headwater.privacy import Guarantee
+from headwater.guarantee import Guarantee
 
 HTML = "text/html; charset=utf-8"
 
@@ -65,7 +65,7 @@ def home(runs: list[dict[str, Any]]) -> bytes:
     """
     rows = "".join(
         f'<tr><td><a href="/runs/{escape(run["name"])}">{escape(run["name"])}</a></td><td>{run["t"]:,}</td>'
-        f"<td>{run['releases']:,}</td><td>{_loss(run)}</td><td>{escape(run['mechanism'])}</td></tr>"
+        f"<td>{run['releases']:,}</td><td>{escape(Guarantee.as_stated(run).promise)}</td><td>{escape(run['mechanism'])}</td></tr>"
         for run in runs
     )
     head = "<tr><th>Run</th><th>Records</th><th>Releases</th><th>Privacy</th><th>Mechanism</th></tr>"
@@ -106,14 +106,11 @@ def live(run: dict[str, Any]) -> bytes:
         Its facts.
     """
     text = (files(_OWN) / "page" / "live.html").read_text(encoding="utf-8")
-    facts = {"name": escape(run["name"]), "t": f"{run['t']:,}", "loss": _loss(run)}
-    for key, value in facts.items():
-        text = text.replace("{{" + key + "}}", value)
+    promised = Guarantee.as_stated(run)
+    facts = {name: getattr(promised, name) for name in ("promise", "loss", "whom", "meaning", "limits")}
+    for key, value in (facts | {"name": run["name"], "t": f"{run['t']:,}"}).items():
+        text = text.replace("{{" + key + "}}", escape(value))
     return _page(f"{run['name']}, live", text, script=True)
-
-
-def _loss(run: dict[str, Any]) -> str:
-    return Guarantee(run["epsilon"], run["delta"]).loss
 
 
 def _page(title: str, body: str, *, script: bool = False) -> bytes:

@@ -161,7 +161,7 @@ def _summary(run: HostedRun) -> dict[str, Any]:
     """What anyone who may read may know of a run, at any time."""
     settings = run.settings
     every = {"records": settings.schedule.records, "seconds": settings.schedule.seconds}
-    facts: dict[str, Any] = {"epsilon": settings.epsilon, "delta": settings.delta, "guarantee": run.guarantee}
+    facts: dict[str, Any] = {**run.guarantee.to_dict(), "guarantee": str(run.guarantee)}
     facts |= {"mechanism": run.mechanism, "public": settings.public}
     return {"name": run.name, "run": run.run.run_id, **run.state(), **facts, "every": every}
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade.leaf_counts import count_leaves, sum_leaves
 from headwater.mechanisms.cascade.measure import CascadeMechanism
 from headwater.mechanisms.cascade.tree import Tree, children
+from headwater.mechanisms.cell_rows import word
 from headwater.noise import Noise
 from headwater.partition import Partition
 from tests.support.runs import cube, feed
@@ -26,7 +26,7 @@ from tests.support.trees import crowd, leaves_one_by_one, random_tree
     kind=st.sampled_from(["spread", "equal", "ends", "crowded"]),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_leaves_are_counted_as_one_by_one(depth: int, n: int, kind: str, seed: int) -> None:
     """Also for trees of several rounds of `count_leaves`, for no points, and for the first and the last cell."""
     rng = np.random.default_rng(seed)
@@ -41,7 +41,7 @@ def test_leaves_are_counted_as_one_by_one(depth: int, n: int, kind: str, seed: i
         deepest = [nodes for nodes, _ in tree.nodes()][-1]
         shift = np.uint64(depth - len(tree.splits) + 1)
         cells = (rng.choice(deepest, n) << shift) + (cells & ((np.uint64(1) << shift) - np.uint64(1)))
-    stored = cells.astype(cascade_module._word(depth))
+    stored = cells.astype(word(depth))
     counts = count_leaves(stored, depth, tree)
     assert counts.dtype == np.int64
     distinct, times = np.unique(stored, return_counts=True)
@@ -66,13 +66,13 @@ def test_many_points_are_counted_as_few(atoms: float, depth: int) -> None:
     ordered = np.sort(cells).astype(np.int64)
     starts, stops = tree.edges(depth)
     expected = np.searchsorted(ordered, stops) - np.searchsorted(ordered, starts)
-    counts = count_leaves(cells.astype(cascade_module._word(depth)), depth, tree)
+    counts = count_leaves(cells.astype(word(depth)), depth, tree)
     assert counts.tolist() == expected.tolist()
     assert counts.sum() == len(cells)
 
 
 def test_cells_are_stored_in_the_shortest_word() -> None:
-    words = [cascade_module._word(depth) for depth in (1, 8, 9, 32, 33, 59)]
+    words = [word(depth) for depth in (1, 8, 9, 32, 33, 59)]
     assert words == [np.uint8, np.uint8, np.uint32, np.uint32, np.uint64, np.uint64]
 
 

@@ -24,6 +24,7 @@ from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.plan import Stage, Timescale, stage_at
 from headwater.mechanisms.cascade.tree import Tree
 from headwater.partition import Axis
+from headwater.privacy import Budget
 from tests.support.cascade_law import Law, Output, Stream, Tiny, far, laws, near, neighbours, sample
 from tests.support.forced import Fault, Trees, half_the_noise, tree_of_raw_counts
 from tests.support.noise_checks import chi_square
@@ -184,9 +185,10 @@ def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
     """Slow buckets spend all of ε, fast ones theirs on top."""
     find = vars(cascade_module)["stage_at"]
 
-    def generous(t: int, dimension: int, epsilon: float) -> Stage:
-        stage: Stage = find(t, dimension, epsilon)
-        return replace(stage, timescales=(replace(stage.timescales[0], epsilon=epsilon), *stage.timescales[1:]))
+    def generous(t: int, dimension: int, budget: Budget) -> Stage:
+        stage: Stage = find(t, dimension, budget)
+        slow = replace(stage.timescales[0], epsilon=budget.epsilon)
+        return replace(stage, timescales=(slow, *stage.timescales[1:]))
 
     patch.setattr(cascade_module, "stage_at", generous)
 

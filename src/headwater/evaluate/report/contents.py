@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from headwater.evaluate.report.bins import COARSE, FINE, Bins, cut, long_tail, t
 from headwater.evaluate.report.measured import Errors
 from headwater.evaluate.report.quality import expected_columns
 from headwater.evaluate.report.releases import Published
+from headwater.guarantee import Guarantee
 
 _CARD = ("headwater", "epsilon", "delta", "neighbours", "guarantee", "noise", "mechanism", "mechanism_reason", "note")
 
@@ -96,7 +98,7 @@ class Page:
             "warning": NOT_PRIVATE if self.real is not None and not self.public else None,
             "names": self.names,
             "total": self.total,
-            "card": {key: card[key] for key in _CARD if key in card},
+            "card": {key: card[key] for key in _CARD if key in card} | _words(card),
             "releases": releases,
             "growth": lines.growth(releases),
             "error": lines.error(releases, measured),
@@ -145,3 +147,9 @@ def _frame(counts: Integers) -> dict[str, Any]:
     rows = int(counts.sum())
     cells = base64.b64encode(shades.tobytes()).decode("ascii")
     return {"cells": cells, "most": most, "rows": rows, "missing": rows - int(there.sum())}
+
+
+def _words(card: Mapping[str, Any]) -> dict[str, str]:
+    """What is promised, in the words of `headwater.guarantee`."""
+    found = Guarantee.as_stated(card)
+    return {name: getattr(found, name) for name in ("loss", "whom", "promise", "meaning", "limits")}

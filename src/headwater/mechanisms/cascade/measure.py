@@ -9,22 +9,22 @@ asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.files import FileRefusedError, need, whole_number
+from headwater.files import need, whole_number
 from headwater.mechanisms.cascade.history import History, Measured, Trees
 from headwater.mechanisms.cascade.leaf_counts import count_leaves, sum_leaves
 from headwater.mechanisms.cascade.noisy_counts import EXACT, NoisyCounts
 from headwater.mechanisms.cascade.plan import Plan, Stage, plan, stage_at
 from headwater.mechanisms.cascade.pool import pool
-from headwater.mechanisms.cascade.tree import Tree, possible, unpacked
-from headwater.mechanisms.cell_rows import NULL, CellRows
+from headwater.mechanisms.cascade.saving import check, pack, timescales, unpack
+from headwater.mechanisms.cascade.tree import Tree, possible
+from headwater.mechanisms.cell_rows import NULL, CellRows, word
 from headwater.mechanisms.counted import CountedBucket, CountedBuckets, parts_by_bucket
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
@@ -82,15 +82,21 @@ class CascadeMechanism(CellRows):
     def _open(self, stage: Stage, trees: list[Trees]) -> None:
         """Start a slow bucket. A copy of this mechanism may still need the cells of the one before: they stay."""
         self.start, self.stage, self._trees = self.t, stage, trees
-        # The first bucket's tree has a handful of leaves, and the bucket may be long: a byte a point is enough.
-        self._kept = min(self.finest, 8) if self.t == 0 else self.finest
+        self._kept = self._kept_depth(self.t)
         self._cells, self._spare = self._spare, self._cells
-        if self._cells.dtype != _word(self._kept):
-            self._cells = np.empty(0, dtype=_word(self._kept))
+        if self._cells.dtype != word(self._kept):
+            self._cells = np.empty(0, dtype=word(self._kept))
         # Cells fill their words, so null records cannot be marked among them: where they are is kept beside them.
         self._null = np.empty(0, dtype=np.int64)
         self._counted = CountedBuckets()
         self._fast: dict[tuple[int, int], NoisyCounts] = {}  # (timescale, start) of what was measured so far
+
+    def _kept_depth(self, start: int) -> int:
+        """The depth to which the points of a slow bucket are kept.
+
+        The first bucket's tree has a handful of leaves, and the bucket may be long: a byte a point is enough.
+        """
+        return min(self.finest, 8) if start == 0 else self.finest
 
     @property
     def _middle(self) -> int:
@@ -107,7 +113,7 @@ class CascadeMechanism(CellRows):
             end = self._middle if self.t < self._middle else self.start + size
             take = min(end - self.t, len(cells))
             if held + take > len(self._cells) or (held == 0 and self._cells is protected):
-                grown = np.empty(min(max(2 * held, held + take, 1 << 20), size), dtype=_word(self._kept))
+                grown = np.empty(min(max(2 * held, held + take, 1 << 20), size), dtype=word(self._kept))
                 grown[:held] = self._cells[:held]
                 self._cells = grown
             (null,) = (cells[:take] == NULL).nonzero()
@@ -146,7 +152,7 @@ class CascadeMechanism(CellRows):
 
     def _counted_cells(self, rows: Rows) -> Rows:
         depth = self._deepest(self.stage)
-        return (rows >> np.uint64(self.finest - depth)).astype(_word(depth))
+        return (rows >> np.uint64(self.finest - depth)).astype(word(depth))
 
     def _stage_of(self, number: int) -> Stage:
         if self.stage.start <= number < self.stage.end:
@@ -155,7 +161,7 @@ class CascadeMechanism(CellRows):
 
     def _deepest(self, stage: Stage) -> int:
         """The depth to which counted points of a stage are kept: no tree is deeper."""
-        return self.history.deepest(stage, min(self.finest, 8) if stage.start == 0 else self.finest)
+        return self.history.deepest(stage, self._kept_depth(stage.start))
 
     def _arrived(self) -> None:
         """Measure what has to be measured now that ``t`` records have arrived."""
@@ -215,7 +221,7 @@ class CascadeMechanism(CellRows):
             counts = true + scale.noise.draw(self.noise, start, address)
             if not self.partition.plain:
                 counts[~possible(tree, self.partition)] = 0
-            parts.append(NoisyCounts(start, start + scale.size, tree, counts, variance))
+            parts.append(NoisyCounts(start, end, tree, counts, variance))
         return replace(parts[0], coarse=tuple(parts[1:])) if len(parts) > 1 else parts[0]
 
     def window(self, since: int) -> int:
@@ -238,12 +244,11 @@ class CascadeMechanism(CellRows):
 
     def ledger(self, t: int | None = None) -> Ledger:
         """What one point of a stage can move."""
-        stage = self.stage if t is None else stage_at(t, self.partition.dimension, self.budget)
-        return stage.ledger()
+        return (self.stage if t is None else self._stage_of(t)).ledger()
 
     def bucket_end(self, t: int) -> int:
         """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
-        stage = stage_at(t, self.partition.dimension, self.budget)
+        stage = self._stage_of(t)
         size = stage.timescales[0].size
         return stage.start + ((t - stage.start) // size + 1) * size
 
@@ -253,49 +258,29 @@ class CascadeMechanism(CellRows):
 
     def state(self) -> State:
         """Everything that is needed to go on, but for the key: as secret as the data."""
-        kept = [*self.history.slow, *self.history.recent]
-        # The trees of fast buckets are kept, not chosen again: measured twice, over trees that differ because a library
-        # rounds differently, the same noise would show what it should hide. So is the plan, which must not change.
-        trees = [part.tree for bucket in kept for part in bucket.parts]
-        trees += [tree for half in self._trees for of_timescale in half for tree in of_timescale]
-        flags = [flag for tree in trees for flag in tree.splits]
-        arrays: Arrays = {
-            "cells": self._cells[: self.t - self.start - self._counted.records],
-            "splits": np.packbits(np.concatenate([np.empty(0, dtype=bool), *flags])),
-            "counts": np.concatenate([np.empty(0, dtype=np.int64), *(part.counts for b in kept for part in b.parts)]),
-        }
+        header: Header = {"t": self.t, "start": self.start, "slow": len(self.history.slow), "version": self.version}
+        header |= {"speeds": timescales(self.stage), "halves": len(self._trees)}
+        arrays: Arrays = {"cells": self._cells[: self.t - self.start - self._counted.records]}
         if len(self._null):
             arrays["null"] = self._null
-        arrays |= self._counted.state()
-        if np.abs(arrays["counts"]).max(initial=0) < 1 << 31:
-            arrays["counts"] = arrays["counts"].astype(np.int32)
-        spans = [[bucket.start, bucket.end, bucket.variance, len(bucket.parts)] for bucket in kept]
-        header: Header = {"t": self.t, "start": self.start, "slow": len(self.history.slow), "spans": spans}
-        header |= {"version": self.version, "speeds": self._timescales(), "halves": len(self._trees)}
-        return header, arrays
-
-    def _timescales(self) -> list[list[float]]:
-        return [[scale.size, scale.epsilon, scale.siblings, scale.resolutions] for scale in self.stage.timescales]
+        trees = [tree for half in self._trees for of_timescale in half for tree in of_timescale]
+        published = pack([*self.history.slow, *self.history.recent], trees)
+        return header | published[0], arrays | published[1] | self._counted.state()
 
     def restore(self, header: Header, arrays: Arrays) -> None:
         """Go on from a `state`, if it is one."""
-        self._check(header, arrays)
-        counts, kept = arrays["counts"].astype(np.int64), list[NoisyCounts]()
-        trees = unpacked(np.unpackbits(arrays["splits"]).astype(bool))
-        for start, end, variance, resolutions in header["spans"]:
-            parts = []
-            for tree in islice(trees, resolutions):
-                parts.append(NoisyCounts(start, end, tree, counts[: tree.size], variance))
-                counts = counts[tree.size :]
-            kept.append(replace(parts[0], coarse=tuple(parts[1:])))
+        need(header.get("version", self.version) == self.version, "version")
+        start = whole_number(header["start"], "start")
+        stage = stage_at(start, self.partition.dimension, self.budget)
+        check(header, arrays, stage, self._kept_depth(start), self.finest)
+        kept, trees = unpack(header, arrays)
         slow = tuple(kept[: header["slow"]])
         pooled = pool(slow, self.partition)
         self.history = History(self.partition, self.epsilon, slow, tuple(kept[header["slow"] :]), pooled)
-        self.t = header["start"]
-        self._open(stage_at(self.t, self.partition.dimension, self.budget), [])
+        self.t = start
+        self._open(stage, [])
         self._trees = [
-            [tuple(islice(trees, scale.resolutions)) for scale in self.stage.timescales[1:]]
-            for _ in range(header["halves"])
+            [tuple(islice(trees, scale.resolutions)) for scale in stage.timescales[1:]] for _ in range(header["halves"])
         ]
         self._cells, self.t, self._null = arrays["cells"], header["t"], arrays.get("null", self._null)
         self._counted = self._restored_counts(arrays)
@@ -304,78 +289,12 @@ class CascadeMechanism(CellRows):
 
     def _restored_counts(self, arrays: Arrays) -> CountedBuckets:
         depth = self._deepest(self.stage)
-        found = CountedBuckets.restore(arrays, self.start, self.t, 1, _word(depth), self.bucket)
+        found = CountedBuckets.restore(arrays, self.start, self.t, 1, word(depth), self.bucket)
         for one in found.buckets:
             cells = one.rows[:, 0].astype(np.int64)
             need(bool((np.diff(cells) > 0).all()) and int(cells.max(initial=0)) < 1 << depth, "counted_rows")
         need(len(arrays["cells"]) == self.t - self.start - found.records, "cells")
         return found
-
-    def _check(self, header: Header, arrays: Arrays) -> None:
-        """Refuse a state that no run can have left: a checksum finds damage, not what was made up."""
-        t, start, slow = (whole_number(header[name], name) for name in ("t", "start", "slow"))
-        spans, halves = header["spans"], whole_number(header["halves"], "halves")
-        need(header.get("version", self.version) == self.version, "version")
-        need(start <= t, "start")
-        need(isinstance(spans, list) and all(map(_is_span, spans)), "spans")
-        need(slow <= len(spans) and len(spans) < 1 << 20, "slow")
-        need(_follow(spans[:slow], 0, start), "slow")
-        if spans[slow:]:  # fast buckets of the slow one that closed last
-            need(slow > 0 and _follow(spans[slow:], spans[slow - 1][0], start), "spans")
-        need(halves <= 2, "halves")
-        stage = stage_at(start, self.partition.dimension, self.budget)
-        need(t - start < stage.timescales[0].size, "t")
-        kept = min(self.finest, 8) if start == 0 else self.finest
-        cells, splits, counts = (arrays[name] for name in ("cells", "splits", "counts"))
-        need(cells.ndim == splits.ndim == counts.ndim == 1, "arrays")
-        need(cells.dtype.kind == "u" and 8 * cells.itemsize >= kept and len(cells) <= t - start, "cells")
-        need(not cells.size or int(cells.max()) < 1 << kept, "cells")
-        null = arrays.get("null", np.empty(0, dtype=np.int64))
-        need(null.ndim == 1 and null.dtype == np.int64 and bool((np.diff(null) > 0).all()), "null")
-        need(not null.size or (null[0] >= 0 and null[-1] < len(cells)), "null")
-        need(splits.dtype == np.uint8 and counts.dtype.kind == "i", "splits and counts")
-        # A slow bucket keeps the trees for its fast ones, unless it is the very first.
-        need(halves > 0 or start == 0 or len(stage.timescales) == 1, "halves")
-        if header["speeds"] != [[s.size, s.epsilon, s.siblings, s.resolutions] for s in stage.timescales]:
-            raise FileRefusedError("this state was written under another plan of buckets; go on with that version")
-        measured = sum(span[3] for span in spans)
-        further = halves * sum(scale.resolutions for scale in stage.timescales[1:])
-        sizes = list(_tree_sizes(np.unpackbits(splits).astype(bool), measured + further, self.finest))
-        need(sum(sizes[:measured]) == len(counts), "counts")
-
-
-def _is_span(span: object) -> bool:
-    if not isinstance(span, list) or len(span) != 4:
-        return False
-    first, last, variance, resolutions = span
-    for number in (first, last, resolutions):
-        whole_number(number, "spans")
-    good = first < last and 1 <= resolutions <= DEEPEST
-    return good and isinstance(variance, float) and 0 < variance < float("inf")
-
-
-def _follow(spans: list[list[Any]], first: int, last: int) -> bool:
-    """Whether these spans cover all from the first to the last, one after another."""
-    edges = [(first, first), *(span[:2] for span in spans), (last, last)]
-    return all(one[1] == other[0] for one, other in pairwise(edges))
-
-
-def _tree_sizes(flags: NDArray[np.bool_], trees: int, deepest: int) -> Iterator[int]:
-    """How many leaves each tree has; refused unless the flags are those of exactly so many trees."""
-    index = 0
-    for _ in range(trees):
-        nodes, depth, leaves = 1, 0, 1
-        while nodes:
-            need(index + nodes <= len(flags) and depth <= deepest, "splits")
-            halved = int(flags[index : index + nodes].sum())
-            index, nodes, depth, leaves = index + nodes, 2 * halved, depth + 1, leaves + halved
-        yield leaves
-    need(len(flags) - index < 8, "splits")
-
-
-def _word(depth: int) -> type[np.unsignedinteger[Any]]:
-    """The shortest type that holds a cell of this depth."""
-    return np.uint8 if depth <= 8 else np.uint32 if depth <= 32 else np.uint64
 
 
 MECHANISM = CascadeMechanism

@@ -148,7 +148,7 @@ class Plan:
     stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
-        lines = [f"cascade, d = {self.dimension}, {self.budget}: replacing one record costs at most ε, for ever"]
+        lines = [f"cascade, d = {self.dimension}, {self.budget.heading}"]
         lines.append(f"{'points':>27}  {'timescale':<9} {'bucket':>10} {'budget':>8} {'trees':>6} {'noise scale':>12}")
         for stage in self.stages:
             for i, scale in enumerate(stage.timescales):

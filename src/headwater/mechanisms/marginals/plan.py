@@ -160,8 +160,7 @@ class Plan:
     stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
-        what = f"marginals, {self.columns} columns, {self.budget}"
-        lines = [f"{what}: replacing one record costs at most ε, for ever"]
+        lines = [f"marginals, {self.columns} columns, {self.budget.heading}"]
         lines.append(f"{'records':>27}  {'one-way':>8} {'choice':>8} {'pairs':>8}  {'fast buckets':>12} {'one-way':>8}")
         for stage in self.stages:
             choice = stage.tree_choice + stage.extra_choice

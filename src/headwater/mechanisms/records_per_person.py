@@ -1,0 +1,186 @@
+"""How many records of a person should count: noise grows with the cap, and what a smaller one leaves out is missed.
+
+With a cap of ``k`` and people of whom a share ``p_n`` have ``n`` records, a part ``c = Σ p_n min(n, k) / Σ p_n n`` of
+the records counts, each of them with ``ε/k``. Those of people with many records are too few among them: by the number
+of records of their person, all records and those that count are ``d`` apart in total variation. The error is estimated
+as that of noise for ``ε/k`` on the records that count, plus ``d`` times how different people with many records are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.mechanisms import registry
+from headwater.mechanisms.outlook import BLIND, counts_of, of_cells, stages
+from headwater.mechanisms.protocol import AnySchema
+from headwater.privacy import check_epsilon, record_epsilon
+
+TWO_WAY_BLIND = 0.25  # two-way total variation of columns that depend on each other, if they are taken for independent
+APART = {"cascade": BLIND, "marginals": 0.5}
+"""The error if the records of other people than one thinks were measured: W1, or total variation."""
+_STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+
+
+@dataclass(frozen=True)
+class Cap:
+    """What to expect of one number of records.
+
+    Parameters
+    ----------
+    records
+        How many records of a person count.
+    counted
+        The share of all records that count.
+    noise
+        The error that noise makes.
+    missed
+        The error made by what is left out.
+    """
+
+    records: int
+    counted: float
+    noise: float
+    missed: float
+
+    @property
+    def error(self) -> float:
+        """Both together."""
+        return self.noise + self.missed
+
+
+@dataclass(frozen=True)
+class RecordsPerPerson:
+    """How many records of a person should count, and what other numbers would cost: print it.
+
+    Parameters
+    ----------
+    records
+        The number with the smallest expected error: for `headwater.Person`.
+    caps
+        All numbers that were compared.
+    """
+
+    records: int
+    caps: tuple[Cap, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{'records that count':>19} {'noise':>7} {'counted':>8}   error: of noise + of what is left out"]
+        last = self.caps[-1].records
+        for cap in self.caps:
+            if str(cap.records).rstrip("0") not in ("1", "2", "5") and cap.records not in (self.records, last):
+                continue
+            mark = "  suggested" if cap.records == self.records else ""
+            sums = f"{cap.error:.3f} = {cap.noise:.3f} + {cap.missed:.3f}"
+            lines.append(f"{cap.records:>19,} {f'× {cap.records:,}':>7} {cap.counted:>8.0%}   {sums}{mark}")
+        return "\n".join(lines)
+
+
+def suggest_records_per_person(
+    people: Mapping[int, float],
+    schema: AnySchema,
+    *,
+    epsilon: float,
+    records: int,
+    mechanism: str = registry.AUTO,
+    differ: float = 0.3,
+) -> RecordsPerPerson:
+    """How many records of a person should count, from what is **publicly** known about how many records people have.
+
+    Take the numbers from elsewhere: another year, a published statistic, a guess. Taken from the records of the run,
+    the choice would say something about people that no noise hides.
+
+    Parameters
+    ----------
+    people
+        For each number of records, which share of people have so many: for the whole run, or in a period.
+    schema
+        What a record is.
+    epsilon
+        The privacy budget of a person.
+    records
+        How many records are expected.
+    mechanism
+        As for `headwater.Synthesizer`; of the paper's mechanism nothing is known.
+    differ
+        How different the records of people with many are from those of others: 0 if they are alike, 1 if they have
+        nothing in common.
+
+    Examples
+    --------
+    >>> from headwater import Number, Schema
+    >>> table = Schema(x=Number(0, 1), y=Number(0, 1))
+    >>> print(suggest_records_per_person({1: 0.7, 5: 0.25, 100: 0.05}, table, epsilon=1.0, records=100_000))
+     records that count   noise  counted   error: of noise + of what is left out
+                      1     × 1      14%   0.060 = 0.010 + 0.050
+                      2     × 2      19%   0.061 = 0.013 + 0.048
+                      5     × 5      32%   0.062 = 0.017 + 0.045
+                     10    × 10      35%   0.063 = 0.024 + 0.039
+                     20    × 20      42%   0.062 = 0.033 + 0.029
+                     50    × 50      64%   0.058 = 0.046 + 0.012
+                    100   × 100     100%   0.054 = 0.054 + 0.000  suggested
+    """
+    known = _checked(people)
+    name = registry.choose(schema) if mechanism == registry.AUTO else mechanism
+    if name not in APART:
+        raise ValueError(f"nothing is known of the error of {name}: take cascade or marginals")
+    given: object = records
+    if isinstance(given, bool) or not isinstance(given, int) or records < 1:
+        raise ValueError(f"records must be a whole number from 1 on, not {records!r}")
+    if not 0 <= differ <= 1:
+        raise ValueError(f"differ must lie between 0 and 1, not {differ!r}")
+    numbers, shares = (np.array(list(part), dtype=float) for part in (known.keys(), known.values()))
+    found = []
+    for cap in _candidates(max(known)):
+        counted, apart = left_out(numbers, shares, cap)
+        noise = _noise(name, schema, record_epsilon(check_epsilon(epsilon), cap), records, counted)
+        found.append(Cap(cap, counted, noise, differ * APART[name] * apart))
+    return RecordsPerPerson(min(found, key=lambda cap: cap.error).records, tuple(found))
+
+
+def left_out(numbers: NDArray[np.float64], shares: NDArray[np.float64], cap: int) -> tuple[float, float]:
+    """The part of all records that counts, and how far their shares by person are from those of all records."""
+    every, counting = shares * numbers, shares * np.minimum(numbers, cap)
+    part = counting.sum() / every.sum()
+    return float(part), float(np.abs(counting / counting.sum() - every / every.sum()).sum() / 2)
+
+
+def _checked(people: object) -> dict[int, float]:
+    if not isinstance(people, Mapping) or not people:
+        raise TypeError("people must be shares of people by number of records, such as {1: 0.7, 10: 0.25, 200: 0.05}")
+    for number, share in people.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"people have a whole number of records from 1 on, not {number!r}")
+        if not isinstance(share, Real) or not 0 <= float(share) < math.inf:
+            raise ValueError(f"a share of people must be 0 or more, not {share!r}")
+    if not sum(people.values()):
+        raise ValueError("some share of people must be above 0")
+    return {number: float(share) for number, share in people.items() if share}
+
+
+def _candidates(most: int) -> list[int]:
+    rounded = {round(step * 10**power) for power in range(len(str(most))) for step in _STEPS}
+    return sorted({most, *(number for number in rounded if number <= most)})
+
+
+def _noise(name: str, schema: AnySchema, epsilon: float, records: int, counted: float) -> float:
+    """The error of noise: W1, or the mean of one-way and two-way total variation."""
+    if name == "cascade":
+        return of_cells(schema.dimension, epsilon * records * counted)
+    sizes, columns = counts_of(schema), schema.dimension
+    closed = [stage for stage in stages(epsilon, columns, records) if stage.end <= records]
+    if not closed:
+        return (1.0 + TWO_WAY_BLIND) / 2
+    held = closed[-1].end * counted
+    scale = math.hypot(*(2 * columns / float(stage.one_way) for stage in closed))
+    one_way = [size * scale / held / 2 for size in sizes]
+    noise = sum(x / (1 + x) for x in one_way) / columns
+    paired = [2 * columns / float(stage.pairs) for stage in closed if stage.pairs]
+    cells = (sum(sizes) / columns) ** 2
+    two_way = cells * math.hypot(*paired) / held / 2 if paired else math.inf
+    return (noise + TWO_WAY_BLIND * (1 if two_way == math.inf else two_way / (TWO_WAY_BLIND + two_way))) / 2
