@@ -49,7 +49,7 @@ def test_a_release_holds_exactly_t_points_of_the_cube(mechanism: str, d: int, ep
     epsilon=st.sampled_from([0.1, 1.0, 20.0]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_batch_gives_what_its_points_one_by_one_give(
     mechanism: str, cuts: list[int], d: int, epsilon: float, seed: int
 ) -> None:

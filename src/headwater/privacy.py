@@ -168,8 +168,8 @@ class Ledger(tuple[Spend, ...]):
 
     @property
     def laws(self) -> str:
-        """The names of the laws of its draws."""
-        return " and ".join(dict.fromkeys(spend.law.name for spend in self))
+        """The names of the laws of its draws; before the first draw, of the law that needs no δ."""
+        return " and ".join(dict.fromkeys(spend.law.name for spend in self)) or IntegerLaplace.name
 
     def check(self, budget: Budget | float) -> None:
         """Refuse draws that cost more than a budget: in ε, and if it has a δ, in ρ as well.

@@ -81,7 +81,7 @@ def counted(case: str, stream: list[Any], first: int, end: int, machines: int, r
     seed=st.integers(0, 10**6),
     looks=st.booleans(),
 )
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_counted_records_give_what_the_records_in_order_give(
     case: str, cuts: list[int], machines: int, seed: int, looks: bool
 ) -> None:
@@ -135,7 +135,7 @@ def test_an_open_bucket_keeps_its_distinct_rows_and_not_its_records() -> None:
 @given(
     n=st.integers(0, 60), width=st.integers(1, 3), seed=st.integers(0, 10**6), large=st.booleans(), times=st.booleans()
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_distinct_rows_are_those_of_a_dictionary(n: int, width: int, seed: int, large: bool, times: bool) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, 3, (n, width)).astype(np.uint64)

@@ -39,9 +39,7 @@ from headwater.table.readers import open_source, stream
 from headwater.table.schema import Schema
 
 NIGHTLY = os.environ.get("HEADWATER_NIGHTLY") == "1"
-PAIRS = settings(
-    max_examples=600 if NIGHTLY else 60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+PAIRS = settings(max_examples=600 if NIGHTLY else 60, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 COLUMNS: dict[str, Column] = {
     "number": Number(0, 1, missing=True),

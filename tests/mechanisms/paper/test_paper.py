@@ -238,7 +238,7 @@ def test_every_draw_is_in_the_ledger(engine: Engine, d: int, epsilon: float, con
     position=st.integers(0, 39),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_replacing_a_point_moves_only_two_paths(d: int, epsilon: float, n: int, position: int, seed: int) -> None:
     """On neighbouring streams true counts differ by one, in at most two cells of a depth, in one level."""
     rng = np.random.default_rng(seed)
