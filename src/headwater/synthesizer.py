@@ -25,7 +25,16 @@ from headwater.mechanisms.protocol import (
 )
 from headwater.people import Person
 from headwater.people.people import People
-from headwater.privacy import Budget, Guarantee, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
+from headwater.privacy import (
+    Budget,
+    Guarantee,
+    IntegerLaplace,
+    Ledger,
+    check_delta,
+    check_epsilon,
+    warn_of_delta,
+    warn_of_epsilon,
+)
 from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
 from headwater.synthesizer_state import SynthesizerState
@@ -439,7 +448,7 @@ class Synthesizer:
     def _laws(self) -> str:
         """The names of the laws that protect the records so far."""
         if not self.budget.delta:
-            return self._mechanism.ledger().laws
+            return IntegerLaplace.name  # whatever is published with pure ε
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
         return Ledger(spend for ledger in ledgers for spend in ledger).laws
 

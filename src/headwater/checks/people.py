@@ -33,7 +33,7 @@ def check_people_are_private(case: Case) -> None:
     """All records of one person, in one bucket or several, as many as count or more, cost at most ε together."""
     if case.kind.online:
         costs = [
-            check_sensitivity(experiment, outputs=1).bound
+            check_sensitivity(experiment, outputs=1).rho
             for experiment in people(case.mechanism, EPSILON, noisy_counts=True)
         ]
         expect(max(costs) > 0, "no replaced person moves anything that is measured: the audit sees nothing")

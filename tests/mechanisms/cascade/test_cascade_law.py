@@ -187,7 +187,8 @@ def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
 
     def generous(t: int, dimension: int, budget: Budget) -> Stage:
         stage: Stage = find(t, dimension, budget)
-        return replace(stage, timescales=(replace(stage.timescales[0], epsilon=budget.epsilon), *stage.timescales[1:]))
+        slow = replace(stage.timescales[0], epsilon=budget.epsilon)
+        return replace(stage, timescales=(slow, *stage.timescales[1:]))
 
     patch.setattr(cascade_module, "stage_at", generous)
 

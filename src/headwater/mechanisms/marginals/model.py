@@ -71,7 +71,7 @@ class MarginalsModel:
         if edges is None:
             return tables
         parts = zip(self.estimate.shapes, edges, self.estimate.grids, codings(self.schema), strict=True)
-        moves = [shape.split(target, grid, coding.size) for shape, target, grid, coding in parts]
+        moves = [shape.split(target, grid, coding.size).matrix() for shape, target, grid, coding in parts]
         return [moves[a] @ table @ moves[b].T for (a, b), table in zip(wanted, tables, strict=True)]
 
     def points(self, seed: int) -> Points:

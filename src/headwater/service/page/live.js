@@ -79,7 +79,7 @@ function refresh() {
   byId("error").toggleAttribute("hidden", data.error === null);
   const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
   byId("error-note").textContent = data.error
-    ? `How far the release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded.`
+    ? `How far the release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.`
     : "Nothing is known of the error from public numbers yet.";
   if (data.error) lineChart(byId("error"), data.error, last);
   if (window) byId("recent").textContent = `the ${window} records, from the same noisy counts`;

@@ -94,7 +94,7 @@ def _head(source: Input, encoding: str | None) -> str:
         head = head[: head.rfind(b"\n") + 1] or head
     with suppress(UnicodeDecodeError):  # whose message holds the text
         return head.decode().removeprefix(_MARK)
-    raise NOT_UTF8
+    raise NOT_UTF8.at()  # a copy: what is raised keeps the frames that it went through
 
 
 def _of_csv(text: str, source: Input) -> FileSample:
