@@ -80,9 +80,14 @@ def test_records_are_placed_in_their_bins_in_the_shares_of_the_parts() -> None:
     shape = Shape(np.array([0, 10, 50, 60]), np.array([0.1, 0.2, 0.3, 0.4]), np.zeros(4))
     grid = np.array([0, 50])
     bins = np.repeat([0, 1, 0], [100, 700, 200])
-    part = shape.place(bins, grid, np.ones(4), np.random.default_rng(4))
+    part, inside = shape.place(bins, grid, np.ones(4), np.random.default_rng(4))
     assert (shape.inside(grid)[part] == bins).all()
     assert np.abs(np.bincount(part, minlength=4) - [100, 200, 300, 400]).max() <= 8
-    only = shape.place(bins, grid, shape.within(12, 55, 100), np.random.default_rng(4))
+    assert inside.min() >= 0
+    assert inside.max() < 1
+    for number in range(4):  # even inside a part
+        here = np.sort(inside[part == number])
+        assert np.abs(here - np.linspace(0, 1, len(here))).max() < 0.15
+    only, _ = shape.place(bins, grid, shape.within(12, 55, 100), np.random.default_rng(4))
     assert set(only.tolist()) == {1, 2}
     assert np.allclose(shape.evidence(grid, shape.within(12, 55, 100)), [0.2 * 38 / 40 / 0.3, 0.3 * 6 / 10 / 0.7])

@@ -45,19 +45,26 @@ class Shape:
         bins, mass = self.inside(grid), np.maximum(self.shares, TRACE)
         return np.bincount(bins, mass * within) / np.bincount(bins, mass)
 
-    def place(self, bins: Integers, grid: Integers, within: Floats, rng: np.random.Generator) -> Integers:
-        """For each record the part of its bin that it lies in, with little sampling noise."""
+    def place(
+        self, bins: Integers, grid: Integers, within: Floats, rng: np.random.Generator
+    ) -> tuple[Integers, Floats]:
+        """For each record the part of its bin that it lies in, and where in that part, with little sampling noise."""
         if len(grid) == len(self.edges):
-            return bins
+            return bins, rng.random(len(bins))
         first = np.searchsorted(self.edges, grid)
-        upper = np.cumsum(np.maximum(self.shares, TRACE) * within)
+        mass = np.maximum(self.shares, TRACE) * within
+        upper = np.cumsum(mass)
         below = np.concatenate([[0.0], upper])
-        before, after = below[first], below[np.append(first[1:], len(upper))]
+        last = np.append(first[1:], len(upper))
         order = np.argsort(bins.astype(np.uint16), kind="stable")
-        at = before[bins[order]] + even_numbers(len(bins), rng) * (after - before)[bins[order]]
-        found = np.empty(len(bins), dtype=np.int64)
-        found[order] = np.searchsorted(upper, at, side="right")
-        return np.clip(found, first[bins], np.append(first[1:], len(upper))[bins] - 1)
+        sorted_bins = bins[order]
+        before = below[first]
+        at = even_numbers(len(bins), rng) * (below[last] - before)[sorted_bins] + before[sorted_bins]
+        part = np.clip(np.searchsorted(upper, at, side="right"), first[sorted_bins], last[sorted_bins] - 1)
+        found, inside = np.empty_like(part), np.empty(len(part))
+        found[order] = part
+        inside[order] = np.clip((at - below[part]) / np.maximum(mass, 1e-300)[part], 0, 1 - 2**-53)
+        return found, inside
 
     def split(self, target: Integers, source: Integers, size: int) -> Split:
         """How counts of the source's bins are moved to the target's, wide ones split by the shares."""

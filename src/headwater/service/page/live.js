@@ -8,7 +8,7 @@ function facts(data) {
   const found = [["Guarantee", data.card.guarantee ?? data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(Math.max(data.t, state.told ?? 0))],
     ["Releases published", whole(data.total)], ["Last published", made ? `t = ${whole(made.t)}, ${clock(made.time)}` : "none yet"],
     ["This page shows", `t = ${whole(data.t)}, ${clock(now.time)}`]];
-  byId("facts").replaceChildren(...found.map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text))));
+  byId("facts").replaceChildren(...found.map(([term, text]) => make("div", { class: text.length > 60 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, text))));
 }
 
 const clock = (time) => `${time.slice(0, 19).replace("T", " ")} UTC`;
