@@ -71,7 +71,7 @@ function refresh() {
   byId("drawn").hidden = data.t === 0;
   document.body.dataset.t = data.t;
   if (data.t === 0) { byId("lead").textContent = "No record has come yet. The page changes by itself when one does."; return; }
-  byId("lead").textContent = `As many synthetic records as have come, under one fixed privacy budget, ${data.card.promise}. Nothing here is a record of anyone.`;
+  byId("lead").textContent = `As many synthetic records as have come, under one fixed privacy budget, ${data.card.promise.replaceAll(" = ", "\u00a0=\u00a0")}. Nothing here is a record of anyone.`;
   facts(data);
   build(data);
   const window = recent(data), last = data.current;

@@ -13,7 +13,7 @@ function introduce() {
   byId("headline").textContent = `${name ? `${name}: ` : ""}${whole(last.rows)} synthetic records, published ${data.total === 1 ? "once" : `${whole(data.total)} times`}`;
   const grew = releases.length > 1 ? ` They follow a stream that grew from ${whole(releases[0].t)} to ${whole(last.t)} records.` : "";
   const some = data.total > releases.length ? ` ${releases.length} of the ${whole(data.total)} releases are shown, evenly spread, the first and the last among them.` : "";
-  byId("lead").textContent = `Every release is covered by one fixed privacy budget, ${card.promise}.${grew}${some}`;
+  byId("lead").textContent = `Every release is covered by one fixed privacy budget, ${card.promise.replaceAll(" = ", "\u00a0=\u00a0")}.${grew}${some}`;
   for (const [id, text] of [["epsilon", card.loss], ["whom", card.whom], ["promise", card.meaning], ["limits", card.limits]]) byId(id).textContent = text;
   const facts = [["Guarantee", card.guarantee ?? card.neighbours], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
   facts.push(["Mechanism", card.mechanism_reason ? `${card.mechanism} (${card.mechanism_reason})` : card.mechanism]);
