@@ -212,7 +212,8 @@ class Synthesizer:
     def encode(self, table: object, *, bad_rows: str | None = None) -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
 
-        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
+        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same;
+        with ``person=`` it needs the run's `person_key` as well.
 
         Parameters
         ----------

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import headwater as hw
-from headwater.mechanisms.counted import CountedBucket, CountedBuckets, count_by_bucket, distinct
+from headwater.mechanisms.counted import count_by_bucket, distinct
+from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.table.schema import Schema
 from tests.support.runs import same

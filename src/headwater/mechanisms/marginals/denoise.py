@@ -55,10 +55,17 @@ class Counted:
     independent: Floats
     gaussian: bool = False
 
-    def log_likelihood(self, counts: Floats) -> Floats:
-        """Of true counts, but for a constant."""
-        far = np.abs(self.counts - counts) / self.scale
-        return -(far**2) / 4 if self.gaussian else -far
+    def log_likelihood(self, shares: Atomic) -> Atomic:
+        """Of true shares of the cells, but for a constant."""
+        far = shares * (self.records / self.scale).astype(np.float32)
+        far -= (self.counts / self.scale).astype(np.float32)
+        if self.gaussian:
+            far *= far
+            far *= -0.25
+        else:
+            np.abs(far, out=far)
+            np.negative(far, out=far)
+        return far
 
     @property
     def precision(self) -> float:
@@ -175,20 +182,23 @@ class Atoms:
         steps = int(np.clip(most / (0.6 * pooled.deviation), 20, 120))
         self._parts = np.linspace(1 / steps, 1, steps)
         self._ratios = [table / np.maximum(base, 1e-12) for table in predictions]
-        self.values = self._atoms(base).astype(np.float32)
-        log = np.zeros_like(self.values)
-        for table in pooled.tables:
-            atoms = self._atoms(table.independent)
-            log += table.log_likelihood(atoms * table.records).astype(np.float32)
-        self.log = log - log.max(0)
+        self.values = self._atoms(base)
+        self.log = pooled.tables[0].log_likelihood(self._atoms(pooled.tables[0].independent))
+        for table in pooled.tables[1:]:
+            self.log += table.log_likelihood(self._atoms(table.independent))
+        self.log -= self.log.max(0)
 
-    def _atoms(self, independent: Floats) -> Floats:
+    def _atoms(self, independent: Floats) -> Atomic:
         """Shares that a cell may have, along the first axis."""
         most = np.minimum.outer(independent.sum(1), independent.sum(0))
-        kinds = [np.zeros((1, *independent.shape)), np.multiply.outer(INDEPENDENCE, independent)]
-        kinds.append(np.multiply.outer(self._parts, most))
-        kinds += [np.multiply.outer(PREDICTION, independent * ratio) for ratio in self._ratios]
-        return np.concatenate(kinds)
+        kinds = [(np.zeros(1), independent), (INDEPENDENCE, independent), (self._parts, most)]
+        kinds += [(PREDICTION, independent * ratio) for ratio in self._ratios]
+        found, done = np.empty((sum(len(m) for m, _ in kinds), *independent.shape), dtype=np.float32), 0
+        for multiples, of in kinds:
+            part = found[done : done + len(multiples)]
+            np.multiply.outer(multiples.astype(np.float32), of.astype(np.float32), out=part)
+            done += len(multiples)
+        return found
 
     def estimate(self, iterations: int) -> tuple[Floats, float]:
         """Posterior medians after EM, the best estimates in total variation, and the total variation to expect.

@@ -89,7 +89,7 @@ class Pieces:
         """The pieces of given bins."""
         starts = np.unique(np.concatenate([parts, target, source]))
         part, to, by = (np.searchsorted(edges, starts, side="right") - 1 for edges in (parts, target, source))
-        first = np.flatnonzero(np.diff(to, prepend=-1) | np.diff(by, prepend=-1))
+        first = np.concatenate([[0], 1 + np.flatnonzero((to[1:] != to[:-1]) | (by[1:] != by[:-1]))])
         return cls(part, to, by, widths(starts, size) / widths(parts, size)[part], first)
 
     def split(self, shares: Floats) -> Split:
@@ -118,9 +118,11 @@ class Split:
 
     def whole(self) -> NDArray[np.bool_]:
         """Whether the bin that gives most to a target bin gives to no other."""
-        last = np.flatnonzero(np.diff(self.target, append=-1))
-        best = np.lexsort((-np.arange(len(self.target)), self.fraction, self.target))[last]
-        alone: NDArray[np.bool_] = np.bincount(self.source)[self.source[best]] == 1
+        source = self.source
+        if len(source) > self.target[-1] + 1:  # some get from several
+            last = np.flatnonzero(np.diff(self.target, append=-1))
+            source = source[np.lexsort((-np.arange(len(source)), self.fraction, self.target))[last]]
+        alone: NDArray[np.bool_] = np.bincount(self.source)[source] == 1
         return alone
 
     def matrix(self) -> Floats:
