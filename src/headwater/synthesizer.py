@@ -108,7 +108,7 @@ class Synthesizer:
             people = People.begin(checked_person(person, schema), new_person_key(seed))
             budget = replace(budget, records=person.records, per_bucket=person.per_bucket)
             if person.per_bucket is not None and not budget.delta:
-                raise ValueError("per_bucket lowers the noise with delta > 0 only: leave it out, or give a delta")
+                raise ValueError("per_bucket lowers noise with a delta only: leave it out, or give a delta (--delta)")
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
@@ -212,7 +212,8 @@ class Synthesizer:
     def encode(self, table: object, *, bad_rows: str | None = None) -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
 
-        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
+        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same;
+        with ``person=`` it needs the run's `person_key` as well.
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.spark import stream, update
 from headwater.spark.stream import POSITION, OtherQueryError
-from tests.spark.conftest import Cluster
+from tests.spark.cluster import Cluster
 from tests.spark.support import CASES, TABLE, as_input, ddl, one_process, records, releases, write_files
 
 NOW = {"availableNow": True}

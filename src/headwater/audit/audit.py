@@ -177,6 +177,7 @@ def _traced(size: str) -> list[Experiment]:
     found += [one for name in registry.online() for one in (*tables(name, 8.0), *people(name, 8.0))]
     with_deltas = [name for name in registry.names() if registry.mechanism(name).deltas]
     found += with_delta([one for name in with_deltas for one in worst_cases(name, 2, 4.0)], DELTA)
+    found += with_delta([one for name in with_deltas for one in people(name, 8.0)], DELTA)
     long = (
         [(2, 64.0, 1100)] if size == "quick" else [(1, 20.0, 3000), (2, 20.0, 6000), (2, 64.0, 1100), (2, 500.0, 700)]
     )
