@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import tracemalloc
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import people_page
-from headwater import Person
+from headwater import Number, Person, Schema
 from headwater.people.people import People
+from headwater.run import FolderSink, Run, RunConfig
 from headwater.table.series import read_values
 
 RESULTS = Path(__file__).parents[1] / "docs" / "benchmarks"
@@ -59,10 +61,31 @@ def memory(who: NDArray[np.int64]) -> dict[str, float]:
     return {"bytes_at_rest": rest, "bytes_at_most": most, "peak": peak}
 
 
+def durable(who: NDArray[np.int64]) -> dict[str, float]:
+    """A run with a state, one record of everybody: its processor time, the size of its state, and how it goes on."""
+    config = RunConfig(Schema(x=Number(0, 1), y=Number(0, 1)), 1.0, person=PERSON)
+    rng = np.random.default_rng(2)
+    with TemporaryDirectory() as folder:
+        sink, state = FolderSink(Path(folder) / "out"), Path(folder) / "run.state"
+        begun = process_time()
+        with Run.open(config, sink, state=state) as run:
+            for start in range(0, PEOPLE, BATCH):
+                names = who[start : min(start + BATCH, PEOPLE)]
+                run.take({"x": rng.random(len(names)), "y": rng.random(len(names)), "who": names})
+        ended = process_time()
+        with Run.open(config, sink, state=state) as run:
+            resumed = process_time() - ended
+            run.take({"x": [0.5] * 40, "y": [0.5] * 40, "who": [5] * 40})
+            if run.tally.capped != 41 - CAP:
+                raise RuntimeError("a run that goes on has forgotten somebody")
+        return {"run": ended - begun, "resumed": resumed, "state": state.stat().st_size}
+
+
 def measure() -> dict[str, float]:
     """All of it."""
     who = arrivals()
-    return {"people": PEOPLE, "records": RECORDS, "batch": BATCH, "cap": CAP} | times(who) | memory(who)
+    counts = {"people": PEOPLE, "records": RECORDS, "batch": BATCH, "cap": CAP}
+    return counts | times(who) | durable(who) | memory(who)
 
 
 if __name__ == "__main__":

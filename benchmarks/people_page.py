@@ -103,6 +103,7 @@ def memory(found: dict[str, float]) -> str:
 - **{found["bytes_at_rest"] / found["people"]:.1f} bytes a person** in memory and in a saved state (16 of the hash, 1 of the count): {found["bytes_at_rest"] / 1e6:,.0f} MB;
   at most {found["bytes_at_most"] / found["people"]:.1f} between two merges of its sorted arrays, and {found["peak"] / found["people"]:.0f} for a moment while the largest ones are merged, beside the old ones which stay until the update is done.
 - {found["seconds"] / found["records"] * 1e6:.2f} µs of one processor for a record: {found["hashing"] / found["records"] * 1e6:.2f} of them for its hash. One merge of all people took {found["longest"]:.1f} s at most.
+- A run of one record of everybody, with a state (`headwater run`): {found["run"] / found["people"] * 1e6:.2f} µs a record, a state of {found["state"] / 1e6:,.0f} MB, and {found["resumed"]:.1f} s of one processor to go on from it.
 """  # noqa: E501
 
 

@@ -1,12 +1,13 @@
 """Pictures of people and caps: of the benchmark, and for docs/guarantees.md.
 
-    python -m benchmarks.people_pictures
+    python -m benchmarks.people_pictures [FOLDER]
 
-draws those of the guide into docs/assets.
+draws those of the guide into docs/assets, or another folder.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ def _pyplot() -> Any:  # noqa: ANN401 - a module without types
 
 
 def _save(figure: Any, name: str) -> None:  # noqa: ANN401
-    figure.savefig(ASSETS / name, metadata={"Date": None})
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ASSETS
+    figure.savefig(folder / name, metadata={"Date": None})
 
 
 def neighbours() -> None:
@@ -68,8 +70,9 @@ def odds() -> None:
     for number, epsilon in enumerate((0.1, 0.5, 1.0, 2.0, 5.0)):
         after = before * np.exp(epsilon) / (before * np.exp(epsilon) + 1 - before)
         axis.plot(100 * before, 100 * after, color=PERSON, alpha=0.25 + 0.15 * number, lw=2)
-        at = int(np.argmin(np.abs(before - (0.72, 0.54, 0.4, 0.25, 0.12)[number])))
-        axis.annotate(f"ε = {epsilon:g}", (100 * before[at], 100 * after[at]), (7, -10), textcoords="offset points")
+        at = int(np.argmin(np.abs(before - (0.8, 0.62, 0.4, 0.25, 0.12)[number])))
+        at_line = {"xytext": (8, -11), "textcoords": "offset points", "bbox": {"fc": "white", "ec": "none", "pad": 1}}
+        axis.annotate(f"ε = {epsilon:g}", (100 * before[at], 100 * after[at]), **at_line)
     axis.plot([0, 100], [0, 100], color=SOFT, ls=":", lw=1.5)
     axis.set(xlabel="how sure a reader was before, in %", ylabel="how sure they can be after, in %")
     axis.set(xlim=(0, 100), ylim=(0, 101))
@@ -87,9 +90,33 @@ def units() -> None:
     axis.axhline(1, color=SOFT, lw=1, ls=":")
     axis.text(500, 1.25, "ε = 1", color=SOFT)
     axis.text(28, 60, "run for one record", color=PERSON, ha="right")
-    axis.text(40, 0.55, "run for one person,\nof whom 20 records count", color=OTHER, va="top")
-    axis.set(xlabel="records of a person", ylabel="what protects the person: ε", ylim=(0.03, 1500))
+    axis.text(40, 0.55, "run for one person,\nof whom at most 20 records count", color=OTHER, va="top")
+    axis.set(xlabel="records of a person", ylabel="ε of that person", ylim=(0.03, 1500))
     _save(figure, "guarantee-units.svg")
+    plt.close(figure)
+
+
+def periods() -> None:
+    """A person over three periods, of whom two records count in each; and a stretch that touches two of them."""
+    plt = _pyplot()
+    figure, axis = plt.subplots(figsize=(9.2, 2.1), layout="constrained")
+    size, places = 10, [1, 4, 6, 8, 12, 17, 19, 21, 27]
+    for period in range(3):
+        axis.axvspan(size * period - 0.45, size * (period + 1) - 0.55, color=SOMEBODY, alpha=0.35, lw=0)
+        axis.text(size * period, 1.15, f"period {period + 1}: ε", color=INK)
+    counts = [0, 0, 0]
+    for i in range(3 * size):
+        if i not in places:
+            axis.plot(i, 0.4, "o", ms=9, color=SOMEBODY)
+        elif (counts := [n + (p == i // size) for p, n in enumerate(counts)])[i // size] <= 2:
+            axis.plot(i, 0.4, "o", ms=11, color=PERSON)
+        else:
+            axis.plot(i, 0.4, "o", ms=10, mfc="white", mec=PERSON, mew=1.5)
+    axis.annotate("", (16.5, -0.35), (5.5, -0.35), arrowprops={"arrowstyle": "<->", "color": OTHER})
+    axis.text(11, -0.5, "as long as a period, and touches two: 2ε", color=OTHER, ha="center", va="top")
+    axis.set(xlim=(-1, 3 * size), ylim=(-1.1, 1.6))
+    axis.axis("off")
+    _save(figure, "guarantee-periods.svg")
     plt.close(figure)
 
 
@@ -119,5 +146,5 @@ def errors(path: Path, curves: Mapping[str, Sequence[tuple[int, float]]], marks:
 
 
 if __name__ == "__main__":
-    for draw in (neighbours, odds, units):
+    for draw in (neighbours, odds, units, periods):
         draw()

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("fast", max_examples=15)  # for `make test-fast`; a test that asks for more gets more
+# How long one example takes says more about the machine than about the code.
+settings.register_profile("ordinary", deadline=None)
+settings.register_profile("fast", deadline=None, max_examples=15)  # a test that asks for more gets more
+settings.load_profile("ordinary")
 
 SLOW = {
     "test_audit.py", "test_cascade_law.py", "test_certificate.py", "test_cli_page.py", "test_faults.py",

@@ -32,7 +32,7 @@ def some_points(partition: Partition, n: int, rng: np.random.Generator) -> np.nd
 
 
 @given(axes, st.integers(0, 2**32))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_what_is_placed_on_an_axis_is_found_there_again(kinds: list[Axis], seed: int) -> None:
     rng = np.random.default_rng(seed)
     for a in kinds:
@@ -50,7 +50,7 @@ def test_what_is_placed_on_an_axis_is_found_there_again(kinds: list[Axis], seed:
 
 
 @given(axes, st.integers(0, 2**32))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_cells_nest_hold_their_points_and_are_possible(kinds: list[Axis], seed: int) -> None:
     partition = Partition(kinds)
     points = some_points(partition, 40, np.random.default_rng(seed))
@@ -68,7 +68,7 @@ def test_cells_nest_hold_their_points_and_are_possible(kinds: list[Axis], seed: 
 
 
 @given(axes)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_an_axis_is_cut_until_one_value_is_left_and_no_further(kinds: list[Axis]) -> None:
     partition = Partition(kinds)
     for number, a in enumerate(kinds):
@@ -90,7 +90,7 @@ def test_the_deepest_cells_of_a_finite_axis_hold_exactly_one_value_each(a: Axis)
 
 @given(axes, st.integers(0, 2**32), st.integers(0, 12))
 @example([Axis(values=2**53, missing=True)], 0, 0)  # one value beside 2^53
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_shares_are_zero_or_one_just_where_a_half_is_impossible(kinds: list[Axis], seed: int, depth: int) -> None:
     partition = Partition(kinds)
     depth = min(depth, partition.deepest - 1)
@@ -104,7 +104,7 @@ def test_shares_are_zero_or_one_just_where_a_half_is_impossible(kinds: list[Axis
 
 
 @given(axes, st.integers(0, 2**32), st.integers(0, 30), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_sampled_points_are_possible_and_lie_in_their_cells(
     kinds: list[Axis], seed: int, depth: int, even: bool
 ) -> None:

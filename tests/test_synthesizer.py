@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.mechanisms import registry
@@ -29,8 +27,7 @@ def crowd(n: int, d: int = 2, seed: int = 0) -> np.ndarray:
 
 
 @every_mechanism
-@pytest.mark.parametrize("d", [1, 2, 3, 50])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+@pytest.mark.parametrize(("d", "epsilon"), [(1, 0.01), (2, 50.0), (3, 1.0), (50, 1.0)])
 def test_a_release_holds_exactly_t_points_of_the_cube(mechanism: str, d: int, epsilon: float) -> None:
     synth = make(d, epsilon, mechanism)
     x = crowd(700, d)
@@ -40,30 +37,6 @@ def test_a_release_holds_exactly_t_points_of_the_cube(mechanism: str, d: int, ep
         assert points.shape == (end, d)
         assert points.dtype == np.float64
         assert ((points >= 0) & (points <= 1)).all()
-
-
-@every_mechanism
-@given(
-    cuts=st.lists(st.integers(0, 200), max_size=6),
-    d=st.integers(1, 3),
-    epsilon=st.sampled_from([0.1, 1.0, 20.0]),
-    seed=st.integers(0, 1000),
-)
-@settings(max_examples=25, deadline=None)
-def test_a_batch_gives_what_its_points_one_by_one_give(
-    mechanism: str, cuts: list[int], d: int, epsilon: float, seed: int
-) -> None:
-    """Also when releases are taken in between, which must change nothing."""
-    x = crowd(200, d)
-    whole, parts, single = (make(d, epsilon, mechanism, seed) for _ in range(3))
-    whole.update(x)
-    for part in np.split(x, sorted(cuts)):
-        parts.update(part)
-        parts.release()
-    for point in x:
-        single.update(point)
-    assert same(whole.release(), parts.release())
-    assert same(whole.release(), single.release())
 
 
 @every_mechanism
@@ -214,8 +187,7 @@ def test_one_point_is_taken_as_well() -> None:
 
 
 @every_mechanism
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 30.0])
+@pytest.mark.parametrize(("d", "epsilon"), [(1, 0.2), (2, 30.0)])
 def test_a_run_that_was_saved_and_loaded_goes_on_as_if_it_had_not(
     mechanism: str, d: int, epsilon: float, tmp_path: Path
 ) -> None:
@@ -308,12 +280,12 @@ def test_a_billion_points_on_paper(mechanism: str) -> None:
     Marginals keep two bytes for each column.
     """
     synth = make(epsilon=1e-9, mechanism=mechanism)
-    for _ in range(50):
+    for _ in range(20):
         synth.update(np.full((100_000, 2), 0.25))
-    assert synth.release().points().shape == (5_000_000, 2)
+    assert synth.release().points().shape == (2_000_000, 2)
     _, arrays = synth._mechanism.state()
     most = 4 if mechanism == "marginals" else 1
-    assert sum(array.nbytes for array in arrays.values()) < most * 5_000_000 + 10_000
+    assert sum(array.nbytes for array in arrays.values()) < most * 2_000_000 + 10_000
 
 
 def test_saving_where_no_folder_is_names_the_folder(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def points_of(partition: Partition, rows: int, rng: np.random.Generator) -> np.n
 
 
 @given(st.lists(axis, min_size=1, max_size=4), st.integers(0, 2**32), st.sampled_from([0.3, 2.0, 30.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_neighbouring_streams_move_two_leaf_counts_by_one_and_never_an_impossible_one(
     axes: list[Axis], seed: int, epsilon: float
 ) -> None:
@@ -105,7 +105,7 @@ def test_neighbouring_streams_move_two_leaf_counts_by_one_and_never_an_impossibl
 
 @pytest.mark.parametrize("mechanism", ["cascade", "paper"])
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_no_release_ever_holds_a_value_that_is_impossible(mechanism: str, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
     missing = data.draw(st.booleans())

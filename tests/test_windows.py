@@ -69,7 +69,7 @@ def listen(synth: hw.Synthesizer) -> Listening:
     t=st.integers(0, 2000),
     asked=st.lists(st.floats(0, 1), min_size=1, max_size=4),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_window_covers_what_was_asked_from_a_bucket_edge_on(
     epsilon: float, d: int, t: int, asked: list[float]
 ) -> None:

@@ -12,7 +12,9 @@ from benchmarks.code import stripped
 from benchmarks.tables import offline
 from benchmarks.tables.data import NAMES, table
 
-ONLINE = ("cascade", "marginals", "auto")
+WITH_DELTA = "marginals, δ"
+"""Marginals with the δ of the offline methods."""
+ONLINE = ("cascade", "marginals", WITH_DELTA, "auto")
 INDEPENDENT = "independent"
 OFFLINE = tuple(offline.METHODS)
 KNOWN = ("flights", "diamonds", "births")
@@ -41,8 +43,18 @@ class Case:
         if self.method in OFFLINE:
             parts += [f"dpmm {offline.DPMM}", f"delta {offline.DELTA:g}"]
         elif code:
-            parts.append(_fingerprint(self.method))
+            parts.append(_fingerprint(self.mechanism))
         return "/".join(map(str, parts))
+
+    @property
+    def mechanism(self) -> str:
+        """What an online method calls its mechanism."""
+        return "marginals" if self.method == WITH_DELTA else self.method
+
+    @property
+    def delta(self) -> float:
+        """The δ of an online method."""
+        return offline.DELTA if self.method == WITH_DELTA else 0.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,7 @@ class Size:
             for name in (*NAMES, *NARROW)
             if ":" not in name or epsilon == 1
             for method in (INDEPENDENT, *ONLINE)
+            if ":" not in name or method != WITH_DELTA
             for t in self.times_of(name)
         ]
 

@@ -85,10 +85,11 @@ def synthesizer_of(case: Case) -> hw.Synthesizer:
         warnings.simplefilter("ignore")  # seeded, and perhaps too wide for its mechanism: both are meant here
         try:
             schema = table(case.table).schema
-            return hw.Synthesizer(schema, epsilon=case.epsilon, mechanism=case.method, seed=case.seed + 1)
+            how: dict[str, Any] = {"mechanism": case.mechanism, "seed": case.seed + 1}
+            return hw.Synthesizer(schema, epsilon=case.epsilon, delta=case.delta, **how)
         except ValueError as error:
             if "mechanism" in str(error):
-                raise UnknownMechanismError(case.method) from error
+                raise UnknownMechanismError(case.mechanism) from error
             raise
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from benchmarks.tables.cases import FULL, KNOWN, NARROW
+from benchmarks.tables.cases import FULL, KNOWN, NARROW, WITH_DELTA
 from benchmarks.tables.data import NAMES, table
 from benchmarks.tables.offline import CHECKPOINTS, DELTA, DPMM, TIME_LIMIT
 from benchmarks.tables.online import Row
 from benchmarks.tables.results import Numbers, Place
 from benchmarks.tables.verdicts import OURS, Requirement
 
-METHODS = ("marginals", "cascade", "independent", "mst", "aim", "mst rerun", "mst rerun, zcdp")
+METHODS = ("marginals", WITH_DELTA, "cascade", "independent", "mst", "aim", "mst rerun", "mst rerun, zcdp")
 
 
 def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -181,7 +181,8 @@ numeric columns cut into 16 equal cells, a missing value in a cell of its own.
 | method | what it is |
 | --- | --- |
 | marginals | `Synthesizer(…, mechanism="marginals")`: online; a release at any moment, for ever, all with one pure ε |
-| cascade | `Synthesizer(…, mechanism="cascade")`: the same promise |
+| {WITH_DELTA} | `Synthesizer(…, mechanism="marginals", delta={DELTA:g})`: the same with a δ |
+| cascade | `Synthesizer(…, mechanism="cascade")`: the promise of marginals without a δ |
 | independent | offline, pure ε: a Laplace histogram of each column by itself, ε split evenly |
 | mst, aim | offline, δ = {DELTA:g}: MST and AIM of dpmm {DPMM}, one release of the complete data at t with all of ε |
 | mst rerun | MST at {CHECKPOINTS} moments with ε / {CHECKPOINTS} and δ / {CHECKPOINTS} each, looked at at t |
@@ -227,8 +228,8 @@ diamond's price is above the median, whether a flight arrives more than 15 minut
 
 ## Does a release know its own error?
 
-The measured two-way error divided by `release.expected_error().typical`: quantiles over releases, and how many lie
-below `.upper`, which ought to be nine in ten.
+The measured two-way error of marginals divided by `release.expected_error().typical`: quantiles over releases, and how
+many lie below `.upper`, which ought to be nine in ten.
 
 {_expected(numbers)}
 ## Costs

@@ -87,7 +87,7 @@ def _run(cases: list[Case], kept: Kept) -> None:
             kept.add(case, made.to_dict())
         return
     chosen = synthesizer_of(cases[0]).mechanism
-    if chosen != method:  # auto: with the same seed its releases are those of the mechanism that it chose
+    if chosen != cases[0].mechanism:  # auto: with the same seed its releases are those of the mechanism that it chose
         others = [replace(case, method=chosen) for case in cases]
         _run(others, kept)
         for case, other in zip(cases, others, strict=True):

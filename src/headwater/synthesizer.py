@@ -25,7 +25,16 @@ from headwater.mechanisms.protocol import (
 )
 from headwater.people import Person
 from headwater.people.people import People
-from headwater.privacy import Budget, Guarantee, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
+from headwater.privacy import (
+    Budget,
+    Guarantee,
+    IntegerLaplace,
+    Ledger,
+    check_delta,
+    check_epsilon,
+    warn_of_delta,
+    warn_of_epsilon,
+)
 from headwater.randomness import new_keys, new_person_key, release_seed, run_id
 from headwater.release.release import Release
 from headwater.synthesizer_state import SynthesizerState
@@ -99,7 +108,7 @@ class Synthesizer:
             people = People.begin(checked_person(person, schema), new_person_key(seed))
             budget = replace(budget, records=person.records, per_bucket=person.per_bucket)
             if person.per_bucket is not None and not budget.delta:
-                raise ValueError("per_bucket lowers the noise with delta > 0 only: leave it out, or give a delta")
+                raise ValueError("per_bucket lowers noise with a delta only: leave it out, or give a delta (--delta)")
         if mechanism == registry.AUTO:
             mechanism = registry.choose(schema)
         kind = registry.mechanism(mechanism)
@@ -203,7 +212,8 @@ class Synthesizer:
     def encode(self, table: object, *, bad_rows: str | None = None) -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
 
-        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
+        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same;
+        with ``person=`` it needs the run's `person_key` as well.
 
         Parameters
         ----------
@@ -444,7 +454,7 @@ class Synthesizer:
     def _laws(self) -> str:
         """The names of the laws that protect the records so far."""
         if not self.budget.delta:
-            return self._mechanism.ledger().laws
+            return IntegerLaplace.name  # whatever is published with pure ε
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
         return Ledger(spend for ledger in ledgers for spend in ledger).laws
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from headwater.audit import experiments
+from headwater.laws import deviation_for
 from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade import model as model_module
 from headwater.mechanisms.cascade import plan as plan_module
@@ -24,8 +27,9 @@ from headwater.mechanisms.cascade.tree import LEAF, Tree
 from headwater.mechanisms.cell_sampling import round_in_order
 from headwater.mechanisms.paper import measure as paper_module
 from headwater.noise import Noise
-from headwater.privacy import Guarantee, IntegerLaplace, Ledger, scale_for
+from headwater.privacy import Budget, IntegerLaplace, scale_for
 from headwater.synthesizer import Synthesizer
+from headwater.synthesizer_state import SynthesizerState
 from headwater.table.unit_cube import UnitCube
 
 Integers = NDArray[np.int64]
@@ -37,9 +41,48 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Noise, "laplace_at", lambda self, scale, hi, lo: draw(self, scale / 2, hi, lo))
 
 
+def a_small_sigma(patch: pytest.MonkeyPatch) -> None:
+    """Gaussian noise of half the deviation."""
+    draw = Noise.gaussian_at
+    patch.setattr(Noise, "gaussian_at", lambda self, scale, hi, lo: draw(self, scale / 2, hi, lo))
+
+
+def a_small_sigma_in_a_plan(patch: pytest.MonkeyPatch) -> None:
+    """Pays for one of the two counts that a replaced record moves."""
+    nobody_adds_up(patch)
+    patch.setattr(plan_module, "deviation_for", lambda rho: deviation_for(2 * rho))
+
+
+def a_timescale_that_is_not_composed(patch: pytest.MonkeyPatch) -> None:
+    """The slow timescale takes all of ρ, and the others their part of it once more."""
+    nobody_adds_up(patch)
+    divided = plan_module._with_law
+
+    def greedy(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
+        slow, *faster = divided(scales, budget)
+        return replace(slow, rho=budget.rho), *faster
+
+    patch.setattr(plan_module, "_with_law", greedy)
+
+
+def a_cut_tail(patch: pytest.MonkeyPatch) -> None:
+    """No Gaussian draw is further out than two deviations."""
+    draw = Noise.gaussian_at
+
+    def cut(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        return np.clip(draw(self, scale, hi, lo), -round(2 * scale), round(2 * scale))
+
+    patch.setattr(Noise, "gaussian_at", cut)
+
+
+def a_loose_conversion(patch: pytest.MonkeyPatch) -> None:
+    """ε is taken for √(2ρ), the deviation of its logarithm, as if there were no tail beyond it."""
+    patch.setattr(experiments, "rho_for", lambda epsilon, delta: Fraction(epsilon) ** 2 / 2)
+
+
 def nobody_adds_up(patch: pytest.MonkeyPatch) -> None:
     """A run begins whatever its ledger says."""
-    patch.setattr(Ledger, "guarantee", lambda self, epsilon: Guarantee(epsilon))
+    patch.setattr(SynthesizerState, "guarantee", property(lambda self: self.budget.guarantee))
 
 
 def half_the_noise_in_a_plan(patch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from headwater import BinaryCounter, SparseCounter
@@ -19,10 +21,13 @@ from headwater.audit import (
     sparse_loss,
 )
 from headwater.audit.streams import Pair, crowd, heap, kind_of_pair, replaced
+from headwater.audit.suite import long_cascade, with_delta
+from headwater.laws import deviation_for
 from headwater.noise import NoiseStream
-from headwater.privacy import OverdrawnError
+from headwater.privacy import Budget, OverdrawnError
 from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import unit_cube
+from headwater.zcdp import rho_for
 from tests.audit import faults
 from tests.audit.faults import Fault
 
@@ -40,12 +45,22 @@ LEVELS = Experiment("levels", "paper", 4.0, kind_of_pair("corner", heap(16, 2), 
 TIMES = (16, 17, 18, 19, 20)
 LOADED = Experiment("loads", "paper", 2.0, kind_of_pair("corner", heap(20, 2), 5), TIMES, reloads=TIMES)
 DRAWS = Experiment("noise", "noise", 1.0, Pair(((0.0,),), ((1.0,),)))
+GAUSSIAN = replace(DRAWS, delta=0.01)
+WITH_DELTA = replace(CASCADE, epsilon=4.0, times=(16, 20), delta=0.3)
+COUNTS_WITH_DELTA = replace(COUNTS, delta=0.3)
+(LONG,) = with_delta([long_cascade(1, 20.0, 3000)], 0.3)
 
 
 def ledgers() -> None:
     """Of every stage to a million records."""
     for stage in Synthesizer(unit_cube(2), epsilon=1.0).plan(until=10**6).stages:
         check_ledger(stage.ledger(), 1.0)
+
+
+def ledgers_with_delta() -> None:
+    """The same of a line, where a record counts in many trees, with a δ."""
+    for stage in Synthesizer(unit_cube(1), epsilon=1.0, delta=0.01).plan(until=10**6).stages:
+        check_ledger(stage.ledger(), Budget(1.0, 0.01))
 
 
 def sensitivity(experiment: Experiment) -> Callable[[], None]:
@@ -66,11 +81,12 @@ def sampling(experiment: Experiment, runs: int) -> Callable[[], None]:
     return check
 
 
+COSTS_RHO = "costs ρ = .*, more than"
 COSTS, UNPROTECTED, ELSEWHERE = "costs .*, more than ε", "noise did not protect", "what to measure depends on raw data"
 CAUGHT: list[tuple[Fault, Callable[[], None], str]] = [
     (faults.half_the_noise, sampling(DRAWS, 0), "count"),
     (faults.half_the_noise_in_a_plan, sensitivity(CASCADE), COSTS),
-    (faults.a_budget_that_does_not_sum, ledgers, "the ledger adds up to 1.1"),
+    (faults.a_budget_that_does_not_sum, ledgers, "the draws cost ε = 1.1"),
     (faults.a_budget_that_does_not_sum, sensitivity(CASCADE), COSTS),
     (faults.noise_reused_between_levels, sensitivity(LEVELS), "one draw of noise protects two different counts"),
     (faults.bucket_ends_by_data, sensitivity(CASCADE), ELSEWHERE),
@@ -87,6 +103,13 @@ CAUGHT: list[tuple[Fault, Callable[[], None], str]] = [
     (faults.sensitivity_of_one, sensitivity(CASCADE), COSTS),
     (faults.sensitivity_of_one, sampling(COUNTS, 1200), "bucket 0-64"),
     (faults.trees_from_raw_counts, sensitivity(CASCADE), ELSEWHERE),
+    (faults.a_small_sigma, sampling(GAUSSIAN, 0), "count"),
+    (faults.a_small_sigma, sampling(COUNTS_WITH_DELTA, 800), "bucket 0-64"),
+    (faults.a_small_sigma_in_a_plan, sensitivity(WITH_DELTA), COSTS_RHO),
+    (faults.a_timescale_that_is_not_composed, sensitivity(LONG), COSTS_RHO),
+    (faults.a_timescale_that_is_not_composed, ledgers_with_delta, "the draws cost ρ"),
+    (faults.a_cut_tail, sampling(GAUSSIAN, 0), "count"),
+    (faults.a_loose_conversion, sampling(GAUSSIAN, 0), "count"),
 ]
 
 
@@ -97,6 +120,25 @@ def test_a_planted_fault_raises_the_alarm(fault: Fault, check: Callable[[], None
         fault(patch)
         with pytest.raises(AuditAlarm, match=why):
             check()
+
+
+def test_bounds_on_epsilon_and_delta_come_near_the_truth_and_not_beyond() -> None:
+    """One Gaussian draw with ε = 1 and δ = 0.3; its exact δ is computed from its law. Wrong with 0.1% at most."""
+    (found,) = audit_pairs([replace(GAUSSIAN, delta=0.3)], 0, processes=1, seed=1)
+    sigma = deviation_for(rho_for(1.0, 0.3))
+    values = np.arange(-200, 201)
+    one, other = (np.exp(-(((values - shift) / sigma) ** 2) / 2) for shift in (1, 0))
+    true = float(np.maximum(one / one.sum() - math.e * other / other.sum(), 0).sum())
+    assert 0.75 * true < found.delta_lower <= true < 0.3
+    assert not found.alarm
+
+
+def test_a_run_with_a_delta_that_would_overdraw_its_budget_does_not_begin() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(faults, "nobody_adds_up", lambda _: None)
+        faults.a_small_sigma_in_a_plan(patch)
+        with pytest.raises(OverdrawnError, match="ρ"):
+            Synthesizer(unit_cube(2), epsilon=1.0, delta=0.3)
 
 
 @pytest.mark.parametrize("fault", [faults.half_the_noise_in_a_plan, faults.a_budget_that_does_not_sum])

@@ -55,7 +55,7 @@ def test_the_truth_is_within_the_stated_error_of_the_grid(n: int, m: int, d: int
 
 
 @given(points, points, st.integers(1, 12))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_the_stated_error_holds_for_awkward_points(a: Floats, b: Floats, side: int) -> None:
     grid = w1(a, b, method="grid", side=side)
     assert abs(grid.value - w1(a, b, method="exact").value) <= grid.error + 1e-11

@@ -192,7 +192,7 @@ NULLS = {"x": [0.1, 0.2, 0.3, 0.4], "y": [0.5] * 4, "who": ["a", None, "", "a"]}
 
 
 def test_nobody_is_refused_unless_declared() -> None:
-    with pytest.raises(TableError, match=r'null = "own"'):
+    with pytest.raises(TableError, match=r'null=, --null-person.*"own"'):
         started().update(NULLS)
     synth = started()
     synth.update(NULLS, bad_rows="null")

@@ -190,10 +190,14 @@ def test_periods_by_the_clock_are_kept_with_the_records(tmp_path: Path) -> None:
 
 
 def test_a_service_takes_people(opened: Any) -> None:  # noqa: ANN401
-    """All posts, small and large; the share of capped records is for admins only."""
+    """All posts, small and large, and one that is sent twice; the share of capped records is for admins only."""
     client = opened(person=hw.Person("who", records=2))
     lines = [f'{{"x": 0.5, "kind": "a", "who": {i % 5}}}' for i in range(40)]
-    assert client.post("/runs/trips/records", content="\n".join(lines), headers=JSON_LINES).status_code < 300
+    for replayed in (None, "true"):  # a retry counts once, also in the caps
+        answer = client.post(
+            "/runs/trips/records", content="\n".join(lines), headers=JSON_LINES | {"Idempotency-Key": "one"}
+        )
+        assert (answer.status_code < 300, answer.headers.get("Idempotency-Replayed")) == (True, replayed)
     text = "x,who,kind\n" + "0.5,7,a\n" * 200
     assert client.post("/runs/trips/records", content=text, headers={"Content-Type": "text/csv"}).status_code < 300
     refused = client.post("/runs/trips/records", content='{"x": 0.5, "kind": "a"}', headers=JSON_LINES)
@@ -249,3 +253,18 @@ def test_a_cap_for_buckets_lets_no_more_count_in_a_bucket() -> None:
         ends.append(synth._mechanism.bucket_end(ends[-1]))  # type: ignore[attr-defined]
     synth.update(batch(WIDE, ends[-1], people=1))
     assert synth.t - synth.capped == 3 * (len(ends) - 1)
+
+
+def test_the_plan_says_what_a_cap_costs() -> None:
+    """And noise has that scale: as many times that of one record."""
+    one = hw.Synthesizer(TWO, epsilon=1.0).ledger()[0].scale
+    for records in (2, 20):
+        synth = hw.Synthesizer(TWO, epsilon=1.0, person=hw.Person("who", records=records))
+        assert f"ε = 1 for {records} records of one person" in str(synth.plan())
+        assert f"noise has {records} times the scale that one record needs" in str(synth.plan())
+        assert synth.ledger()[0].scale == pytest.approx(records * one)
+    person = hw.Person("who", records=100, per_bucket=4)
+    with_delta = hw.Synthesizer(TWO, epsilon=1.0, delta=1e-9, person=person)
+    assert "ε = 1, δ = 1e-09 for 100 records" in str(with_delta.plan())
+    assert "noise has 20 times the scale" in str(with_delta.plan())
+    assert with_delta.ledger()[0].scale == pytest.approx(20 / (float(rho_for(1.0, 1e-9)) ** 0.5), rel=1e-3)

@@ -45,7 +45,7 @@ def asked(run: Run, question: Callable[[], Any], owner: Callable[[], None] | Non
 
     thread = threading.Thread(target=ask)
     thread.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120  # longer than anybody waits for an answer
     while thread.is_alive() and time.monotonic() < deadline:
         (owner or (lambda: answer_requests(run)))()
         time.sleep(0.01)
@@ -64,6 +64,23 @@ def test_the_owner_says_how_far_it_is(run: Run, tmp_path: Path) -> None:
     assert status["guarantee"] == str(run.synth.guarantee)
     assert "cascade" in status["plan"]
     assert not (tmp_path / "run.state.requests").exists()
+
+
+def test_whoever_asks_while_another_one_tidies_up_is_answered(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of requests is removed by whoever had the last answer, perhaps just before the next request."""
+    folder, open_, gone = tmp_path / "run.state.requests", os.open, list[str]()
+
+    def opened(path: str, *more: int) -> int:
+        if str(path).endswith(".new") and len(gone) < 3:
+            gone.append(str(path))
+            folder.rmdir()
+        return open_(path, *more)
+
+    monkeypatch.setattr("headwater.run.requests.os.open", opened)
+    status, _ = asked(run, lambda: request_status(tmp_path / "run.state"))
+    assert (status["records"], len(gone)) == ("1,000", 3)
 
 
 def test_the_owner_publishes_what_it_would_have_published_itself(run: Run, tmp_path: Path) -> None:

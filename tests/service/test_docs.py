@@ -151,3 +151,15 @@ def test_a_configuration_that_is_wrong_says_where(tmp_path: Path, text: str, pro
     with pytest.raises(ValueError, match=problem) as caught:
         ServiceConfig.load(tmp_path / "service.toml")
     assert str(tmp_path / "service.toml") in str(caught.value)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd")
+def test_the_unit_on_the_page_is_one(tmp_path: Path) -> None:
+    """What is not there on this machine, a program and a user, is replaced."""
+    found = re.search(r'```ini title="headwater.service"\n(.*?)```', PAGE, flags=re.DOTALL)
+    assert found is not None
+    unit = re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", found[1]).replace("User=headwater", "User=root")
+    (tmp_path / "headwater.service").write_text(unit)
+    command = ["systemd-analyze", "verify", "headwater.service"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

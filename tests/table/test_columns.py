@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
@@ -24,7 +24,6 @@ def back(column: Column, series: object) -> list[Any]:
     return [None if lost else value for value, lost in zip(values.tolist(), gone, strict=True)]
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_values_come_back(data: st.DataObject) -> None:
     """Exactly for finite kinds, up to rounding for real numbers; and coordinates lie in [0, 1]."""
@@ -38,7 +37,6 @@ def test_values_come_back(data: st.DataObject) -> None:
         assert same(column, value, found)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_any_coordinate_is_a_value_of_the_column(data: st.DataObject) -> None:
     """Whatever is sampled in a cell that holds values decodes to one of them, and encodes again."""
@@ -54,7 +52,6 @@ def test_any_coordinate_is_a_value_of_the_column(data: st.DataObject) -> None:
         assert gone or same(column, value, value)
 
 
-@settings(deadline=None)
 @given(low=st.floats(-1e300, 1e300), width=st.floats(1e-300, 1e300), share=st.floats(0, 1))
 def test_numbers_stay_within_their_bounds(low: float, width: float, share: float) -> None:
     high = low + width
@@ -328,7 +325,6 @@ def test_open_columns_cannot_be_used(column: Column) -> None:
         column.encode([])
 
 
-@settings(deadline=None)
 @given(columns)
 def test_columns_are_values(column: Column) -> None:
     """Equal if declared alike, hashable, not to be changed, and shown as they are written."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
@@ -62,7 +62,6 @@ def test_other_types() -> None:
     assert "time span" in draft_schema({"d": pd.Timedelta})
 
 
-@settings(deadline=None)
 @given(st.dictionaries(names, st.sampled_from(["int", "float", "str", "bool", "date", "odd type"]), min_size=1))
 def test_any_names_give_a_draft_in_their_order(types: dict[str, str]) -> None:
     drafted = tomllib.loads(draft_schema(types))

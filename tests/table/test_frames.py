@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
@@ -115,7 +115,6 @@ def test_what_comes_in_is_the_kind_that_comes_out(kind: str, missing: bool) -> N
     assert np.allclose(schema(missing=missing).encode(found), points, rtol=0, atol=1e-15)
 
 
-@settings(deadline=None)
 @given(tables())
 def test_all_kinds_agree(table: tuple[Schema, list[dict[str, Any]]]) -> None:
     """Whatever the schema and the records: every kind that comes out goes in again, with the values it had."""

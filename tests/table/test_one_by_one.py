@@ -119,7 +119,7 @@ def some(data: st.DataObject, values: st.SearchStrategy[Any], good: list[Any]) -
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.data())
 def test_python_values(column: Column, data: st.DataObject) -> None:
     """Values of any types, in a list of records, a dictionary of lists and arrays of objects."""
@@ -135,7 +135,7 @@ def test_python_values(column: Column, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from([0, 1, 2, BIG, 0.0, -0.0, 1.0, 1.5, 2.0**53]), min_size=1, max_size=8))
 def test_whole_numbers_and_fractions_do_not_mix(column: Column, values: list[Any]) -> None:
     """Vectorised or one by one: a list of whole numbers with one float among them keeps its whole numbers."""
@@ -192,7 +192,7 @@ ARRAYS = arrays()
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.data())
 def test_columns_of_libraries(name: str, data: st.DataObject) -> None:
     """A part of a column means what its rows mean by themselves, whichever rows are with them."""
@@ -303,7 +303,7 @@ def points_of(path: Path, schema: Schema) -> list[list[float]] | None:
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.data())
 def test_one_grammar_for_each_kind_of_column(column: Column, data: st.DataObject) -> None:
     """A text in a file is what the column itself reads in it, with whichever other texts it stands in the file.
@@ -379,7 +379,7 @@ EXTRA = [
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.data())
 def test_json_lines_one_by_one(column: Column, data: st.DataObject) -> None:
     """Whichever of two parsers reads a line, it is the same record, or refused."""

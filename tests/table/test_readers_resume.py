@@ -59,7 +59,7 @@ def csv_files(draw: st.DrawFn) -> tuple[list[dict[str, Any]], bytes]:
     return rows, draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + text.encode()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(csv_files(), st.integers(1, 60), st.integers(1, 4))
 def test_every_cut_of_a_csv_file_gives_the_same_records(
     made: tuple[list[dict[str, Any]], bytes], block_bytes: int, batch_rows: int

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
@@ -19,7 +19,6 @@ from headwater.table.errors import SchemaError
 from headwater.table.readers import open_source
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_what_has_these_decimals_comes_back_exactly(data: st.DataObject) -> None:
     decimals = data.draw(st.integers(0, 6))
@@ -30,7 +29,6 @@ def test_what_has_these_decimals_comes_back_exactly(data: st.DataObject) -> None
     assert found.tolist() == numbers
 
 
-@settings(deadline=None)
 @given(st.floats(-10, 10), st.sampled_from([0.01, 0.05, 0.25, 0.1, 3]))
 def test_the_nearest_step_counts(number: float, step: float) -> None:
     column = hw.Number(-10, 10, step=step)
@@ -41,7 +39,6 @@ def test_the_nearest_step_counts(number: float, step: float) -> None:
     assert column.encode([found]).tolist() == column.encode([number]).tolist()
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.001, 1e6), min_size=1, max_size=20))
 def test_a_logarithmic_scale_comes_back_and_reads_one_by_one(numbers: list[float]) -> None:
     column = hw.Number(0.001, 1e6, scale="log")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from headwater.partition import Partition
 from headwater.synthesizer import Synthesizer
@@ -31,7 +31,6 @@ TRIPS = Schema(
 )
 
 
-@settings(deadline=None)
 @given(tables())
 def test_records_come_back(table: Table) -> None:
     schema, records = table
@@ -46,7 +45,6 @@ def test_records_come_back(table: Table) -> None:
             assert same(column, given_record[name], record[name])
 
 
-@settings(deadline=None)
 @given(tables())
 def test_nothing_is_remembered_and_nothing_is_changed(table: Table) -> None:
     """The same batch gives the same points, whatever came before; the batch itself stays as it was."""
@@ -60,7 +58,6 @@ def test_nothing_is_remembered_and_nothing_is_changed(table: Table) -> None:
     assert schema == Schema(dict(schema.columns))
 
 
-@settings(deadline=None)
 @given(tables(fewest=1))
 def test_a_batch_is_its_records_one_by_one(table: Table) -> None:
     schema, records = table
@@ -68,7 +65,6 @@ def test_a_batch_is_its_records_one_by_one(table: Table) -> None:
     assert np.array_equal(np.concatenate(one_by_one), schema.encode(records))
 
 
-@settings(deadline=None)
 @given(schemas)
 def test_a_schema_is_a_value(schema: Schema) -> None:
     assert schema_from_dict(json.loads(json.dumps(schema.to_dict()))) == schema

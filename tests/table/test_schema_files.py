@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from hypothesis import given, settings
+from hypothesis import given
 
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import SchemaError
@@ -27,7 +27,6 @@ SCHEMA = Schema(
 )
 
 
-@settings(deadline=None)
 @given(schemas)
 def test_what_toml_holds_is_the_schema(schema: Schema) -> None:
     assert Schema.from_dict(tomllib.loads(tomli_w.dumps(schema.to_dict()))) == schema

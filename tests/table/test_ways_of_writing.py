@@ -268,6 +268,7 @@ def test_nested_fields_by_dotted_names(tmp_path: Path) -> None:
         ("aeg,city,shop", 'missing column "age" (the file has "aeg")'),
         ("years,city,shop", 'missing column "age" (the file has also "years")'),
         ("age;city;shop", "its fields are divided by a semicolon: give that as the delimiter (--delimiter ';')"),
+        (" Age;City ;shop", "its fields are divided by a semicolon: give that as the delimiter (--delimiter ';')"),
         ("age\tcity\tshop", "divided by a tab"),
         ("age,city,shop,tel,fax", 'the schema does not name "tel", "fax"; add it to the schema'),
         ("31,5ecret,north", 'missing column "age", "city", "shop"; add it to the file; the first line must hold'),
@@ -280,6 +281,17 @@ def test_a_wrong_header_is_told_what_comes_closest(tmp_path: Path, header: str, 
         rows(tmp_path / "a.csv", schema)
     assert message in str(caught.value)
     assert "5ecret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("draft", [False, True])
+def test_quoted_names_that_another_delimiter_divides(tmp_path: Path, draft: bool) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"age";"city"\n7;"a"\n')
+    with pytest.raises(TableError, match=r"line 1: fields that are divided by a semicolon; .*--delimiter ';'"):
+        hw.draft(path) if draft else rows(path, hw.Schema(age=hw.Integer(0, 9)))
+    path.write_text('"age"x,"city"\n7,"a"\n')
+    with pytest.raises(TableError, match=r"a quote in the middle of a field|cannot be read as csv"):
+        hw.draft(path) if draft else rows(path, hw.Schema(age=hw.Integer(0, 9)))
 
 
 def test_columns_that_nothing_is_declared_of_are_read_by_the_fast_parser(

@@ -19,10 +19,21 @@ from headwater.audit.findings import ALPHA, Finding, judge
 from headwater.audit.page import AuditReport, ExactFinding
 from headwater.audit.runner import Progress, run_experiments
 from headwater.audit.sealing import sparse_loss
-from headwater.audit.suite import SIZES, at_random, handpicked, long_cascade, people, tables, worst_cases
+from headwater.audit.suite import (
+    DELTA,
+    SIZES,
+    at_random,
+    handpicked,
+    long_cascade,
+    people,
+    tables,
+    with_delta,
+    worst_cases,
+)
 from headwater.counters import BinaryCounter, HybridCounter
 from headwater.mechanisms import registry
 from headwater.noise import Noise
+from headwater.privacy import Budget
 from headwater.table.unit_cube import unit_cube
 
 SCREEN = 400  # runs on each stream of a random pair before the most telling ones are run in full
@@ -147,12 +158,14 @@ def _computations(size: str) -> Iterator[tuple[str, float, str, Callable[[], flo
             experiment.name, experiment.epsilon, "the dearest of the outputs tried; nothing else published differs",
             lambda one=experiment: _sensitivity(one, outputs=2 if size == "quick" else 4),  # type: ignore[misc]
         )  # fmt: skip
-    for dimension, epsilon in [(1, 0.1), (1, 1.0), (2, 1.0), (2, 50.0), (5, 2.0)]:
+    for dimension, epsilon in [(1, 0.1), (1, 1.0), (2, 1.0), (2, 50.0), (5, 2.0), (16, 1.0)]:
         for name in registry.names():
-            yield (
-                f"{name}, ledger, d = {dimension}, ε = {epsilon:g}", epsilon, "the largest total, to 2^40 records",
-                lambda n=name, d=dimension, e=epsilon: float(_ledger(n, d, e)),  # type: ignore[misc]
-            )  # fmt: skip
+            for delta in (0.0, 1e-9) if registry.mechanism(name).deltas else (0.0,):
+                budget = Budget(epsilon, delta)
+                yield (
+                    f"{name}, ledger, d = {dimension}, {budget}", epsilon, "the largest total, to 2^40 records",
+                    lambda n=name, d=dimension, b=budget: float(_ledger(n, d, b)),  # type: ignore[misc]
+                )  # fmt: skip
 
 
 def _traced(size: str) -> list[Experiment]:
@@ -162,6 +175,9 @@ def _traced(size: str) -> list[Experiment]:
     )
     found = [one for name in registry.names() for d, epsilon in settings for one in worst_cases(name, d, epsilon)]
     found += [one for name in registry.online() for one in (*tables(name, 8.0), *people(name, 8.0))]
+    with_deltas = [name for name in registry.names() if registry.mechanism(name).deltas]
+    found += with_delta([one for name in with_deltas for one in worst_cases(name, 2, 4.0)], DELTA)
+    found += with_delta([one for name in with_deltas for one in people(name, 8.0)], DELTA)
     long = (
         [(2, 64.0, 1100)] if size == "quick" else [(1, 20.0, 3000), (2, 20.0, 6000), (2, 64.0, 1100), (2, 500.0, 700)]
     )
@@ -172,13 +188,13 @@ def _sensitivity(experiment: Experiment, outputs: int) -> float:
     if experiment.person is None:
         check_counting(experiment)
     check_sensitivity(replace(experiment, files=True), outputs=1)  # every byte that could be published
-    return float(check_sensitivity(experiment, outputs=outputs).bound)
+    return float(check_sensitivity(experiment, outputs=outputs).cost(experiment.claim))
 
 
-def _ledger(name: str, dimension: int, epsilon: float) -> Fraction:
+def _ledger(name: str, dimension: int, budget: Budget) -> Fraction:
     """The largest total of a mechanism's ledger, at times that are twice as late each time."""
-    mechanism = registry.mechanism(name)(unit_cube(dimension), epsilon, Noise(seed=0))  # nothing is measured with it
-    return max(check_ledger(mechanism.ledger(t), epsilon) for t in [0, *(1 << q for q in range(0, 41, 4))])
+    mechanism = registry.mechanism(name)(unit_cube(dimension), budget, Noise(seed=0))  # nothing is measured with it
+    return max(check_ledger(mechanism.ledger(t), budget) for t in [0, *(1 << q for q in range(0, 41, 4))])
 
 
 @contextmanager

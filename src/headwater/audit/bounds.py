@@ -3,8 +3,8 @@
 Formal guarantees
 -----------------
 `lower` and `upper` are the one-sided bounds of Clopper and Pearson: each is wrong with a probability of at most its
-``alpha``, for every true probability and every number of runs. `epsilon_lower` uses one of each, at half its
-``alpha``, so it exceeds the true ``log(p/q)`` with a probability of at most ``alpha``.
+``alpha``, for every true probability and every number of runs. `epsilon_lower` and `delta_lower` use one of each, at
+half their ``alpha``, so they exceed what they are bounds of with a probability of at most ``alpha``.
 """
 
 from __future__ import annotations
@@ -59,8 +59,10 @@ def upper(hits: int, runs: int, alpha: float) -> float:
     return float(betainccinv(hits + 1, runs - hits, alpha)) if hits < runs else 1.0
 
 
-def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float) -> float:
-    """A bound that ``log(p/q)`` of an event is below with a chance of at most ``alpha``; never negative.
+def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, delta: float = 0.0) -> float:
+    """A bound that ``log((p − δ)/q)`` of an event is below with a chance of at most ``alpha``; never negative.
+
+    What is (ε, δ)-differentially private has ``p ≤ exp(ε)·q + δ``.
 
     Parameters
     ----------
@@ -70,6 +72,8 @@ def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float) ->
         How often each stream was run.
     alpha
         One minus the confidence.
+    delta
+        What is claimed.
 
     Examples
     --------
@@ -77,7 +81,32 @@ def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float) ->
     1.86
     """
     p, q = lower(hits[0], runs[0], alpha / 2), upper(hits[1], runs[1], alpha / 2)
-    return max(math.log(p / q), 0.0) if p > 0 else 0.0
+    return max(math.log((p - delta) / q), 0.0) if p > delta else 0.0
+
+
+def delta_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, epsilon: float) -> float:
+    """A bound that ``p − exp(ε)·q`` of an event is below with a chance of at most ``alpha``; never negative.
+
+    What is (ε, δ)-differentially private has a δ of at least ``p − exp(ε)·q``.
+
+    Parameters
+    ----------
+    hits
+        How often the event happened on the stream where it should be likelier, then on the other.
+    runs
+        How often each stream was run.
+    alpha
+        One minus the confidence.
+    epsilon
+        What is claimed.
+
+    Examples
+    --------
+    >>> round(delta_lower((900, 100), (1000, 1000), alpha=0.001, epsilon=1.0), 2)
+    0.5
+    """
+    p, q = lower(hits[0], runs[0], alpha / 2), upper(hits[1], runs[1], alpha / 2)
+    return max(p - math.exp(min(epsilon, 700.0)) * q, 0.0)
 
 
 def cannot_exceed(runs: int, alpha: float) -> float:

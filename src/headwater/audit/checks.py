@@ -2,10 +2,10 @@
 
 Formal guarantees
 -----------------
-If a mechanism publishes a function of sums "true count + fresh integer Laplace noise", then the loss on an output is at
-most the sum, over all draws, of how far the true count moves between the streams, divided by the scale of the draw.
-`loss_between` measures that sum on the real code, with the outputs of both streams made equal, and refuses to give
-one if a draw serves two counts, if the draws themselves differ, or if anything published still differs.
+If a mechanism publishes a function of sums "true count + fresh integer noise", then a pair of streams costs at most the
+sum, over all draws, of what the law of the draw says of how far its true count moves between the streams: in ε, or with
+Gaussian noise in ρ. `loss_between` measures that sum on the real code, with the outputs of both streams made equal, and
+refuses to give one if a draw serves two counts, if the draws themselves differ, or if anything published still differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.streams import Pair, replaced
 from headwater.audit.trace import Address, Measurement, watching
 from headwater.audit.views import View
-from headwater.privacy import Budget, Ledger, OverdrawnError
+from headwater.laws import Cost, CountLaw, DiscreteGaussian
+from headwater.privacy import Budget, Guarantee, Ledger, OverdrawnError
+from headwater.zcdp import rho_for
 
 T = TypeVar("T")
 
@@ -34,13 +36,22 @@ _BEYOND = 1 << 20  # more than any count here
 class Loss:
     """What one pair costs with one set of outputs.
 
-    ``bound`` is exact: no output of these measurements is more than ``exp(bound)`` times likelier on one stream.
+    ``bound`` is exact: no output of these measurements is more than ``exp(bound)`` times likelier on one stream; with
+    Gaussian noise there is no such bound, and it is infinite. ``rho`` is what they cost in ρ, exactly.
     ``reached`` is the log ratio, also exact, of the output that was tried.
     """
 
-    bound: Fraction
+    bound: Cost
+    rho: Fraction
     reached: Fraction
     draws: int
+
+    def cost(self, claim: Guarantee) -> Fraction:
+        """What is spent of the claimed ε. In ρ, if that is less: the same part of ε as is spent of what δ allows."""
+        costs = [self.bound]
+        if claim.delta:
+            costs.append(Fraction(claim.epsilon) * self.rho / rho_for(claim.epsilon, claim.delta))
+        return Fraction(min(costs))
 
 
 def loss_between(experiment: Experiment, seed: int = 0, *, passes: int = 30) -> Loss:
@@ -58,7 +69,7 @@ def loss_between(experiment: Experiment, seed: int = 0, *, passes: int = 30) -> 
             chosen[address] = random.Random(f"{seed} {address}").choice(options)  # noqa: S311
         return chosen[address]
 
-    def run(look: Callable[[int, int], T]) -> tuple[list[T], dict[Address, tuple[int, int]], dict[Address, float]]:
+    def run(look: Callable[[int, int], T]) -> tuple[list[T], dict[Address, tuple[int, int]], dict[Address, CountLaw]]:
         seen, records = [], []
         for side in (0, 1):
             with watching(choose) as record:
@@ -72,19 +83,26 @@ def loss_between(experiment: Experiment, seed: int = 0, *, passes: int = 30) -> 
         if all(chosen[address] == value for address, value in turned.items()):
             break
         chosen |= turned
-    views, moved, scales = run(experiment.view)  # all that is published, with every draw that it takes
+    views, moved, laws = run(experiment.view)  # all that is published, with every draw that it takes
     different = sorted(name for name in views[0] | views[1] if _shown(views[0], name) != _shown(views[1], name))
     if different:
         raise AuditAlarm(
             f"{experiment.name}: both streams were made to measure the same numbers, and still {different[0]!r} "
             f"differs ({len(different)} in all): something is published that noise did not protect"
         )
-    bound = sum((Fraction(abs(shift)) / Fraction(scales[a]) for a, (shift, _) in moved.items()), Fraction(0))
+    bound = sum((laws[a].epsilon(abs(shift)) for a, (shift, _) in moved.items()), Fraction(0))
+    rho = sum((laws[a].rho(abs(shift)) for a, (shift, _) in moved.items()), Fraction(0))
     reached = Fraction(0)
-    for address, (shift, true) in moved.items():  # log P(one) − log P(other) of a draw, from the law of the noise
-        z_one, z_other = chosen[address] - true, chosen[address] - true + shift
-        reached += Fraction(abs(z_other) - abs(z_one)) / Fraction(scales[address])
-    return Loss(bound, abs(reached), len(scales))
+    for address, (shift, true) in moved.items():
+        reached += _log_ratio(laws[address], chosen[address] - true, chosen[address] - true + shift)
+    return Loss(bound, rho, abs(reached), len(laws))
+
+
+def _log_ratio(law: CountLaw, z_one: int, z_other: int) -> Fraction:
+    """Log P(z_one) − log P(z_other) under a law, by its definition."""
+    if isinstance(law, DiscreteGaussian):
+        return (z_other**2 - z_one**2) / (2 * Fraction(law.scale) ** 2)
+    return (abs(z_other) - abs(z_one)) / Fraction(law.scale)
 
 
 def _shown(view: View, name: str) -> str:
@@ -93,34 +111,36 @@ def _shown(view: View, name: str) -> str:
 
 def _moved(
     one: Sequence[Measurement], other: Sequence[Measurement]
-) -> tuple[dict[Address, tuple[int, int]], dict[Address, float]]:
-    """For every draw, how much more it covers on the first stream, and what; and the scale of every draw."""
-    scales: dict[Address, float] = {}
-    counts = [check_draws(record, scales) for record in (one, other)]
+) -> tuple[dict[Address, tuple[int, int]], dict[Address, CountLaw]]:
+    """For every draw, how much more it covers on the first stream, and what; and the law of every draw."""
+    laws: dict[Address, CountLaw] = {}
+    counts = [check_draws(record, laws) for record in (one, other)]
     if counts[0].keys() != counts[1].keys():
         raise AuditAlarm("on a neighbouring stream other counts are measured: what to measure depends on raw data")
-    return {a: (counts[0][a] - counts[1][a], counts[0][a]) for a in counts[0]}, scales
+    return {a: (counts[0][a] - counts[1][a], counts[0][a]) for a in counts[0]}, laws
 
 
-def check_draws(record: Sequence[Measurement], scales: dict[Address, float] | None = None) -> dict[Address, int]:
-    """Alarm unless every draw serves one count, with one scale. Gives the count of each; notes the scales."""
-    known, scales = dict[Address, int](), {} if scales is None else scales
+def check_draws(record: Sequence[Measurement], laws: dict[Address, CountLaw] | None = None) -> dict[Address, int]:
+    """Alarm unless every draw serves one count, under one law. Gives the count of each; notes the laws."""
+    known, laws = dict[Address, int](), {} if laws is None else laws
     for measured in record:
         for address, true in zip(measured.addresses, measured.true.tolist(), strict=True):
             if known.setdefault(address, true) != true:
                 raise AuditAlarm("one draw of noise protects two different counts: their difference is bare")
-            if scales.setdefault(address, measured.scale) != measured.scale:
-                raise AuditAlarm("one address is drawn with two scales: what is published depends on raw data")
+            if laws.setdefault(address, measured.law) != measured.law:
+                raise AuditAlarm("one address is drawn with two scales or laws: what is published depends on raw data")
     return known
 
 
 def check_sensitivity(experiment: Experiment, *, outputs: int = 8) -> Loss:
-    """Alarm unless a pair costs at most ε whatever is published. Gives the dearest of the outputs that were tried."""
-    losses = [loss_between(experiment, seed) for seed in range(outputs)]
-    worst = max(losses, key=lambda loss: loss.bound)
-    claimed = experiment.claim.epsilon
-    if worst.bound > Fraction(claimed):
-        raise AuditAlarm(f"{experiment.name}: costs {float(worst.bound):.6g}, more than ε = {claimed:g}")
+    """Alarm unless a pair costs at most what is claimed. Gives the dearest of the outputs that were tried."""
+    claim = experiment.claim
+    worst = max((loss_between(experiment, seed) for seed in range(outputs)), key=lambda loss: loss.cost(claim))
+    if worst.cost(claim) > Fraction(claim.epsilon):
+        if not claim.delta:
+            raise AuditAlarm(f"{experiment.name}: costs {float(worst.bound):.6g}, more than ε = {claim.epsilon:g}")
+        allowed = float(rho_for(claim.epsilon, claim.delta))
+        raise AuditAlarm(f"{experiment.name}: costs ρ = {float(worst.rho):.6g}, more than {allowed:.6g}: {claim.loss}")
     return worst
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.privacy import Guarantee
+
 Value = float | int | str | bool | None
 Columns = Mapping[str, Sequence[Value]]  # feature → its value in every run
 Floats = NDArray[np.float64]
@@ -101,8 +103,12 @@ class Event:
         return f"log ratio of ({names}) ≥ {self.threshold:.3g}"
 
 
-def best_event(fit: Sequence[Columns], choose: Sequence[Columns]) -> Event:
-    """The most telling event: made from the runs of ``fit``, picked by those of ``choose``; both hold two streams."""
+def best_event(fit: Sequence[Columns], choose: Sequence[Columns], claim: Guarantee | None = None) -> Event:
+    """The event that gives the largest bound on ε; or on δ at the claimed ε, if there is a claim with a δ.
+
+    It is made from the runs of ``fit`` and picked by those of ``choose``; both hold two streams.
+    """
+    epsilon = claim.epsilon if claim and claim.delta else None
     names = sorted(set(fit[0]) & set(fit[1]) & set(choose[0]) & set(choose[1]))
     if not names:
         raise ValueError("the runs have no feature in common: there is nothing to look at")
@@ -110,13 +116,13 @@ def best_event(fit: Sequence[Columns], choose: Sequence[Columns]) -> Event:
     fitted = {name: [cuts[name].bins(side[name]) for side in fit] for name in names}
     bins = {name: [cuts[name].bins(side[name]) for side in choose] for name in names}
     ratio = {name: _log_ratio(fitted[name], cuts[name].size) for name in names}
-    singles = {name: max(_singles(name, cuts[name], bins[name]), key=_how_sure) for name in names}
+    singles = {name: max(_singles(name, cuts[name], bins[name], epsilon), key=_how_sure) for name in names}
     ranked = sorted(names, key=lambda name: -singles[name][0])
     points = {name: [ratio[name][side] for side in bins[name]] for name in names}
 
     def together(some: Sequence[str]) -> tuple[float, Event]:
         sums = [np.sum([points[name][side] for name in some], axis=0) for side in (0, 1)]
-        found = [_threshold(sums, side) for side in (0, 1)]
+        found = [_threshold(sums, side, epsilon) for side in (0, 1)]
         side = int(found[1][0] > found[0][0])
         value, threshold = found[side]
         sign = 1.0 if side == 0 else -1.0
@@ -138,7 +144,7 @@ def _how_sure(found: tuple[float, Event]) -> float:
     return found[0]
 
 
-def _singles(name: str, cut: Cut, bins: Sequence[Bins]) -> list[tuple[float, Event]]:
+def _singles(name: str, cut: Cut, bins: Sequence[Bins], epsilon: float | None) -> list[tuple[float, Event]]:
     """The best of "at least", "at most" and "exactly", for one feature."""
     counts = np.stack([np.bincount(side, minlength=cut.size) for side in bins])
     size = 2 * len(cut.edges) + 1
@@ -149,7 +155,7 @@ def _singles(name: str, cut: Cut, bins: Sequence[Bins]) -> list[tuple[float, Eve
     hits = chosen @ counts.T
     found = []
     for side in (0, 1):
-        scores = _sure(hits[:, side], hits[:, 1 - side], len(bins[side]), len(bins[1 - side]))
+        scores = _sure(hits[:, side], hits[:, 1 - side], (len(bins[side]), len(bins[1 - side])), epsilon)
         best = int(scores.argmax())
         found.append((float(scores[best]), Event((name,), (cut,), (chosen[best],), 1.0, side)))
     return found
@@ -163,21 +169,26 @@ def _log_ratio(bins: Sequence[Bins], size: int) -> Floats:
     return np.where(used, value, 0.0)
 
 
-def _threshold(sums: Sequence[Floats], side: int) -> tuple[float, float]:
+def _threshold(sums: Sequence[Floats], side: int, epsilon: float | None) -> tuple[float, float]:
     """The best "at least" for a score that is high on one stream: how sure it is, and the threshold."""
     own, alien = (np.sort(scores if side == 0 else -scores) for scores in (sums[side], sums[1 - side]))
     levels = np.unique(own)
     if len(levels) > 256:
         levels = levels[np.linspace(0, len(levels) - 1, 256).astype(int)]
     hits = [len(scores) - np.searchsorted(scores, levels - 1e-12) for scores in (own, alien)]
-    scores = _sure(hits[0], hits[1], len(own), len(alien))
+    scores = _sure(hits[0], hits[1], (len(own), len(alien)), epsilon)
     best = int(scores.argmax())
     return float(scores[best]), float(levels[best])
 
 
-def _sure(hits: NDArray[np.generic], alien: NDArray[np.generic], runs: int, alien_runs: int) -> Floats:
-    """About the bound on ε that such counts will give: quick, and only for comparing events."""
-    low, high = _wilson(hits, runs, -1), _wilson(alien, alien_runs, 1)
+def _sure(
+    hits: NDArray[np.generic], alien: NDArray[np.generic], runs: tuple[int, int], epsilon: float | None
+) -> Floats:
+    """About the bound that such counts will give, on ε, or on δ at this ε: quick, and only for comparing events."""
+    low, high = _wilson(hits, runs[0], -1), _wilson(alien, runs[1], 1)
+    if epsilon is not None:
+        excess: Floats = low - math.exp(min(epsilon, 700.0)) * high
+        return excess
     value: Floats = np.log(np.maximum(low, 1e-12)) - np.log(np.maximum(high, 1e-12))
     return value
 

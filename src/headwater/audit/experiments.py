@@ -20,16 +20,18 @@ from headwater.audit.events import Value
 from headwater.audit.streams import TABLE, Pair, Points, Rows, as_table
 from headwater.audit.views import View, look_at_files, look_at_release
 from headwater.counters import BinaryCounter, Counter, HybridCounter, InhomogeneousCounter, SparseCounter
+from headwater.laws import CountLaw, DiscreteGaussian, IntegerLaplace, deviation_for
 from headwater.mechanisms import registry
 from headwater.mechanisms.protocol import AnySchema, Mechanism
 from headwater.noise import Noise, SeededRunWarning
 from headwater.people import Person
-from headwater.privacy import Guarantee
+from headwater.privacy import DeltaWarning, Guarantee
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Number
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import unit_cube
+from headwater.zcdp import rho_for
 
 NOISE = "noise"
 """The name of experiments on one draw of noise."""
@@ -69,6 +71,8 @@ class Experiment:
         Whether releases are also saved and published, and their files looked at byte by byte: slow.
     person
         What is declared about people, if the streams of the pair differ in all records of one (`PersonPair`).
+    delta
+        The δ that the run is given.
     """
 
     name: str
@@ -83,6 +87,7 @@ class Experiment:
     table: bool = False
     files: bool = False
     person: Person | None = None
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         known = (*registry.names(), *COUNTERS, NOISE)
@@ -97,12 +102,12 @@ class Experiment:
         if self.mechanism in COUNTERS:
             claim = COUNTERS[self.mechanism](self, len(self.pair.one), None).budget().guarantee(self.epsilon)
         elif self.mechanism == NOISE:
-            claim = Guarantee(self.epsilon)
+            claim = Guarantee(self.epsilon, self.delta)
         elif self.kind.online:
             claim = self._begin(None).guarantee
         else:
             claim = self._release_once(self.pair.one, None).guarantee
-        asked = Guarantee(self.epsilon)
+        asked = Guarantee(self.epsilon, self.delta)
         if self.person is not None:
             whose = {"neighbours": self.person.neighbours, "records": self.person.records}
             asked = replace(asked, unit=self.person.unit, **whose)  # type: ignore[arg-type]
@@ -112,7 +117,7 @@ class Experiment:
 
     def _begin(self, seed: int | None) -> Synthesizer:
         how: dict[str, Any] = {"mechanism": self.mechanism, "person": self.person, "seed": seed}
-        return Synthesizer(self.schema, epsilon=self.epsilon, **how)
+        return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)
 
     @property
     def kind(self) -> type[Mechanism]:
@@ -156,6 +161,7 @@ class Experiment:
         """What one run on one stream publishes. Without a seed the run has a key of its own, as it should."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRunWarning)
+            warnings.simplefilter("ignore", DeltaWarning)
             rows = self.stream(side)
             if self.mechanism in COUNTERS:
                 return _counted(COUNTERS[self.mechanism](self, len(rows), seed), rows)
@@ -236,7 +242,10 @@ def _counted(counter: Counter, rows: Rows) -> View:
 def _draws(experiment: Experiment, side: int, runs: int, seed: int | None) -> dict[str, list[Value]]:
     """A count of 0 or 1 with one draw of noise on it, as many times as wanted: the source itself, quickly."""
     ((value,),) = experiment.stream(side)
-    return {"count": (int(value) + Noise(seed).laplace_at(1 / experiment.epsilon, 0, np.arange(runs))).tolist()}
+    law: CountLaw = IntegerLaplace(1 / experiment.epsilon)
+    if experiment.delta:
+        law = DiscreteGaussian(deviation_for(rho_for(experiment.epsilon, experiment.delta)))
+    return {"count": (int(value) + law.draw(Noise(seed), 0, np.arange(runs))).tolist()}
 
 
 def _sparse(e: Experiment, horizon: int, seed: int | None) -> Counter:

@@ -4,7 +4,8 @@ Formal guarantees
 -----------------
 An experiment's runs are split in two. One half chooses an event and the stream on which it should be likelier; the
 other half only counts it. So one event is tested in one direction, and ``lower``, made of two Clopper–Pearson bounds at
-``alpha/2`` each, exceeds the true ε of the pair with a probability of at most ``alpha``: 0.1% at 99.9%.
+``alpha/2`` each, exceeds the true ε of the pair with a probability of at most ``alpha``: 0.1% at 99.9%. With a δ it is
+about the ε at the claimed δ, and ``delta_lower`` about the δ at the claimed ε.
 An audit of ``m`` experiments raises an *alarm* only by ``certain``, the same bound at ``alpha/m``: whatever the
 experiments have in common, a sound mechanism is accused by the whole audit with a probability of at most ``alpha``.
 """
@@ -15,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from headwater.audit.bounds import cannot_exceed, epsilon_lower
+from headwater.audit.bounds import cannot_exceed, delta_lower, epsilon_lower
 from headwater.audit.events import Columns, Value, best_event
 from headwater.audit.experiments import Experiment
 
@@ -34,7 +35,9 @@ class Finding:
     name: str
     mechanism: str
     claimed: float
+    delta: float
     lower: float
+    delta_lower: float
     certain: float
     estimate: float
     visible: float
@@ -58,19 +61,22 @@ def judge(experiment: Experiment, columns: Sequence[Columns], *, alpha: float = 
     if runs < 8:
         raise ValueError(f"{runs} runs are too few to choose an event and to measure it")
     quarter, half = runs // 4, runs // 2
-    event = best_event(_rows(columns, 0, quarter), _rows(columns, quarter, half))
+    claim = experiment.claim
+    event = best_event(_rows(columns, 0, quarter), _rows(columns, quarter, half), claim)
     held = [int(event.holds(side).sum()) for side in _rows(columns, half, runs)]
-    counted = runs - half
+    counted = runs - half, runs - half
     hits = held[event.likelier], held[1 - event.likelier]
     estimate = math.log(max(hits[0], 0.5) / max(hits[1], 0.5))
     return Finding(
         experiment.name,
         experiment.mechanism,
-        experiment.claim.epsilon,
-        epsilon_lower(hits, (counted, counted), alpha),
-        epsilon_lower(hits, (counted, counted), alpha / experiments),
+        claim.epsilon,
+        claim.delta,
+        epsilon_lower(hits, counted, alpha, claim.delta),
+        delta_lower(hits, counted, alpha, claim.epsilon),
+        epsilon_lower(hits, counted, alpha / experiments, claim.delta),
         estimate,
-        cannot_exceed(counted, alpha),
+        cannot_exceed(counted[0], alpha),
         runs,
         hits,
         f"{event} [likelier on stream {'AB'[event.likelier]}]",

@@ -76,10 +76,7 @@ class AuditReport:
         )
 
     def _rows(self) -> tuple[list[list[str]], list[list[str]]]:
-        sampled = [
-            [f.name, f"{f.claimed:g}", f"{f.lower:.3f}", f"{f.runs:,}", "ALARM" if f.alarm else "ok", f.event]
-            for f in self.sampled
-        ]
+        sampled = [[f.name, *_claim(f), f"{f.runs:,}", "ALARM" if f.alarm else "ok", f.event] for f in self.sampled]
         exact = [
             [f.name, f"{f.claimed:g}", "—" if f.loss is None else f"{f.loss:.6f}", "ALARM" if f.alarm else "ok", f.how]
             for f in self.exact
@@ -104,8 +101,15 @@ class AuditReport:
         return "\n\n".join([*parts, last if self.passed else "ALARM: " + "; ".join(self.alarms)])
 
 
-_SAMPLED = ["experiment", "claimed ε", "lower bound", "runs a stream", "", "event that gave it"]
+_SAMPLED = ["experiment", "claimed ε, δ", "lower bound", "runs a stream", "", "event that gave it"]
 _EXACT = ["exact check", "claimed ε", "loss", "", "how"]
+
+
+def _claim(found: Finding) -> tuple[str, str]:
+    """What was claimed, and the lower bounds: on ε at the claimed δ, and on δ at the claimed ε."""
+    if not found.delta:
+        return f"{found.claimed:g}", f"{found.lower:.3f}"
+    return f"{found.claimed:g}, {found.delta:g}", f"{found.lower:.3f}, {found.delta_lower:.3f}"
 
 
 def _plain(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -36,6 +36,7 @@ from headwater.table.unit_cube import unit_cube
 SHORT = 200  # streams are no longer than this, unless nothing is measured before
 MOST = 1 << 12  # nor than this
 MOMENTS, ENOUGH = 20, 1 << 13  # times at which something is measured, and draws until then, after which to look no more
+DELTA = 0.3  # of claims with a δ: so large that counts of few columns have Gaussian noise, and that faults show soon
 SIZES: dict[str, int] = {"quick": 600, "standard": 4_000, "full": 20_000}
 """Runs on each stream of a pair."""
 
@@ -161,6 +162,12 @@ def people(mechanism: str, epsilon: float, records: int = 3, *, noisy_counts: bo
         )
 
 
+def with_delta(experiments: Iterable[Experiment], delta: float) -> list[Experiment]:
+    """The same experiments with a δ; themselves, if it is 0."""
+    named = [(one, f"{one.name}, δ = {delta:g}" if delta else one.name) for one in experiments]
+    return [replace(one, name=name, delta=delta) for one, name in named]
+
+
 def counters(epsilon: float) -> Iterator[Experiment]:
     """All counters: the first step, a step that lies in a block of every length, the last one."""
     for name, length, options in [
@@ -175,8 +182,11 @@ def counters(epsilon: float) -> Iterator[Experiment]:
 
 
 def noise(epsilon: float) -> Iterator[Experiment]:
-    """One count with one draw on it."""
-    yield Experiment(f"noise of scale {1 / epsilon:g}", NOISE, epsilon, Pair(((0.0,),), ((1.0,),)))
+    """One count with one draw on it: Laplace, and Gaussian for δ that sampling can see."""
+    pair = Pair(((0.0,),), ((1.0,),))
+    yield Experiment(f"noise of scale {1 / epsilon:g}", NOISE, epsilon, pair)
+    for delta in (0.01, DELTA):
+        yield Experiment(f"Gaussian noise, ε = {epsilon:g}, δ = {delta:g}", NOISE, epsilon, pair, delta=delta)
 
 
 def _name(mechanism: str, d: int, epsilon: float, what: str, kind: str, *, noisy_counts: bool = False) -> str:
@@ -194,6 +204,8 @@ def handpicked(size: str = "standard") -> list[Experiment]:
         elif size == "quick":
             found += [*online(name, 2, 4.0, noisy_counts=True)][1:2] + [*online(name, 2, 4.0)][1:2]
             found += [*online(name, 1, 8.0)][5:6] + [*people(name, 8.0, noisy_counts=True)][2:3]
+            if registry.mechanism(name).deltas:
+                found += with_delta([*online(name, 2, 4.0, noisy_counts=True)][1:2], DELTA)
         else:
             for d, epsilon in [(1, 8.0), (2, 0.5), (2, 2.0), (2, 8.0), (3, 4.0)]:
                 found += online(name, d, epsilon)
@@ -203,6 +215,9 @@ def handpicked(size: str = "standard") -> list[Experiment]:
             found += tables(name, 4.0)
             for epsilon in (8.0, 32.0):
                 found += [*people(name, epsilon), *people(name, epsilon, noisy_counts=True)]
+            if registry.mechanism(name).deltas:
+                for d, epsilon in [(1, 2.0), (2, 1.0), (2, 4.0)]:
+                    found += with_delta(online(name, d, epsilon, noisy_counts=True), DELTA)
     if size == "quick":
         return [*found, *[*counters(2.0)][1::3], *noise(1.0)]
     for epsilon in (0.5, 4.0):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headwater.laws import CountLaw, DiscreteGaussian, IntegerLaplace
 from headwater.noise import Noise
 
 Integers = NDArray[np.int64]
@@ -25,31 +26,36 @@ Chooser = Callable[[Address], int]
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """One call for noise: where the draws live, their scale, and the true counts that they were added to."""
+    """One call for noise: its law, where the draws live, and the true counts that they were added to."""
 
-    scale: float
+    law: CountLaw
     addresses: tuple[Address, ...]
     true: Integers
+
+    @property
+    def scale(self) -> float:
+        """Of the law."""
+        return self.law.scale
 
 
 class _Waiting(np.ndarray[Any, Any]):
     """Noise that was asked for and not yet added to anything."""
 
-    scale: float
+    law: CountLaw
     addresses: tuple[Address, ...]
     record: list[Measurement]
 
     def __array_finalize__(self, obj: object) -> None:
         """The same draws in another shape are still the same draws."""
         if isinstance(obj, _Waiting) and hasattr(obj, "addresses") and self.size == obj.size:
-            self.scale, self.addresses, self.record = obj.scale, obj.addresses, obj.record
+            self.law, self.addresses, self.record = obj.law, obj.addresses, obj.record
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:  # noqa: ANN401
         plain = [np.asarray(x).view(np.ndarray) if isinstance(x, _Waiting) else x for x in inputs]
         if ufunc is np.add and method == "__call__" and hasattr(self, "addresses") and self.size == len(self.addresses):
             (counts,) = [x for x in inputs if not isinstance(x, _Waiting)] or [0]
             true = np.broadcast_to(np.asarray(counts, dtype=np.int64), self.shape).copy()
-            self.record.append(Measurement(self.scale, self.addresses, true.reshape(-1)))
+            self.record.append(Measurement(self.law, self.addresses, true.reshape(-1)))
             result = np.array(plain[0 if isinstance(inputs[0], _Waiting) else 1])  # what was chosen
         else:
             result = getattr(ufunc, method)(*plain, **kwargs)
@@ -66,18 +72,24 @@ def watching(choose: Chooser) -> Iterator[list[Measurement]]:
     It changes the class `Noise` for the whole process, and puts it back: run nothing else meanwhile.
     """
     record: list[Measurement] = []
-    real = Noise.laplace_at
+    real = Noise.laplace_at, Noise.gaussian_at
 
-    def waiting(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+    def waiting(self: Noise, law: CountLaw, hi: ArrayLike, lo: ArrayLike) -> Integers:
         his, los = np.broadcast_arrays(np.asarray(hi, np.uint64), np.asarray(lo, np.uint64))
         pairs = zip(np.atleast_1d(his).tolist(), np.atleast_1d(los).tolist(), strict=True)
         addresses = tuple((self.key, h, low) for h, low in pairs)
         noise = np.array([choose(address) for address in addresses], dtype=np.int64).view(_Waiting)
-        noise.scale, noise.addresses, noise.record = scale, addresses, record
+        noise.law, noise.addresses, noise.record = law, addresses, record
         return noise
 
-    Noise.laplace_at = waiting  # type: ignore[method-assign]
+    def laplace(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        return waiting(self, IntegerLaplace(scale), hi, lo)
+
+    def gaussian(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        return waiting(self, DiscreteGaussian(scale), hi, lo)
+
+    Noise.laplace_at, Noise.gaussian_at = laplace, gaussian  # type: ignore[method-assign]
     try:
         yield record
     finally:
-        Noise.laplace_at = real  # type: ignore[method-assign]
+        Noise.laplace_at, Noise.gaussian_at = real  # type: ignore[method-assign]

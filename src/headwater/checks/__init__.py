@@ -7,12 +7,15 @@ not trees, not how wide its rows are. They need what ``headwater[cli]`` installs
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from headwater.audit.suite import DELTA
 from headwater.checks import attack, behaviour, durable, interrupts, offline, people, threads
 from headwater.checks.cases import SCHEMAS, Case, CheckFailed
 from headwater.mechanisms import registry
+from headwater.privacy import DeltaWarning
 
 __all__ = ["Case", "CheckFailed", "check_mechanism", "checks"]
 
@@ -34,13 +37,22 @@ def checks(mechanism: str) -> Iterator[tuple[str, Callable[[], None]]]:
     mechanism
         The name under which it is registered (`headwater.mechanisms.registry`).
     """
-    square = Case(mechanism, SCHEMAS["square"])
-    for check in ANY + (ONCE if registry.mechanism(mechanism).online else ()):
+    square, kind = Case(mechanism, SCHEMAS["square"]), registry.mechanism(mechanism)
+    for check in ANY + (ONCE if kind.online else ()):
         yield check.__name__, partial(check, square)
-    if registry.mechanism(mechanism).online:
+    if kind.online:
         for check in ONLINE:
             for name, schema in SCHEMAS.items():
                 yield f"{check.__name__}, {name}", partial(check, Case(mechanism, schema))
+    if kind.deltas:
+        for check in ANY + (ONLINE if kind.online else ()):
+            yield f"{check.__name__}, delta", partial(_with_delta, check, Case(mechanism, SCHEMAS["table"], DELTA))
+
+
+def _with_delta(check: Check, case: Case) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeltaWarning)  # it is meant to be large
+        check(case)
 
 
 def check_mechanism(mechanism: str) -> None:

@@ -83,7 +83,7 @@ class Walk:
             steps += [self.update_counts, self.refuse_counts]
         self.rng.choice(steps)()
         expect(self.synth.t == self.twin.t == self.t, f"t is {self.synth.t} after {self.t} records")
-        expect(self.synth.ledger().total <= self.epsilon, "the ledger adds up to more than ε")
+        self.synth.ledger().check(self.case.budget(self.epsilon))
 
     def end(self) -> None:
         """The twin, which nobody has disturbed, publishes the same; and what was published stays as it was."""

@@ -13,6 +13,7 @@ import headwater
 from headwater.mechanisms import registry
 from headwater.mechanisms.protocol import AnySchema, Mechanism
 from headwater.noise import SeededRunWarning
+from headwater.privacy import Budget
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Category, Integer, Number
@@ -57,21 +58,29 @@ class Case:
         The name under which it is registered.
     schema
         What a record is.
+    delta
+        The δ of its runs.
     """
 
     mechanism: str
     schema: AnySchema
+    delta: float = 0.0
 
     @property
     def kind(self) -> type[Mechanism]:
         """The class of the mechanism."""
         return registry.mechanism(self.mechanism)
 
+    def budget(self, epsilon: float) -> Budget:
+        """Of a run."""
+        return Budget(epsilon, self.delta)
+
     def start(self, epsilon: float = 1.0) -> Synthesizer:
         """A run. All of them have the same key, so that two can be compared."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRunWarning)
-            return Synthesizer(self.schema, epsilon=epsilon, mechanism=self.mechanism, seed=SEED)
+            how: dict[str, Any] = {"mechanism": self.mechanism, "seed": SEED}
+            return Synthesizer(self.schema, epsilon=epsilon, delta=self.delta, **how)
 
     def release_once(self, n: int, epsilon: float = 1.0) -> Release:
         """The release of a run, or of a data set if the mechanism takes all records at once."""

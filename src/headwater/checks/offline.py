@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from headwater.audit.trace import watching
 from headwater.checks.behaviour import check_release
 from headwater.checks.cases import SCHEMAS, Case, expect, same
 from headwater.evaluate.report import write_report
+from headwater.laws import Law
 from headwater.noise import Noise
 from headwater.release.folder import publish
 from headwater.release.release import Release
@@ -22,7 +24,7 @@ BEYOND = 1 << 20  # more than any count here
 def check_releases(case: Case) -> None:
     """Whole, in the schema, the same after save and load; under every schema, empty streams and single records."""
     for schema in SCHEMAS.values():
-        of_schema = Case(case.mechanism, schema)
+        of_schema = replace(case, schema=schema)
         for n in (0, 1, 2, 300):
             release = of_schema.release_once(n)
             expect(release.t == n, f"a release of {n} records says {release.t}")
@@ -44,45 +46,48 @@ def check_report(case: Case) -> None:
     """A release is published with its card, and the report reads it."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
-        publish(Case(case.mechanism, SCHEMAS["table"]).release_once(300), out, format="csv")
+        publish(replace(case, schema=SCHEMAS["table"]).release_once(300), out, format="csv")
         page = write_report(out, Path(folder) / "report.html").read_text()
     expect(case.mechanism in page, "the report does not say which mechanism it was")
 
 
 def check_ledger_over_time(case: Case) -> None:
-    """At all times to 2^40 the ledger adds up to at most ε, and the guarantee is the one that was asked for."""
+    """At all times to 2^40 the ledger adds up to at most ε, or ρ, and the guarantee is the one that was asked for."""
     for schema in SCHEMAS.values():
         for epsilon in (0.1, 1.0, 50.0):
-            mechanism = case.kind(schema, epsilon, Noise(seed=0))  # nothing is measured with it
+            budget = case.budget(epsilon)
+            mechanism = case.kind(schema, budget, Noise(seed=0))  # nothing is measured with it
             for t in [0, *(1 << q for q in range(0, 41, 4))]:
                 ledger = mechanism.ledger(t)
-                check_ledger(ledger, epsilon)
-                expect(ledger.guarantee(epsilon).epsilon == epsilon, "the ledger promises something else")
+                check_ledger(ledger, budget)
+                expect(ledger.guarantee(budget) == budget.guarantee, "the ledger promises something else")
 
 
 def check_every_draw_is_in_the_ledger(case: Case) -> None:
-    """All noise that is drawn has a scale that the ledgers list.
+    """All noise that is drawn has a law that the ledgers list.
 
     A mechanism that divides what is listed among tables (``divides = True``) draws more noise than that, never less;
     what its parts add up to is for its own tests and for the exact audit.
     """
     for epsilon in (1.0, 8.0):
         with watching(lambda _: BEYOND) as record:
-            mechanism = case.kind(case.schema, epsilon, Noise(seed=0))
-            listed = set[float]()
+            mechanism = case.kind(case.schema, case.budget(epsilon), Noise(seed=0))
+            listed = set[Law]()
             for size in [*[1] * 70, 500] if case.kind.online else [300]:
                 rows = mechanism.encode(case.schema.encode(case.batch(size, mechanism.t)))
-                listed |= {spend.scale for spend in mechanism.ledger()}
+                listed |= {spend.law for spend in mechanism.ledger()}
                 mechanism.update(rows)
                 mechanism.measured(0, 0)
-                listed |= {spend.scale for spend in mechanism.ledger()}
-        drawn = {measurement.scale for measurement in record}
+                listed |= {spend.law for spend in mechanism.ledger()}
+        drawn = {measurement.law for measurement in record}
         expect(drawn, "nothing was measured")
         if getattr(case.kind, "divides", False):
-            expect(min(drawn) >= min(listed), f"noise of scale {min(drawn):g} is drawn, less than any ledger lists")
+            for kind in {type(law) for law in drawn}:
+                least, most = ([law.scale for law in some if type(law) is kind] for some in (drawn, listed))
+                expect(most and min(least) >= min(most), f"less {kind.name} noise is drawn than any ledger lists")
         else:
-            others = sorted(drawn - listed)
-            expect(not others, f"noise of scale {', '.join(f'{scale:g}' for scale in others)} is in no ledger")
+            others = sorted(map(str, drawn - listed))
+            expect(not others, f"noise of the law {', '.join(others)} is in no ledger")
 
 
 CHECKS = (check_releases, check_report, check_ledger_over_time, check_every_draw_is_in_the_ledger)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headwater import synthesizer_state
 from headwater.audit import AuditAlarm, check_sensitivity
-from headwater.audit.suite import people
+from headwater.audit.suite import DELTA, people, with_delta
 from headwater.checks.cases import Case, CheckFailed, expect
 from headwater.mechanisms.protocol import with_null_records
 from headwater.people import Person
@@ -26,6 +26,7 @@ from headwater.table.columns import Number
 from headwater.table.schema import Schema
 
 EPSILON = 192.0  # so that buckets are short
+IN_RHO = 4.0  # so that, with the δ of the suite, noise is Gaussian
 SCHEMA = Schema(x=Number(0, 1), y=Number(0, 1))
 
 
@@ -33,7 +34,7 @@ def check_people_are_private(case: Case) -> None:
     """All records of one person, in one bucket or several, as many as count or more, cost at most ε together."""
     if case.kind.online:
         costs = [
-            check_sensitivity(experiment, outputs=1).bound
+            check_sensitivity(experiment, outputs=1).rho
             for experiment in people(case.mechanism, EPSILON, noisy_counts=True)
         ]
         expect(max(costs) > 0, "no replaced person moves anything that is measured: the audit sees nothing")
@@ -49,6 +50,18 @@ def check_people_faults(case: Case) -> None:
         with fault():
             if not any(map(_alarms, experiments)):
                 raise CheckFailed(f"the audit does not notice a planted fault: {fault.__name__}")
+
+
+def check_people_with_delta(case: Case) -> None:
+    """Under a δ they cost no more than ρ allows, also with a cap for buckets; without its cap the alarm is raised."""
+    if not case.kind.deltas:
+        return
+    every = with_delta([*people(case.mechanism, IN_RHO, noisy_counts=True)][:4:2], DELTA)
+    capped = [replace(one, person=replace(one.person, per_bucket=1)) for one in every if one.person is not None]
+    for experiment in every + capped:
+        check_sensitivity(experiment, outputs=1)
+    with uncapped_buckets():
+        expect(_alarms(capped[0]), "the audit does not notice that buckets have no cap")
 
 
 def _alarms(experiment: Any) -> bool:  # noqa: ANN401 - an Experiment
@@ -153,5 +166,18 @@ def shifting() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def uncapped_buckets() -> Iterator[None]:
+    """Noise is made for a cap in buckets, and nobody counts there."""
+    within = People._within
+
+    def careless(self: People, hashes: Hashes) -> tuple[NDArray[np.bool_], People]:
+        counted, people = within(replace(self, in_bucket=None), hashes)
+        return counted, replace(people, in_bucket=self.in_bucket)
+
+    with patch.object(People, "_within", careless):
+        yield
+
+
 FAULTS: tuple[Callable[[], Any], ...] = (one_more, counted_after, colliding, forgetting, shifting)
-CHECKS = (check_people_are_private, check_people_faults, check_a_cap_of_one)
+CHECKS = (check_people_are_private, check_people_faults, check_people_with_delta, check_a_cap_of_one)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from headwater.evaluate.axes import SchemaLike
@@ -123,6 +122,8 @@ def _frame(table: object) -> Any:  # noqa: ANN401 - of any library
         from headwater.table.arrow import pyarrow
 
         table = pyarrow().table(table)
+    import narwhals as nw  # here, so that those who compare nothing start faster
+
     try:
         return nw.from_native(table, eager_only=True)
     except TypeError:
@@ -131,6 +132,8 @@ def _frame(table: object) -> Any:  # noqa: ANN401 - of any library
 
 def _column(series: Sequence[Any]) -> Column:
     """A column that holds all values of some series."""
+    import narwhals as nw
+
     missing = any(s.null_count() or (s.dtype.is_float() and s.is_nan().any()) for s in series)
     kept = [s.drop_nulls() for s in series]
     kept = [s.filter(~s.is_nan()) if s.dtype.is_float() else s for s in kept]

@@ -98,7 +98,7 @@ def identity(item: Any) -> bytes | None:  # noqa: ANN401 - a value of any type
         return b"%d" % int(item)
     if isinstance(item, float | np.floating | Decimal):
         if item != item // 1 or abs(float(item)) > _EXACT:
-            raise _WHOLE
+            raise _WHOLE.at()  # a copy: what is raised keeps the frames that it went through
         return b"%d" % int(item)
     if isinstance(item, uuid.UUID):
         return str(item).encode()

@@ -36,7 +36,7 @@ _STAMP_BYTES = 8
 
 _MISSING = TableError(
     "no person is named",
-    'name one, or declare what such records are: null = "own" (a person with no other record) or "nowhere"',
+    'name one, or declare what such records are (null=, --null-person): "own", a person with no other, or "nowhere"',
 )
 
 

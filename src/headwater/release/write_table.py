@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 FORMATS = ("parquet", "csv")
@@ -26,7 +27,9 @@ def write_table(tables: Iterator[Any], path: str | os.PathLike[str], format: str
     else:
         few = [field.name for field in first.schema if str(field.type) != "double"]  # whose values come again and again
         writer = parquet.ParquetWriter(path, first.schema, compression="zstd", use_dictionary=few)
-    with writer:
-        writer.write_table(first)
-        for table in tables:
-            writer.write_table(table)
+    with writer, ThreadPoolExecutor(1, "headwater-write") as thread:
+        written = thread.submit(writer.write_table, first)
+        for table in tables:  # made while the one before is written
+            written.result()
+            written = thread.submit(writer.write_table, table)
+        written.result()

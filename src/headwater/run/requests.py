@@ -103,10 +103,13 @@ def answer_requests(run: Run) -> None:
 def _ask(state: Path, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     state = real_path(state)
     folder = _folder(state)
-    folder.mkdir(mode=0o700, exist_ok=True)
     name = secrets.token_hex(8)
     path, answer, hidden = (folder / f"{name}.{ending}" for ending in ("json", "answer", "new"))
-    handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    handle = None
+    while handle is None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):  # somebody else who asked has just removed the folder
+            handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         os.write(handle, json.dumps(dict(request)).encode())

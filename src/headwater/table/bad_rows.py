@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headwater.partition import Flags, Points
 from headwater.table.errors import TableError
-from headwater.table.frames import kind_of
+from headwater.table.frames import check_names, kind_of
 from headwater.table.series import Values
 from headwater.table.tally import Tally
 
@@ -113,3 +113,16 @@ def flags_of(rows: list[int], size: int) -> Flags:
     flags: NDArray[np.bool_] = np.zeros(size, dtype=np.bool_)
     flags[rows] = True
     return flags
+
+
+def complete_records(records: Any, names: Sequence[str]) -> tuple[list[Any], dict[int, TableError]]:  # noqa: ANN401
+    """Records with the right keys; those with others are replaced by empty ones, and their errors are kept."""
+    found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
+    for row, record in enumerate([records] if isinstance(records, Mapping) else records):
+        try:
+            check_names(list(record), names)
+            found.append(record)
+        except TableError as error:
+            found.append(nothing)
+            wrong[row] = error.at(row=row)
+    return found, wrong

@@ -5,18 +5,19 @@ No library is imported for this: whoever has a table has imported its library al
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_pyarrow_table
 
 from headwater.table.errors import TableError, listed
 from headwater.table.near_names import closest
 
 TABLE_KINDS = ("pandas", "polars", "arrow", "arrow-batch", "columns", "records", "numpy")
 """Kinds of tables: two kinds of data frames, two of Arrow, dictionaries of columns, lists of records, 2-D arrays."""
+_FRAMES = {"pandas": ("pandas", "DataFrame"), "polars": ("polars", "DataFrame"), "arrow": ("pyarrow", "Table")}
 
 
 def kind_of(table: object) -> str:
@@ -31,12 +32,9 @@ def kind_of(table: object) -> str:
         return "numpy"
     if isinstance(table, list | tuple):
         return "records" if all(isinstance(record, Mapping) for record in table) else "numpy"
-    if is_pandas_dataframe(table):
-        return "pandas"
-    if is_polars_dataframe(table):
-        return "polars"
-    if is_pyarrow_table(table):
-        return "arrow"
+    for kind, (library, name) in _FRAMES.items():
+        if library in sys.modules and isinstance(table, getattr(sys.modules[library], name, ())):
+            return kind
     if type(table).__name__ == "RecordBatch":
         return "arrow-batch"
     if hasattr(table, "collect"):

@@ -15,15 +15,16 @@ def closest(missing: Sequence[str], names: Sequence[str], header: Sequence[str])
     """The names of a file that come closest to names that it does not have, without those that it may not be asked."""
     found = len(names) - len(missing)
     free = [name for name in header if name not in names]
-    plain = {_plain(name): name for name in free}
+    plain = {plain_name(name): name for name in free}
     close = []
     for name in missing:
-        alike = [plain[_plain(name)]] if _plain(name) and _plain(name) in plain else []
+        alike = [plain[plain_name(name)]] if plain_name(name) and plain_name(name) in plain else []
         if not alike and 2 * found >= len(names):
             alike = difflib.get_close_matches(name, free, 1)
         close += [one for one in alike if one not in close]
     return close
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A name without signs and without the case of letters."""
     return re.sub(r"[\W_]", "", name).casefold()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike, fspath
 from types import MappingProxyType
@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from headwater.partition import Partition, Points
-from headwater.table.bad_rows import POLICIES, BadRow, Encoded, check_policy
+from headwater.table.bad_rows import BadRow, Encoded, check_policy, complete_records
 from headwater.table.build import build
 from headwater.table.columns import COLUMN_KINDS, Column
-from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
-from headwater.table.frames import check_names, columns_of, kind_of
+from headwater.table.declared import check_format, declared_columns
+from headwater.table.errors import SchemaError, TableError, is_unicode, listed
+from headwater.table.frames import columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
 from headwater.table.series import Values, read_values
 from headwater.table.tally import Tally
-from headwater.table.text_options import TEXT_KEYS, usual, written
+from headwater.table.text_options import usual
 from headwater.table.unit_cube import MOST_AXES, UnitCube
 
 
@@ -140,7 +141,7 @@ class Schema:
         wrong = dict[int, TableError]()
         names = self.names if beside is None else (*self.names, beside)
         if not stop and kind_of(table) == "records":
-            table, wrong = _complete(table, names)
+            table, wrong = complete_records(table, names)
         unread = tuple(wrong)
         series, rows = columns_of(table, names)
         points, tally = np.empty((rows, self.dimension)), Tally(rows)
@@ -218,18 +219,8 @@ class Schema:
         declared
             The content of a schema file: the version of the format and a mapping of columns.
         """
-        _check_format(declared, {"headwater", "columns", "bad_rows", *TEXT_KEYS})
-        policy = declared.get("bad_rows")
-        if policy is not None and policy not in POLICIES:
-            raise SchemaError("bad_rows is none of the policies", f"write one of {', '.join(POLICIES)}")
-        columns = declared.get("columns")
-        if not isinstance(columns, Mapping) or not columns:
-            raise SchemaError(
-                "there are no columns", 'write a table for each, such as [columns.age] with kind = "integer"'
-            )
-        shared = {key: declared[key] for key in TEXT_KEYS if key in declared}
-        columns_ = written(shared, {name: _column(name, table) for name, table in columns.items()})
-        return cls(columns_).with_bad_rows(policy)
+        columns, policy = declared_columns(declared)
+        return cls(columns).with_bad_rows(policy)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
@@ -287,7 +278,7 @@ def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - what
     UnitCube(dimension=2)
     """
     if isinstance(declared, Mapping) and "unit_cube" in declared:
-        _check_format(declared, {"headwater", "unit_cube"})
+        check_format(declared, {"headwater", "unit_cube"})
         dimension = declared["unit_cube"]
         if isinstance(dimension, bool) or not isinstance(dimension, int) or not 1 <= dimension <= MOST_AXES:
             raise SchemaError(
@@ -295,19 +286,6 @@ def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - what
             )
         return UnitCube(dimension)
     return Schema.from_dict(declared)
-
-
-def _complete(records: Any, names: Sequence[str]) -> tuple[list[Any], dict[int, TableError]]:  # noqa: ANN401
-    """Records with the right keys; those with others are replaced by empty ones, and their errors are kept."""
-    found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
-    for row, record in enumerate([records] if isinstance(records, Mapping) else records):
-        try:
-            check_names(list(record), names)
-            found.append(record)
-        except TableError as error:
-            found.append(nothing)
-            wrong[row] = error.at(row=row)
-    return found, wrong
 
 
 def _beside(series: Any, name: str, rows: int) -> Values:  # noqa: ANN401 - a column of any library
@@ -323,36 +301,3 @@ def _beside(series: Any, name: str, rows: int) -> Values:  # noqa: ANN401 - a co
         problem = f"the column has {found} values, but the first has {rows}"
         raise TableError(problem, "give every column a value for each row", column=name)
     return values
-
-
-def _check_format(declared: object, known: set[str]) -> None:
-    if not isinstance(declared, Mapping):
-        raise SchemaError("a schema must be a table of keys and values", "write headwater = 1 and the columns")
-    version = declared.get("headwater")
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise SchemaError("the version of the format is missing", f"write headwater = {FORMAT} at the top")
-    if version > FORMAT:
-        raise SchemaError(
-            f"the schema is written in format {version}, but this version of Headwater reads formats up to {FORMAT}",
-            "use a newer version of Headwater",
-        )
-    unknown = [str(name) for name in declared if name not in known]
-    if unknown:
-        raise SchemaError(f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(known))}")
-
-
-def _column(name: str, declared: object) -> Column:
-    try:
-        if not isinstance(declared, Mapping):
-            raise SchemaError(
-                "a column must be a table", f'write [columns.{quoted(name)}] and kind = "number" below it'
-            )
-        rest = dict(declared)
-        kind = rest.pop("kind", None)
-        if not isinstance(kind, str) or kind not in COLUMN_KINDS:
-            what = "kind is missing" if kind is None else f"unknown kind {quoted(str(kind))}"
-            raise SchemaError(what, f"known kinds are {', '.join(COLUMN_KINDS)}")
-        column = COLUMN_KINDS[kind].from_dict(rest)
-    except SchemaError as error:
-        raise error.at(column=name) from None
-    return column

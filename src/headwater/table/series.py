@@ -9,15 +9,17 @@ import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Flags, Integers
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
         series = series if hasattr(series, "chunks") else pyarrow().chunked_array([series])
         if (plain := str(series.type)) in _PLAIN:  # the usual ones at once: finding out the library takes longer
             return _arrow_text(series) if plain == "string" else _arrow(series)
+    import narwhals as nw  # a file needs none of it, and it takes a while to import
+
     known = nw.from_native(series, series_only=True, pass_through=True)
     if isinstance(known, nw.Series):
         return _series(known)
@@ -118,12 +122,14 @@ def _objects(items: list[Any]) -> Values:
 
 
 def _series(series: nw.Series[Any]) -> Values:
-    dtype = series.dtype
+    import narwhals as nw
+
+    dtype, marks = series.dtype, (nw.Boolean, nw.Datetime, nw.Duration)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return _text(series)
     if dtype == nw.Time:
         return _clock(series)
-    if series.implementation.is_pyarrow() and (dtype.is_integer() or dtype.is_float() or dtype in _MARKS):
+    if series.implementation.is_pyarrow() and (dtype.is_integer() or dtype.is_float() or dtype in marks):
         return _arrow(series.to_native(), zoned=getattr(dtype, "time_zone", None) is not None)
     if dtype.is_integer() or dtype == nw.Boolean:
         missing = _some(series.is_null().to_numpy())
@@ -140,7 +146,7 @@ def _text(series: nw.Series[Any]) -> Values:
     if series.implementation.is_pyarrow():
         return _arrow_text(native)
     if series.implementation.is_pandas():
-        if series.dtype == nw.Categorical:
+        if series.dtype == importlib.import_module("narwhals").Categorical:
             native = native.astype(native.cat.categories.dtype)
         codes, distinct = native.factorize(use_na_sentinel=False)
         return Values(list(distinct), codes=codes.astype(np.int64, copy=False))
@@ -180,7 +186,6 @@ def _clock(series: nw.Series[Any]) -> Values:
 
 
 _PLAIN = ("string", "double", "int64")
-_MARKS = (nw.Boolean, nw.Datetime, nw.Duration)
 
 
 def _arrow(native: Any, *, zoned: bool = False) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray

@@ -201,7 +201,7 @@ def check_neighbours(one: list[Seen], other: list[Seen], position: int, d: int, 
     asks=st.integers(1, 12),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_replacing_a_point_moves_two_counts_of_one_bucket_of_each_speed(
     d: int, epsilon: float, n: int, position: int, asks: int, seed: int
 ) -> None:

@@ -26,7 +26,7 @@ from tests.support.trees import crowd, leaves_one_by_one, random_tree
     kind=st.sampled_from(["spread", "equal", "ends", "crowded"]),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_leaves_are_counted_as_one_by_one(depth: int, n: int, kind: str, seed: int) -> None:
     """Also for trees of several rounds of `count_leaves`, for no points, and for the first and the last cell."""
     rng = np.random.default_rng(seed)

@@ -55,7 +55,7 @@ def check(density: Density, pools: list[Pool], uncovered: int) -> None:
 
 
 @given(seeds, st.lists(st.sampled_from(KINDS), max_size=4), st.integers(0, 500), partitions)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_densities_add_up_whatever_the_counts(
     seed: int, kinds: list[str], uncovered: int, partition: Partition
 ) -> None:
@@ -80,7 +80,7 @@ def test_no_count_is_too_large_and_no_variance_too_small(variance: float, count:
 
 
 @given(seeds, st.integers(1, 3), st.integers(0, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_without_noise_every_pool_is_recovered_exactly(seed: int, n: int, depth: int) -> None:
     rng = np.random.default_rng(seed)
     truth = [rng.multinomial(1000, rng.dirichlet(np.full(1 << depth, 0.2))).tolist() for _ in range(n)]
@@ -103,7 +103,7 @@ def test_where_a_pool_knows_nothing_it_follows_the_slower_one() -> None:
 
 
 @given(seeds, st.lists(st.tuples(st.sampled_from(KINDS), st.booleans()), max_size=4), partitions)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_masses_and_spread_follow_from_the_beliefs_cell_by_cell(
     seed: int, kinds: list[tuple[str, bool]], partition: Partition
 ) -> None:
@@ -208,7 +208,7 @@ def test_whole_counts_sum_to_the_total_and_every_run_is_within_one(mass: list[fl
 
 
 @given(seeds, st.floats(0, 1, exclude_max=True))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_every_cell_of_the_tree_is_rounded_by_less_than_one(seed: int, offset: float) -> None:
     rng = np.random.default_rng(seed)
     pools = [random_pool(rng, kind, Partition(2)) for kind in ("ordinary", "exact")]

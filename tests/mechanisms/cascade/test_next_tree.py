@@ -55,7 +55,7 @@ def oracle(
 
 
 @given(seeds, partitions, st.lists(st.floats(0.5, 500), max_size=12), st.sampled_from([50.0, 200.0, 1e9]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(
     seed: int, partition: Partition, thresholds: list[float], base: float
 ) -> None:
@@ -89,7 +89,7 @@ def test_an_even_tree_follows_the_number_of_values() -> None:
 
 
 @given(gapped, st.floats(0.5, 50))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_can_hold_nothing_is_not_split(partition: Partition, thresholds: float) -> None:
     for depth, cell in split_cells(next_tree([], 200, [thresholds] * min(9, partition.deepest), thresholds, partition)):
         assert partition.possible(np.array([cell], dtype=np.uint64), depth).all()

@@ -57,7 +57,7 @@ def random_before(rng: np.random.Generator, tree: Tree, partition: Partition) ->
 
 
 @given(seeds, partitions, st.booleans(), st.booleans())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 def test_fractions_are_those_of_the_oracle(seed: int, partition: Partition, even: bool, settle: bool) -> None:
     rng = np.random.default_rng(seed)
     pool = random_pool(rng, partition)
@@ -73,7 +73,7 @@ def test_fractions_are_those_of_the_oracle(seed: int, partition: Partition, even
 
 
 @given(seeds, partitions, st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_so_are_fractions_that_follow_each_other(seed: int, partition: Partition, settle: bool) -> None:
     """Priors are then the estimates of earlier pools, over trees of their own."""
     rng = np.random.default_rng(seed)
@@ -90,7 +90,7 @@ def test_so_are_fractions_that_follow_each_other(seed: int, partition: Partition
 
 
 @given(seeds, partitions)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_fractions_settle_by_default(seed: int, partition: Partition) -> None:
     rng = np.random.default_rng(seed)
     pool = random_pool(rng, partition)
@@ -187,7 +187,7 @@ def test_where_the_limit_binds_fractions_are_those_of_the_oracle_too(settle: boo
 
 
 @given(seeds, partitions, st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_share_is_drawn_further_from_its_pool_than_the_limit(seed: int, partition: Partition, settle: bool) -> None:
     """Least squares are those for the masses that follow from the shrunk fractions, if these are to settle."""
     rng = np.random.default_rng(seed)
@@ -250,7 +250,7 @@ def test_it_is_estimated_from_a_billionth_of_the_points_on(points: int, settle: 
 
 
 @given(seeds, gapped, st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_where_a_half_can_hold_nothing_the_share_stays_what_it_was(
     seed: int, partition: Partition, settle: bool
 ) -> None:
@@ -285,7 +285,7 @@ def test_a_value_that_is_alone_in_its_cell_keeps_all_of_it() -> None:
 
 
 @given(seeds, partitions)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_pool_of_no_points_changes_no_fraction(seed: int, partition: Partition) -> None:
     rng = np.random.default_rng(seed)
     full = random_pool(rng, partition)
@@ -307,7 +307,7 @@ def test_a_pool_that_splits_nothing_has_no_fractions() -> None:
 
 
 @given(seeds, partitions, st.integers(0, 4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_shares_are_those_of_the_last_estimate_that_has_the_cell(seed: int, partition: Partition, n: int) -> None:
     rng = np.random.default_rng(seed)
     trees = [random_tree(rng, int(rng.integers(0, 8)), partition=partition) for _ in range(n + 1)]

@@ -65,7 +65,7 @@ def test_an_even_spread_is_split_down_to_cells_that_are_just_worth_it(of: tuple[
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 @given(st.integers(0, 10**6))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_leaves_stay_few_however_deep_the_tree_may_be(d: int, seed: int) -> None:
     """Fractions that send all down a few paths would give a leaf for each depth under one threshold for all depths.
 

@@ -125,7 +125,7 @@ def some_trees(rng: np.random.Generator, deepest: int) -> list[Tree]:
 
 
 @given(seeds, st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_union_splits_exactly_what_either_splits_and_knows_where_it_came_from(seed: int, deepest: int) -> None:
     trees = some_trees(np.random.default_rng(seed), deepest)
     for one, other in itertools.product(trees, repeat=2):
@@ -141,7 +141,7 @@ def test_a_union_splits_exactly_what_either_splits_and_knows_where_it_came_from(
 
 
 @given(seeds, st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_places_in_another_tree_are_found_cell_by_cell(seed: int, deepest: int) -> None:
     trees = some_trees(np.random.default_rng(seed), deepest)
     for one, other in itertools.product(trees, repeat=2):
@@ -192,7 +192,7 @@ def lower_part(partition: Partition, depth: int, cell: int) -> float:
 
 
 @given(seeds, partitions, st.integers(0, 10))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_even_shares_are_counted_value_by_value(seed: int, partition: Partition, deepest: int) -> None:
     tree = random_tree(np.random.default_rng(seed), deepest, partition=partition)
     expected = [lower_part(partition, depth, cell) for depth, cell in split_cells(tree)]
@@ -207,7 +207,7 @@ def test_even_shares_of_five_values_and_a_missing_one() -> None:
 
 
 @given(seeds, gapped, st.integers(0, 10))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_trees_split_only_what_can_hold_something(seed: int, partition: Partition, deepest: int) -> None:
     """Of the support of these tests: as no tree of a run splits anything else, no test should."""
     tree = random_tree(np.random.default_rng(seed), deepest, partition=partition)
@@ -227,7 +227,7 @@ def test_sizes_and_levels_are_those_of_the_leaves(seed: int, deepest: int) -> No
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_halves_are_sums_over_leaves(seed: int) -> None:
     summary = random_summary(np.random.default_rng(seed))
     pool = Pool()
@@ -237,7 +237,7 @@ def test_halves_are_sums_over_leaves(seed: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_coarse_measurements_are_weighted_by_their_precision(seed: int) -> None:
     rng = np.random.default_rng(seed)
     tree = random_tree(rng, 6)
@@ -253,7 +253,7 @@ def test_coarse_measurements_are_weighted_by_their_precision(seed: int) -> None:
 
 
 @given(seeds, st.integers(2, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_pool_is_the_sum_of_its_summaries(seed: int, n: int) -> None:
     """Over all cells that any of them knows, in any order; the tree is the union of theirs."""
     rng = np.random.default_rng(seed)
@@ -291,7 +291,7 @@ def test_adding_changes_neither_side() -> None:
 
 
 @given(seeds, st.lists(st.integers(0, 2), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_neighbours_over_one_tree_are_added_up_and_others_are_not(seed: int, which: list[int]) -> None:
     rng = np.random.default_rng(seed)
     trees = [random_tree(rng, 5) for _ in range(2)]

@@ -20,7 +20,7 @@ from headwater.mechanisms.marginals.measured import NoisyTable
     most=st.integers(1, 64),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_cuts_are_nodes_of_one_tree(values: int, missing: bool, least: float, most: int, seed: int) -> None:
     """From 0 upwards, at most so many, the missing value by itself, and each bin a dyadic part of the values."""
     coding = Coding(values, missing, ordered=True)
@@ -65,7 +65,7 @@ def test_a_profile_follows_published_counts() -> None:
     cut_at=st.integers(0, 400),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_counts_of_two_lots_add_up_to_those_of_both(records: int, cut_at: int, seed: int) -> None:
     """And each table counts every record once, in the cell of its bins."""
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.fitting import fit_margins, project
+from headwater.mechanisms.marginals.fitting import fit_margins, lowest, project
 
 
 def _literal(table: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -56,3 +56,9 @@ def test_projection_is_nearer_than_any_other_table_with_the_margins() -> None:
         other = fit_margins(rng.random((4, 5)) ** 4, rows, columns, passes=500, tolerance=1e-12)
         for step in (1.0, 0.1, 0.001):
             assert ((found + step * (other - found) - noisy) ** 2).sum() >= distance - 1e-7
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 18, 39])
+def test_the_lowest_of_values_that_fall_and_rise_is_found(count: int) -> None:
+    for at in range(count):
+        assert lowest(lambda number, at=at: abs(number - at), count) == at  # type: ignore[misc]

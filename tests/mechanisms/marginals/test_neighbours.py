@@ -77,7 +77,7 @@ def check(one: Sequence[Event], other: Sequence[Event], position: int, epsilon: 
     position=st.integers(0, 699),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_replacing_a_record_moves_what_the_ledger_says(
     columns: int, epsilon: float, records: int, position: int, seed: int
 ) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.nonnegative import medians, nonnegative, posterior
+from headwater.mechanisms.marginals.nonnegative import (
+    CLEAR,
+    EMPTY,
+    PRIOR,
+    VALUES,
+    medians,
+    nonnegative,
+    posterior,
+)
 from headwater.mechanisms.marginals.timeline import simplex
 
 
@@ -39,6 +47,45 @@ def test_the_result_is_a_distribution_whatever_comes_in(bins: int) -> None:
 def test_clear_shares_are_hardly_changed() -> None:
     shares = np.array([0.5, 0.3, 0.2])
     assert np.abs(nonnegative(shares, np.full(3, 0.001)) - shares).max() < 1e-6
+
+
+def _literal(shares: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+    """EM and bisection, each with the posterior of every bin every time."""
+    values = np.concatenate([[0.0], np.geomspace(deviations.min() / 3, 1.2 * shares.max(), VALUES)])
+    prior = np.concatenate([[EMPTY], np.full(VALUES, (1 - EMPTY) / VALUES)])
+    weights = prior
+    for _ in range(20):
+        weights = (posterior(shares, deviations, values, weights).sum(1) + PRIOR * prior) / (len(shares) + PRIOR)
+
+    def shifted(shift: float) -> np.ndarray:
+        moved = shares + shift * deviations**2
+        between = medians(posterior(moved, deviations, values, weights), values)
+        return np.where(moved > CLEAR * deviations, moved, between)
+
+    low, high = -1e9, 1e9
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if shifted(middle).sum() < 1 else (low, middle)
+    found = shifted(high)
+    return np.asarray(found / found.sum())
+
+
+def test_the_result_is_that_of_plain_bisection() -> None:
+    rng = np.random.default_rng(4)
+    for bins in (3, 17, 60, 200):
+        for deviation in (1e-4, 1e-3, 5e-3):
+            shares = rng.dirichlet(np.full(bins, 0.3))
+            deviations = deviation * (1 + rng.random(bins))
+            noisy = shares + rng.normal(0, deviations)
+            assert np.abs(nonnegative(noisy, deviations) - _literal(noisy, deviations)).max() < 1e-7
+
+
+def test_where_a_bin_jumps_the_result_lies_between() -> None:
+    """A vague bin becomes clear at once as all are shifted: the sum jumps past 1, and still nothing is scaled much."""
+    shares, deviations = np.array([0.0, 0.0, 0.3, 0.3, 0.02]), np.array([1e-3, 1e-3, 1e-3, 1e-3, 0.2])
+    found = nonnegative(shares, deviations)
+    assert np.isclose(found.sum(), 1)
+    assert np.abs(found[2:4] - 0.3).max() < 0.01
 
 
 def test_sparse_columns_come_out_nearer_than_by_projection() -> None:

@@ -51,7 +51,7 @@ def test_half_the_sensitivity_costs_more_than_the_budget() -> None:
 
 
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=12), st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_replacing_a_record_moves_a_distance_by_at_most_the_sensitivity(cells: list[int], seed: int) -> None:
     """And there are tables where it does."""
     rng = np.random.default_rng(seed)

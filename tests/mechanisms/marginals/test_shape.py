@@ -56,16 +56,38 @@ def test_counts_of_wide_bins_are_split_by_what_narrow_bins_say() -> None:
     tables = [_table([0, 100], truth, 1_000_000, 5.0, 2), _table([0, 10, 50, 100], truth, 10_000, 5.0, 3)]
     shape = estimate_shape(tables, np.array([0, 10, 50, 100]), CODING)
     matrix = shape.split(np.array([0, 10, 50, 100]), np.array([0, 100]), CODING.size)
-    assert np.allclose(matrix[:, 0], [0.8, 0.2 * 40 / 90, 0.2 * 50 / 90, 0], atol=0.01)
+    assert np.allclose(matrix.matrix()[:, 0], [0.8, 0.2 * 40 / 90, 0.2 * 50 / 90, 0], atol=0.01)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_split_is_that_of_dense_matrices(seed: int) -> None:
+    """Bins of the target are unions of parts; those of the source may cut through them."""
+    rng = np.random.default_rng(seed)
+    edges, source = (np.union1d([0], rng.choice(np.arange(1, 100), 20, replace=False)) for _ in range(2))
+    target = edges[np.union1d([0], rng.choice(np.arange(1, 21), 8, replace=False))]
+    shape = Shape(edges, rng.dirichlet(np.full(21, 0.3)), np.zeros(21))
+    parts = transfer(edges, source, 101) * shape.shares
+    dense = transfer(edges, target, 101) @ (parts / parts.sum(1, keepdims=True)).T
+    split = shape.split(target, source, 101)
+    assert np.allclose(split.matrix(), dense)
+    counts, variance = rng.normal(size=21), rng.random(21)
+    assert np.allclose(split @ counts, dense @ counts)
+    assert np.allclose(split.variance(variance, 0.01), np.maximum(dense, 0.01) @ variance)
+    assert (split.whole() == ((dense > 0).sum(0)[np.argmax(dense, axis=1)] == 1)).all()
 
 
 def test_records_are_placed_in_their_bins_in_the_shares_of_the_parts() -> None:
     shape = Shape(np.array([0, 10, 50, 60]), np.array([0.1, 0.2, 0.3, 0.4]), np.zeros(4))
     grid = np.array([0, 50])
     bins = np.repeat([0, 1, 0], [100, 700, 200])
-    part = shape.place(bins, grid, np.ones(4), np.random.default_rng(4))
+    part, inside = shape.place(bins, grid, np.ones(4), np.random.default_rng(4))
     assert (shape.inside(grid)[part] == bins).all()
     assert np.abs(np.bincount(part, minlength=4) - [100, 200, 300, 400]).max() <= 8
-    only = shape.place(bins, grid, shape.within(12, 55, 100), np.random.default_rng(4))
+    assert inside.min() >= 0
+    assert inside.max() < 1
+    for number in range(4):  # even inside a part
+        here = np.sort(inside[part == number])
+        assert np.abs(here - np.linspace(0, 1, len(here))).max() < 0.15
+    only, _ = shape.place(bins, grid, shape.within(12, 55, 100), np.random.default_rng(4))
     assert set(only.tolist()) == {1, 2}
     assert np.allclose(shape.evidence(grid, shape.within(12, 55, 100)), [0.2 * 38 / 40 / 0.3, 0.3 * 6 / 10 / 0.7])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.timeline import EVEN_DRIFT, Share, Slots, simplex, smooth
+from headwater.mechanisms.marginals.timeline import DRIFTS, EVEN_DRIFT, Share, Slots, simplex, smooth
 
 
 def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:
@@ -52,6 +52,26 @@ def test_smoothing_is_gaussian_regression(drift: float) -> None:
         after = prior - gain @ watch @ prior
         assert np.isclose(found.error[code], np.sqrt(span @ after @ span))
         assert np.allclose(found.shares[:, code], level, atol=3e-3)  # rows are made to sum to 1
+
+
+@pytest.mark.parametrize("drift", [0.0, 1e-9, 1e-7, 1e-6])
+def test_the_drift_is_the_likeliest_of_all(drift: float) -> None:
+    """By the density of a normal vector, bin by bin, for every candidate."""
+    observed, slots, _ = _stream(drift, 7)
+    found = smooth(observed, slots, 4, np.full(16, 1 / 16))
+    noisy, noise = (np.array([getattr(o, name) for o in observed]) for name in ("shares", "variance"))
+    mean = simplex((noisy / noise).sum(0) / (1 / noise).sum(0))
+    speed = mean + EVEN_DRIFT / 4
+    speed /= speed.mean()
+    likely = []
+    for candidate in DRIFTS / 16_000:
+        log = 0.0
+        for code in range(4):
+            law = candidate * speed[code] * slots.walk + np.diag(mean[code] / 1000 + noise[:, code]) + 0.25 / 4
+            gap = noisy[:, code] - mean[code]
+            log -= (gap @ np.linalg.solve(law, gap) + np.linalg.slogdet(law)[1]) / 2
+        likely.append(log)
+    assert found.drift == DRIFTS[int(np.argmax(likely))] / 16_000
 
 
 def test_a_still_column_is_averaged_and_a_moving_one_followed() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import numpy as np
+import pytest
 
-from headwater.mechanisms.marginals.draw import draw_tree, even_numbers, select, tree_laws
+from headwater.mechanisms.marginals.draw import count_up_to, draw_tree, even_numbers, select, tree_laws
 from headwater.mechanisms.marginals.tree import Forest, along, spanning_forest
 
 SIZES = (3, 2, 4, 3)
@@ -92,6 +93,15 @@ def test_drawn_records_have_less_noise_than_independent_draws() -> None:
             sums[int((a, b) in TREE)] += np.abs(counts / 4096 - truth).sum() / 2, independent
     assert sums[1, 0] < 0.5 * sums[1, 1]
     assert sums[0, 0] < 0.8 * sums[0, 1]
+
+
+@pytest.mark.parametrize("places", [1, 50, 5000])
+def test_steps_are_counted_as_by_plain_search(places: int) -> None:
+    """Rising steps, some of them equal and some on the edges of cells; places on steps, between them and at the end."""
+    rng = np.random.default_rng(5)
+    steps = np.sort(np.concatenate([rng.random(40) * 6, np.arange(6) / 2, np.full(5, 3.25)]))
+    where = np.concatenate([rng.random(places) * 6, steps, np.arange(6.0), [np.nextafter(6, 0), 6.0]])
+    assert (count_up_to(steps, where, 6) == [sum(step <= one for step in steps) for one in where]).all()
 
 
 def test_systematic_selection_takes_the_floor_or_the_ceiling_of_every_expectation() -> None:

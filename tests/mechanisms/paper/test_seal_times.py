@@ -51,7 +51,7 @@ segments = st.builds(
 
 
 @given(segments, st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_each_step_is_chosen_for_exactly_its_own_range_of_v(segment: Segment, data: st.DataObject) -> None:
     """``V`` just below ``P(sealed by s)`` seals at ``s`` or before, just above it later: no step's law is off."""
     laws = step_by_step(segment)
@@ -67,7 +67,7 @@ def test_each_step_is_chosen_for_exactly_its_own_range_of_v(segment: Segment, da
 
 
 @given(segments, st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_floating_point_and_exact_arithmetic_agree(segment: Segment, seed: int) -> None:
     noise = Noise(seed)
     words = noise.uniform_at(1, 2)[0]

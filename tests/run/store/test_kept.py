@@ -144,7 +144,7 @@ def test_a_snapshot_of_many_parts_is_put_together(tmp_path: Path, monkeypatch: p
         assert store.load().snapshot == (0, data, {})
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.sampled_from(["append", "snapshot", "reopen"]), st.integers(0, 5)), max_size=12))
 def test_any_sequence_of_calls_keeps_what_a_plain_list_keeps(
     tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[str, int]]

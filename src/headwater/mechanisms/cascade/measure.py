@@ -25,7 +25,7 @@ from headwater.mechanisms.cascade.pool import pool
 from headwater.mechanisms.cascade.saving import check, pack, timescales, unpack
 from headwater.mechanisms.cascade.tree import Tree, possible
 from headwater.mechanisms.cell_rows import NULL, CellRows, word
-from headwater.mechanisms.counted import CountedBucket, CountedBuckets, parts_by_bucket
+from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets, parts_by_bucket
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import DEEPEST, Partition

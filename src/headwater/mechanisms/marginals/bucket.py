@@ -12,7 +12,6 @@ from fractions import Fraction
 import numpy as np
 
 from headwater.laws import Accounting, Pure
-from headwater.mechanisms.counted import CountedBucket
 from headwater.mechanisms.marginals.bins import cut, profile
 from headwater.mechanisms.marginals.codes import Codes
 from headwater.mechanisms.marginals.counting import Question, count
@@ -20,6 +19,7 @@ from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.pairs import Pair
 from headwater.mechanisms.marginals.plan import divide, variance
 from headwater.mechanisms.marginals.selection import SENSITIVITY, choose, choose_exponentially
+from headwater.mechanisms.open_counts import CountedBucket
 from headwater.noise import Noise
 
 MOST_BINS = 256  # of a column, in a one-way table

@@ -78,6 +78,8 @@ class Coder:
         if self.axis.values is None:
             shares = np.minimum(whole + inside, np.nextafter(whole + 1.0, 0.0)) / FINEST
             return self.axis.place(shares, gone)
+        if self.step == 1:
+            return self.axis.place(whole, gone)
         first = whole * self.step
         width = np.minimum(self.axis.values - first, self.step)
         return self.axis.place(first + np.minimum((inside * width).astype(np.int64), width - 1), gone)

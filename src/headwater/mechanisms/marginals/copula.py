@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from headwater.mechanisms.marginals.fitting import fit_margins
+from headwater.mechanisms.marginals.fitting import fit_margins, lowest
 from headwater.mechanisms.marginals.grid import Floats
 
 _HALF = np.array(
@@ -56,12 +56,14 @@ def copula(shares: Floats, rows: Floats, columns: Floats) -> Floats:
     first = np.interp((bounds[0][:-1, None] + inside * np.diff(bounds[0])[:, None]).ravel(), normal, places)
     second = np.interp(bounds[1], normal, places)
     second[0], second[-1] = -60, 60
-    best, found = np.inf, np.multiply.outer(rows, columns)
-    for correlation in CORRELATIONS:
+
+    @cache
+    def table(number: int) -> Floats:
+        correlation = CORRELATIONS[number]
         limits = (second - correlation * first[:, None]) / math.sqrt(1 - correlation**2)
         law = np.diff(np.interp(limits, places, normal), axis=1)
-        table = law.reshape(len(rows), POINTS, -1).mean(1) * rows[:, None]
-        distance = float(((shares - table) ** 2).sum())
-        if distance < best:
-            best, found = distance, table
-    return fit_margins(found, rows, columns, passes=20)
+        found: Floats = law.reshape(len(rows), POINTS, -1).mean(1) * rows[:, None]
+        return found
+
+    best = lowest(lambda number: float(((shares - table(number)) ** 2).sum()), len(CORRELATIONS))
+    return fit_margins(table(best), rows, columns, passes=20)

@@ -21,6 +21,9 @@ from headwater.mechanisms.marginals.copula import copula
 from headwater.mechanisms.marginals.fitting import fit_margins, project
 from headwater.mechanisms.marginals.grid import Floats
 
+Atomic = NDArray[np.float32]
+"""A number for each atom and cell."""
+
 _UP = np.exp(np.geomspace(0.02, np.log(64), 18))
 INDEPENDENCE = np.concatenate([1 / _UP[::-1], [1.0], _UP])
 """Multiples of independence that are atoms."""
@@ -52,10 +55,17 @@ class Counted:
     independent: Floats
     gaussian: bool = False
 
-    def log_likelihood(self, counts: Floats) -> Floats:
-        """Of true counts, but for a constant."""
-        far = np.abs(self.counts - counts) / self.scale
-        return -(far**2) / 4 if self.gaussian else -far
+    def log_likelihood(self, shares: Atomic) -> Atomic:
+        """Of true shares of the cells, but for a constant."""
+        far = shares * (self.records / self.scale).astype(np.float32)
+        far -= (self.counts / self.scale).astype(np.float32)
+        if self.gaussian:
+            far *= far
+            far *= -0.25
+        else:
+            np.abs(far, out=far)
+            np.negative(far, out=far)
+        return far
 
     @property
     def precision(self) -> float:
@@ -172,20 +182,23 @@ class Atoms:
         steps = int(np.clip(most / (0.6 * pooled.deviation), 20, 120))
         self._parts = np.linspace(1 / steps, 1, steps)
         self._ratios = [table / np.maximum(base, 1e-12) for table in predictions]
-        self.values = self._atoms(base).astype(np.float32)
-        log = np.zeros_like(self.values)
-        for table in pooled.tables:
-            atoms = self._atoms(table.independent)
-            log += table.log_likelihood(atoms * table.records).astype(np.float32)
-        self.log = log - log.max(0)
+        self.values = self._atoms(base)
+        self.log = pooled.tables[0].log_likelihood(self._atoms(pooled.tables[0].independent))
+        for table in pooled.tables[1:]:
+            self.log += table.log_likelihood(self._atoms(table.independent))
+        self.log -= self.log.max(0)
 
-    def _atoms(self, independent: Floats) -> Floats:
+    def _atoms(self, independent: Floats) -> Atomic:
         """Shares that a cell may have, along the first axis."""
         most = np.minimum.outer(independent.sum(1), independent.sum(0))
-        kinds = [np.zeros((1, *independent.shape)), np.multiply.outer(INDEPENDENCE, independent)]
-        kinds.append(np.multiply.outer(self._parts, most))
-        kinds += [np.multiply.outer(PREDICTION, independent * ratio) for ratio in self._ratios]
-        return np.concatenate(kinds)
+        kinds = [(np.zeros(1), independent), (INDEPENDENCE, independent), (self._parts, most)]
+        kinds += [(PREDICTION, independent * ratio) for ratio in self._ratios]
+        found, done = np.empty((sum(len(m) for m, _ in kinds), *independent.shape), dtype=np.float32), 0
+        for multiples, of in kinds:
+            part = found[done : done + len(multiples)]
+            np.multiply.outer(multiples.astype(np.float32), of.astype(np.float32), out=part)
+            done += len(multiples)
+        return found
 
     def estimate(self, iterations: int) -> tuple[Floats, float]:
         """Posterior medians after EM, the best estimates in total variation, and the total variation to expect.
@@ -197,51 +210,78 @@ class Atoms:
         variance, limit = deviation**2, REACH * deviation
         down, across = np.zeros(len(rows)), np.zeros(len(columns))
         weights = np.full(len(self.values), 1 / len(self.values))
-        best, nearest = np.inf, self.log
+        likely = self._likely(down, across)
+        best, nearest = np.inf, (weights, likely)
         for iteration in range(iterations + 1):
-            posterior = self._posterior(weights, down, across)
-            mean, spread = self._moments(posterior)
-            gap = float(np.abs(rows - mean.sum(1)).sum() + np.abs(columns - mean.sum(0)).sum())
-            if iteration > SETTLED and gap < best:
-                best, nearest = gap, posterior
-            weights = posterior.mean((1, 2), dtype=np.float64) + 1e-7
+            if iteration >= SETTLED:
+                mean, spread = self._moments(weights, likely)
+            if iteration > SETTLED:
+                gap = float(np.abs(rows - mean.sum(1)).sum() + np.abs(columns - mean.sum(0)).sum())
+                if gap < best:
+                    best, nearest = gap, (weights, likely)
+            weights = self._occurring(weights, likely) + 1e-7
             if iteration == SETTLED:
                 often = weights > 1e-4
                 self.values, self.log, weights = self.values[often], self.log[often], weights[often]
+                self.log -= self.log.max(0)
+                likely = self._likely(down, across)
             weights /= weights.sum()
             if iteration >= SETTLED and iteration % 2:
                 step = 0.7 * (rows - mean.sum(1)) * variance / (spread.sum(1) + 0.3 * variance)
                 down = np.clip(down + step, -limit, limit)
-                mean, spread = self._moments(self._posterior(weights, down, across))
+                mean, spread = self._moments(weights, self._likely(down, across))
                 step = 0.7 * (columns - mean.sum(0)) * variance / (spread.sum(0) + 0.3 * variance)
                 across = np.clip(across + step, -limit, limit)
-        median = self._median(nearest)
-        return median, float((nearest * np.abs(self.values - median.astype(np.float32))).sum() / 2)
+                likely = self._likely(down, across)
+        posterior = self._posterior(*nearest)
+        median = self._median(posterior)
+        return median, float((posterior * np.abs(self.values - median.astype(np.float32))).sum() / 2)
 
-    def _median(self, posterior: NDArray[np.float32]) -> Floats:
-        """The median of each cell's posterior, interpolated between neighbouring atoms."""
-        order = np.argsort(self.values, axis=0)
-        values = np.take_along_axis(self.values, order, 0)
-        upper = np.cumsum(np.take_along_axis(posterior, order, 0), axis=0)
-        at = np.minimum((upper < 0.5).sum(0), len(values) - 1)[None]
+    def _median(self, posterior: Atomic) -> Floats:
+        """The median of each cell's posterior, interpolated between neighbouring atoms.
+
+        A value is not negative, so its bits are ordered as it is: with those of its probability behind it, one sort of
+        whole numbers puts both in order.
+        """
+        bits = self.values.view(np.uint32).astype(np.uint64) << np.uint64(32) | posterior.view(np.uint32)
+        ordered = np.sort(bits.reshape(len(bits), -1).T.copy(), axis=1)
+        values, mass = ((ordered >> np.uint64(shift)).astype(np.uint32).view(np.float32) for shift in (32, 0))
+        upper = np.cumsum(mass, axis=1)
+        cells, at = np.arange(len(upper)), np.minimum((upper < 0.5).sum(1), len(bits) - 1)
         before = np.maximum(at - 1, 0)
-        high, low, above = (np.take_along_axis(*pair, 0)[0] for pair in ((values, at), (values, before), (upper, at)))
-        below = np.where(at > 0, np.take_along_axis(upper, before, 0), 0)[0]
+        high, low, above = values[cells, at], values[cells, before], upper[cells, at]
+        below = np.where(at > 0, upper[cells, before], 0)
         part = np.clip((0.5 - below) / np.maximum(above - below, 1e-9), 0, 1)
-        found: Floats = np.where(at[0] > 0, low + (high - low) * part, high).astype(np.float64)
-        return found
+        found: Floats = np.where(at > 0, low + (high - low) * part, high).astype(np.float64)
+        return found.reshape(self.values.shape[1:])
 
-    def _posterior(self, weights: Floats, down: Floats, across: Floats) -> NDArray[np.float32]:
-        log: NDArray[np.float32] = self.log + np.log(weights).astype(np.float32)[:, None, None]
+    def _likely(self, down: Floats, across: Floats) -> Atomic:
+        """The likelihood of each atom for each cell, tilted; the largest of a cell is 1."""
+        log = self.log
         if down.any() or across.any():
             tilt = np.add.outer(down, across) / self.pooled.deviation**2
-            log += self.values * tilt.astype(np.float32)
-        log -= log.max(0)
-        np.exp(log, out=log)
-        log /= log.sum(0)
-        return log
+            log = log + self.values * tilt.astype(np.float32)
+            log -= log.max(0)
+        likely: Atomic = np.exp(log)
+        return likely
 
-    def _moments(self, posterior: NDArray[np.float32]) -> tuple[Floats, Floats]:
-        weighted = posterior * self.values
-        mean = weighted.sum(0)
-        return mean, (weighted * self.values).sum(0) - mean**2
+    def _posterior(self, weights: Floats, likely: Atomic) -> Atomic:
+        """The probability of each atom for each cell."""
+        found: Atomic = likely * weights.astype(np.float32)[:, None, None]
+        found /= found.sum(0)
+        return found
+
+    def _occurring(self, weights: Floats, likely: Atomic) -> Floats:
+        """The mean over cells of the posterior of each atom, without the posterior itself."""
+        flat, prior = likely.reshape(len(likely), -1), weights.astype(np.float32)
+        found: Floats = weights * (flat @ (1 / (prior @ flat))) / flat.shape[1]
+        return found
+
+    def _moments(self, weights: Floats, likely: Atomic) -> tuple[Floats, Floats]:
+        """Posterior mean and variance of each cell."""
+        prior, weighted = weights.astype(np.float32), likely * self.values
+        total, first, second = (
+            (prior @ of.reshape(len(of), -1)).reshape(of.shape[1:]) for of in (likely, weighted, weighted * self.values)
+        )
+        mean = first / total
+        return mean, second / total - mean**2

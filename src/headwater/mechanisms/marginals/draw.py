@@ -91,8 +91,9 @@ def even_numbers(count: int, rng: np.random.Generator) -> Floats:
     other: columns that are drawn along nearly the same order would go together.
     """
     runs = -(-count // RUN)
-    ranks = rng.random((runs, RUN)).argsort(axis=1).ravel()[:count]
-    found: Floats = (ranks + rng.random(count)) / RUN
+    keys = rng.integers(0, 1 << 32, (runs, RUN), dtype=np.uint32) // RUN * RUN + np.arange(RUN, dtype=np.uint32)
+    keys.sort(axis=1)  # by their random digits: the last ones are then in random order
+    found: Floats = (keys.ravel()[:count] % RUN + rng.random(count)) / RUN
     return found
 
 
@@ -116,8 +117,23 @@ def invert(laws: Floats, given: Codes, uniform: Floats) -> Codes:
     upper /= np.maximum(upper[:, -1:], 1e-300)
     width = upper.shape[1] - 1
     steps = (upper[:, :-1] + np.arange(len(laws))[:, None]).ravel()
-    found: Codes = np.searchsorted(steps, given + uniform, side="right") - given * width
-    return np.clip(found, 0, width)  # a law of zeros is never asked for, but by rounding
+    found: Codes = count_up_to(steps, given + uniform, len(laws)) - given * width
+    np.clip(found, 0, width, out=found)  # a law of zeros is never asked for, but by rounding
+    return found
+
+
+def count_up_to(steps: Floats, places: Floats, end: int) -> Codes:
+    """How many of the steps, which rise from 0 to ``end``, are at or below each place.
+
+    The line is cut into equal cells. Most of them hold no step, so there the answer is known; elsewhere it is searched.
+    """
+    cells = 1 << max((len(places) // end).bit_length() - 1, 0)  # to a whole, at most one for each place
+    before = np.cumsum(np.bincount(np.ceil(steps * cells).astype(np.int64), minlength=end * cells + 2))
+    cell = np.minimum((places * cells).astype(np.int64), end * cells)
+    found: Codes = before[cell]
+    unsure = np.flatnonzero(before[cell + 1] != found)
+    found[unsure] = np.searchsorted(steps, places[unsure], side="right")
+    return found
 
 
 def _nearest(forest: Forest, column: int, drawn: Sequence[int]) -> list[int]:

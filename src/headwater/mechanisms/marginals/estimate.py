@@ -16,7 +16,7 @@ from headwater.mechanisms.marginals.denoise import Counted, Pooled, denoise
 from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats, model_grids, transfer, union
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
-from headwater.mechanisms.marginals.shape import Shape, Side, estimate_shape
+from headwater.mechanisms.marginals.shape import Shape, Side, Split, estimate_shape
 from headwater.mechanisms.marginals.timeline import Share, Slots, Smoothed, smooth
 from headwater.mechanisms.marginals.tree import Forest, Pair, along, spanning_forest
 
@@ -146,16 +146,17 @@ class Estimator:
         spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
         shape, grid, size = self.shapes[column], self.grids[column], self.codings[column].size
         unknown = np.bincount(shape.inside(grid), shape.variance)
-        matrices: dict[bytes, Floats] = {}
+        splits: dict[bytes, tuple[Split, Floats]] = {}
         sides = self.sides(column)
         long = [side for side in sides if side.end - side.start >= self.least]
         for side in long or sides:
             key = side.edges.tobytes()
-            matrix = matrices[key] = matrices[key] if key in matrices else shape.split(grid, side.edges, size)
-            variance = np.maximum(matrix, 1e-6) @ side.variance  # parts of a count share its precision
-            wide = (matrix > 0).sum(0)[np.argmax(matrix, axis=1)] > 1  # and know no more than the shape does
-            variance = variance + wide * unknown * (side.end - side.start) ** 2
-            spans.setdefault((side.start, side.end), []).append((matrix @ side.counts, variance))
+            if key not in splits:
+                split = shape.split(grid, side.edges, size)
+                splits[key] = split, np.where(split.whole(), 0.0, unknown)
+            split, unsure = splits[key]  # parts of a count share its precision, and know no more than the shape does
+            variance = split.variance(side.variance, 1e-6) + unsure * (side.end - side.start) ** 2
+            spans.setdefault((side.start, side.end), []).append((split @ side.counts, variance))
         observed = []
         for (start, end), several in sorted(spans.items()):
             variance = 1 / np.sum([1 / v for _, v in several], axis=0)

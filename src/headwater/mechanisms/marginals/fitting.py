@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from headwater.mechanisms.marginals.grid import Floats
@@ -45,3 +47,9 @@ def _threshold(table: Floats, sums: Floats) -> Floats:
     last = np.maximum((ranked > levels).sum(1) - 1, 0)
     found: Floats = levels[np.arange(len(table)), last]
     return found
+
+
+def lowest(function: Callable[[int], float], count: int) -> int:
+    """Where a function that falls and then rises is lowest, of ``0 … count − 1``: of every third, then near it."""
+    coarse = min(range(0, count, 3), key=function)
+    return min(range(max(coarse - 2, 0), min(coarse + 3, count)), key=function)

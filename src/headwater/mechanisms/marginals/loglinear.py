@@ -20,7 +20,9 @@ from headwater.mechanisms.marginals.rake import PAIR_POWER, Constraint, rake
 from headwater.mechanisms.marginals.tree import Forest, Pair, along
 
 POOL = 1 << 16
-"""Records that factors and predictions are found with."""
+"""Records that factors are found with."""
+PREDICTED = 1 << 14
+"""Records that predictions are made with: only what raking changes is taken from them."""
 PASSES = 6
 """Of raking."""
 CANDIDATES = 4
@@ -87,8 +89,8 @@ class LogLinear:
         if beyond:
             rng = np.random.default_rng(0)
             laws = tree_laws(self.forest, self.joints, self.estimate.margins, shares)
-            records, spans = draw_tree(self.forest, laws, POOL, rng)
-            change = rake(self._constraints(records, spans, shares), POOL, PASSES)[0] - 1 / POOL
+            records, spans = draw_tree(self.forest, laws, PREDICTED, rng)
+            change = rake(self._constraints(records, spans, shares), PREDICTED, PASSES)[0] - 1 / PREDICTED
         found = []
         for a, b in wanted:
             table = self._tree_pair(a, b, shares, joints)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
-from headwater.mechanisms.counted import CountedBucket, CountedBuckets, parts_by_bucket
 from headwater.mechanisms.marginals.bucket import FAST, SLOW, Bucket
 from headwater.mechanisms.marginals.codes import NULL, Codes, codings, encode
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
@@ -21,6 +20,7 @@ from headwater.mechanisms.marginals.plan import Plan, plan, stage_at
 from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.mechanisms.marginals.saving import check_codes, pack, unpack
 from headwater.mechanisms.marginals.slow import SlowBucket
+from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets, parts_by_bucket
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Points

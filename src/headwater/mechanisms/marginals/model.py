@@ -71,7 +71,7 @@ class MarginalsModel:
         if edges is None:
             return tables
         parts = zip(self.estimate.shapes, edges, self.estimate.grids, codings(self.schema), strict=True)
-        moves = [shape.split(target, grid, coding.size) for shape, target, grid, coding in parts]
+        moves = [shape.split(target, grid, coding.size).matrix() for shape, target, grid, coding in parts]
         return [moves[a] @ table @ moves[b].T for (a, b), table in zip(wanted, tables, strict=True)]
 
     def points(self, seed: int) -> Points:
@@ -158,11 +158,16 @@ class MarginalsModel:
         for column, (bins, coding) in enumerate(zip(records, codings(self.schema), strict=True)):
             shape = self.estimate.shapes[column]
             low, high = (limits or {}).get(column, (0, coding.size - 1))
-            part = shape.place(bins, self.estimate.grids[column], shape.within(low, high, coding.size), rng)
-            first = np.maximum(shape.edges, low)[part]
-            last = np.minimum(shape.edges + widths(shape.edges, coding.size) - 1, high)[part]
-            place = first + rng.random(len(bins)) * (last + 1 - first)
-            whole = np.minimum(place.astype(np.int64), last)
+            part, inside_part = shape.place(
+                bins, self.estimate.grids[column], shape.within(low, high, coding.size), rng
+            )
+            first = np.maximum(shape.edges, low)
+            last = np.minimum(shape.edges + widths(shape.edges, coding.size) - 1, high)
+            if (first == last).all():
+                codes[:, column], inside[:, column] = first[part], inside_part
+                continue
+            place = inside_part * (last + 1 - first)[part] + first[part]
+            whole = np.minimum(place.astype(np.int64), last[part])
             codes[:, column], inside[:, column] = whole, np.minimum(place - whole, np.nextafter(1.0, 0.0))
         return places(codes, inside, self.schema)
 

@@ -8,6 +8,8 @@ one more observation: it shifts every estimate in proportion to its variance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from headwater.mechanisms.marginals.grid import Floats
@@ -20,6 +22,8 @@ PRIOR = 3.0
 """The prior counts as many bins."""
 CLEAR = 6.0
 """Standard deviations above 0 from which on a bin is taken as it is: the grid is coarser than what is known of it."""
+EXACT = 1e-10
+"""How near to 1 the sum is brought."""
 
 
 def nonnegative(shares: Floats, deviations: Floats) -> Floats:
@@ -39,31 +43,55 @@ def nonnegative(shares: Floats, deviations: Floats) -> Floats:
     least, most = max(deviations.min() / 3, 1e-7), 1.2 * max(shares.max(), deviations.max())
     values = np.concatenate([[0.0], np.geomspace(least, most, VALUES)])
     prior = np.concatenate([[EMPTY], np.full(VALUES, (1 - EMPTY) / VALUES)])
-    weights = prior
+    likely, weights = likelihood(shares, deviations, values), prior
     for _ in range(20):
-        found = posterior(shares, deviations, values, weights)
-        weights = (found.sum(1) + PRIOR * prior) / (len(shares) + PRIOR)
+        weights = (weights * (likely @ (1 / (weights @ likely))) + PRIOR * prior) / (len(shares) + PRIOR)
 
     def shifted(shift: float) -> Floats:
         moved = shares + shift * deviations**2
-        between = medians(posterior(moved, deviations, values, weights), values)
-        found: Floats = np.where(moved > CLEAR * deviations, moved, between)
-        return found
+        unclear = np.flatnonzero(moved <= CLEAR * deviations)
+        moved[unclear] = medians(posterior(moved[unclear], deviations[unclear], values, weights), values)
+        return moved
 
-    high = (np.abs(shares).max() + 1 + 2 * CLEAR * deviations.max()) / deviations.min() ** 2
-    low = -high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if shifted(middle).sum() < 1 else (low, middle)
-    result = shifted(high)
+    result = _summing_to_one(shifted, float(1 / (deviations**2).sum()))
     result /= result.sum()
     return result
 
 
+def _summing_to_one(shifted: Callable[[float], Floats], step: float) -> Floats:
+    """The vector of those ``shifted(x)``, which grow with ``x``, whose sum is 1; between the two nearest, if it jumps.
+
+    From 0 steps are made, longer and longer, until they pass 1. Then secants, and bisection every third time, since
+    where a vector jumps secants are slow.
+    """
+    at, ends = 0.0, dict[bool, tuple[float, float, Floats]]()
+    for turn in range(100):
+        found = shifted(at)
+        excess = float(found.sum()) - 1
+        if abs(excess) < EXACT:
+            break
+        ends[excess > 0] = at, excess, found
+        if len(ends) < 2:
+            at -= 2.0**turn * step * excess
+            continue
+        (low, under, first), (high, over, last) = ends[False], ends[True]
+        part = under / (under - over)
+        if high - low <= 1e-12 * abs(at):
+            return (1 - part) * first + part * last
+        at = low + (high - low) * (part if turn % 3 else 0.5)
+    return found
+
+
+def likelihood(shares: Floats, deviations: Floats, values: Floats) -> Floats:
+    """Of each value (first axis) for each bin, under normal errors; the largest of a bin is 1."""
+    log = -(((shares - values[:, None]) / deviations) ** 2) / 2
+    found: Floats = np.exp(log - log.max(0))
+    return found
+
+
 def posterior(shares: Floats, deviations: Floats, values: Floats, weights: Floats) -> Floats:
     """The probability of each value (first axis) for each bin, under normal errors."""
-    log = np.log(weights)[:, None] - ((shares - values[:, None]) / deviations) ** 2 / 2
-    found: Floats = np.exp(log - log.max(0))
+    found = likelihood(shares, deviations, values) * weights[:, None]
     found /= found.sum(0)
     return found
 

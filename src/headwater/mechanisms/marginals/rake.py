@@ -45,6 +45,6 @@ def rake(constraints: Sequence[Constraint], records: int, passes: int) -> tuple[
             held = np.bincount(constraint.cells, weights, minlength=len(constraint.target))
             step = ((constraint.target + least) / (held + least)) ** constraint.power
             factor *= step
-            weights *= step[constraint.cells]
+            weights *= step.take(constraint.cells)
         weights /= weights.sum()
     return weights, factors

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.mechanisms.marginals.draw import even_numbers
-from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
+from headwater.mechanisms.marginals.grid import Floats, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
 
@@ -44,25 +45,96 @@ class Shape:
         bins, mass = self.inside(grid), np.maximum(self.shares, TRACE)
         return np.bincount(bins, mass * within) / np.bincount(bins, mass)
 
-    def place(self, bins: Integers, grid: Integers, within: Floats, rng: np.random.Generator) -> Integers:
-        """For each record the part of its bin that it lies in, with little sampling noise."""
+    def place(
+        self, bins: Integers, grid: Integers, within: Floats, rng: np.random.Generator
+    ) -> tuple[Integers, Floats]:
+        """For each record the part of its bin that it lies in, and where in that part, with little sampling noise."""
         if len(grid) == len(self.edges):
-            return bins
+            return bins, rng.random(len(bins))
         first = np.searchsorted(self.edges, grid)
-        upper = np.cumsum(np.maximum(self.shares, TRACE) * within)
+        mass = np.maximum(self.shares, TRACE) * within
+        upper = np.cumsum(mass)
         below = np.concatenate([[0.0], upper])
-        before, after = below[first], below[np.append(first[1:], len(upper))]
+        last = np.append(first[1:], len(upper))
         order = np.argsort(bins.astype(np.uint16), kind="stable")
-        at = before[bins[order]] + even_numbers(len(bins), rng) * (after - before)[bins[order]]
-        found = np.empty(len(bins), dtype=np.int64)
-        found[order] = np.searchsorted(upper, at, side="right")
-        return np.clip(found, first[bins], np.append(first[1:], len(upper))[bins] - 1)
+        sorted_bins = bins[order]
+        before = below[first]
+        at = even_numbers(len(bins), rng) * (below[last] - before)[sorted_bins] + before[sorted_bins]
+        part = np.clip(np.searchsorted(upper, at, side="right"), first[sorted_bins], last[sorted_bins] - 1)
+        found, inside = np.empty_like(part), np.empty(len(part))
+        found[order] = part
+        inside[order] = np.clip((at - below[part]) / np.maximum(mass, 1e-300)[part], 0, 1 - 2**-53)
+        return found, inside
 
-    def split(self, target: Integers, source: Integers, size: int) -> Floats:
-        """A matrix that moves counts of the source's bins to the target's, wide ones split by the shares."""
-        parts = transfer(self.edges, source, size) * np.maximum(self.shares, TRACE)
-        parts /= parts.sum(1, keepdims=True)
-        return transfer(self.edges, target, size) @ parts.T
+    def split(self, target: Integers, source: Integers, size: int) -> Split:
+        """How counts of the source's bins are moved to the target's, wide ones split by the shares."""
+        return Pieces.of(self.edges, target, source, size).split(self.shares)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """A column cut where a part, a bin of the target or one of the source begins, and what each piece lies in.
+
+    ``inside`` is the fraction of its part that a piece is; ``first`` are the pieces with which a pair of bins begins.
+    """
+
+    part: Integers
+    target: Integers
+    source: Integers
+    inside: Floats
+    first: Integers
+
+    @classmethod
+    def of(cls, parts: Integers, target: Integers, source: Integers, size: int) -> Pieces:
+        """The pieces of given bins."""
+        starts = np.unique(np.concatenate([parts, target, source]))
+        part, to, by = (np.searchsorted(edges, starts, side="right") - 1 for edges in (parts, target, source))
+        first = np.concatenate([[0], 1 + np.flatnonzero((to[1:] != to[:-1]) | (by[1:] != by[:-1]))])
+        return cls(part, to, by, widths(starts, size) / widths(parts, size)[part], first)
+
+    def split(self, shares: Floats) -> Split:
+        """The counts of each source bin are divided as these shares of the parts say."""
+        mass = np.maximum(shares, TRACE)[self.part] * self.inside
+        mass /= np.bincount(self.source, mass)[self.source]
+        return Split(self.target[self.first], self.source[self.first], np.add.reduceat(mass, self.first))
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The fraction of each source bin's count that goes to each target bin, where it is not 0. Ordered by code."""
+
+    target: Integers
+    source: Integers
+    fraction: Floats
+
+    def __matmul__(self, counts: Floats) -> Floats:
+        """Counts of the target's bins."""
+        return _sums(self.target, self.fraction * counts[self.source])
+
+    def variance(self, variance: Floats, least: float) -> Floats:
+        """Of these counts, if a part of a count shares its precision; every fraction is at least this."""
+        more = np.maximum(self.fraction - least, 0) * variance[self.source]
+        return _sums(self.target, more) + least * float(variance.sum())
+
+    def whole(self) -> NDArray[np.bool_]:
+        """Whether the bin that gives most to a target bin gives to no other."""
+        source = self.source
+        if len(source) > self.target[-1] + 1:  # some get from several
+            last = np.flatnonzero(np.diff(self.target, append=-1))
+            source = source[np.lexsort((-np.arange(len(source)), self.fraction, self.target))[last]]
+        alone: NDArray[np.bool_] = np.bincount(self.source)[source] == 1
+        return alone
+
+    def matrix(self) -> Floats:
+        """The same with zeros: a row for each target bin."""
+        found = np.zeros((self.target[-1] + 1, self.source[-1] + 1))
+        found[self.target, self.source] = self.fraction
+        return found
+
+
+def _sums(bins: Integers, values: Floats) -> Floats:
+    """The sum of the values of each bin."""
+    return np.bincount(bins, values).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -90,13 +162,13 @@ def estimate_shape(sides: Sequence[Side], grid: Integers, coding: Coding) -> Sha
         return shape
     bins = shape.inside(grid)
     pooled = pool_sides(sides)
+    pieces = [Pieces.of(edges, edges, starts, coding.size) for starts, _, _ in pooled]
     for _ in range(ROUNDS if len(pooled) > 1 else 1):
         total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
-        for starts, shares, variance in pooled:
-            matrix = shape.split(edges, starts, coding.size)
-            narrow = (matrix > 0).sum(0)[np.argmax(matrix, axis=1)] == 1  # parts that the counts tell apart
-            known = np.where(narrow, 1 / (np.maximum(matrix, TRACE) @ variance), TRACE)
-            total += matrix @ shares * known
+        for cut, (_, shares, variance) in zip(pieces, pooled, strict=True):
+            split = cut.split(shape.shares)
+            known = np.where(split.whole(), 1 / split.variance(variance, TRACE), TRACE)  # parts that are told apart
+            total += split @ shares * known
             precision += known
         shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins), np.minimum(1 / precision, 1))
     return shape

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from headwater.mechanisms.marginals.fitting import lowest
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Integers
 from headwater.mechanisms.marginals.nonnegative import nonnegative
@@ -117,12 +118,15 @@ def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> 
 
     frequent: Integers = np.argsort(-mean, kind="stable")[:LIKELIHOOD_CODES]
 
-    def likelihood(drift: float) -> float:
-        root = np.linalg.cholesky(covariance(drift, frequent))
-        white = np.linalg.solve(root, residual[frequent, :, None])
-        return float(-0.5 * (white**2).sum() - np.log(np.diagonal(root, axis1=1, axis2=2)).sum())
+    def surprise(number: int) -> float:
+        both = np.empty((len(frequent), len(observed) + 1, len(observed) + 1))
+        both[:, :-1, :-1], both[:, -1, :-1] = covariance(DRIFTS[number] / length, frequent), residual[frequent]
+        both[:, -1, -1] = 1e200  # so its row of the root is the residual, whitened; the upper triangle is not read
+        root = np.linalg.cholesky(both)
+        diagonal = np.diagonal(root, axis1=1, axis2=2)[:, :-1]
+        return float(0.5 * (root[:, -1, :-1] ** 2).sum() + np.log(diagonal).sum())
 
-    drift = max(DRIFTS / length, key=likelihood) if len(observed) > 1 else 0.0
+    drift = float(DRIFTS[lowest(surprise, len(DRIFTS))] / length) if len(observed) > 1 else 0.0
     inverse = np.linalg.inv(covariance(drift, slice(None)))
     back = np.einsum("koi,ki->ko", inverse, residual) @ average  # per bin and slot
     found = drift * speed[:, None] * (back @ slots.walk) + mean[:, None] * back / sizes + level * back.sum(1)[:, None]
@@ -132,7 +136,7 @@ def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> 
     cross = cross + mean[:, None] * (average @ (span / sizes))
     prior = drift * speed * (span @ slots.walk @ span) + mean * (span @ (span / sizes)) + level
     error = np.sqrt(np.maximum(prior - np.einsum("ko,koi,ki->k", cross, inverse, cross), 0))
-    return Smoothed(_consistent(shares, span, nonnegative(span @ shares, error)), float(drift), error)
+    return Smoothed(_consistent(shares, span, nonnegative(span @ shares, error)), drift, error)
 
 
 def _consistent(shares: Floats, span: Floats, total: Floats, passes: int = 20) -> Floats:

@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,14 +28,13 @@ from headwater.counters.sparse import THRESHOLD, SubCounter, segment_threshold
 from headwater.files import need, whole_number
 from headwater.mechanisms.cell_rows import NULL, CellRows
 from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCounts, measure
+from headwater.mechanisms.paper.level import Integers, Level
 from headwater.mechanisms.paper.plan import cell_budget
 from headwater.mechanisms.paper.seal_times import Segment, as_float, chance_above
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Cells
 from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
-
-Integers = NDArray[np.int64]
 
 _LEVEL_TOTAL, _THRESHOLD, _WAIT, _SUB = range(4)  # what a draw is for
 
@@ -92,7 +91,7 @@ class PaperMechanism(CellRows):
         self.partition, self.epsilon, self.noise = schema.partition, Budget.of(budget).epsilon, noise
         self.consistency, self.constant, self.sub = consistency, constant, sub
         self.finest, self.t = self.partition.deepest, 0
-        self._past: list[_Level] = []
+        self._past: list[Level] = []
         self._open_level()
 
     @property
@@ -103,7 +102,7 @@ class PaperMechanism(CellRows):
     def _open_level(self) -> None:
         """Start the level of the next point. It lasts until just before ``_end``."""
         level = level_at(self.t + 1, self.epsilon)
-        self._now = _Level(level, self._resolution(level))
+        self._now = Level(level, self._resolution(level))
         self._end = level_start(level + 1, self.epsilon)
 
     def _resolution(self, level: int) -> int:
@@ -232,7 +231,7 @@ class PaperMechanism(CellRows):
         self._check(header, arrays)
         self.t = header["t"]
         *past, now = [
-            _Level(level, depth, arrays[f"cells{i}"], arrays.get(f"ends{i}"))
+            Level(level, depth, arrays[f"cells{i}"], arrays.get(f"ends{i}"))
             for i, (level, depth) in enumerate(header["levels"])
         ]
         self._past, self._now = past, now
@@ -260,62 +259,6 @@ class PaperMechanism(CellRows):
             need(ends.dtype == np.int64 and ends.shape == (len(cells) + 1,), f"ends{i}")
             need(ends[0] == 0 and ends[-1] <= points and bool((ends[1:] > ends[:-1]).all()), f"ends{i}")
             need(bool((cells[1:] > cells[:-1]).all()), f"cells{i}")
-
-
-class _Level:
-    """The points of one level, as cells of one depth: in order of arrival while it lasts, sorted when it is over."""
-
-    def __init__(
-        self, level: int, depth: int, cells: NDArray[np.uint64] | None = None, ends: Integers | None = None
-    ) -> None:
-        self.level, self.depth = level, depth
-        self._cells = np.empty(0, dtype=np.uint64) if cells is None else cells
-        self.steps = len(self._cells)
-        self._ends = ends  # of a closed level: how many points lie in the distinct cells before each
-        self._sorted: tuple[Cells, Integers] | None = None
-
-    def append(self, cells: Cells) -> None:
-        """Take points. What was there before stays, so that a copy made earlier is not changed."""
-        if self.steps + len(cells) > len(self._cells):
-            self._cells = np.resize(self._cells, max(2 * self.steps, self.steps + len(cells), 64))
-        self._cells[self.steps : self.steps + len(cells)] = cells
-        self.steps += len(cells)
-        self._sorted = None
-
-    def closed(self) -> _Level:
-        """The same points without their order: distinct cells and how many points they hold. Null records are none."""
-        cells, counts = np.unique(self._cells[: self.steps], return_counts=True)
-        if len(cells) and cells[-1] == NULL:
-            cells, counts = cells[:-1], counts[:-1]
-        return _Level(self.level, self.depth, cells, np.concatenate([[0], np.cumsum(counts)]))
-
-    def count(self, depth: int, cells: Cells) -> Integers:
-        """How many points of this level lie in each of these cells."""
-        lower, upper = self._span(depth, cells)
-        if self._ends is None:
-            return upper - lower
-        result: Integers = self._ends[upper] - self._ends[lower]
-        return result
-
-    def arrivals(self, depth: int, cell: int) -> Integers:
-        """The steps of this level, from 1, at which points arrived in a cell. The level must be open."""
-        (lower,), (upper,) = self._span(depth, np.array([cell], dtype=np.uint64))
-        assert self._sorted is not None  # noqa: S101 - _span has just sorted
-        return np.sort(self._sorted[1][lower:upper]) + 1
-
-    def _span(self, depth: int, cells: Cells) -> tuple[Integers, Integers]:
-        """Where the cells that make up each of these begin and end, among the sorted ones."""
-        if self._ends is None and self._sorted is None:
-            order = np.argsort(self._cells[: self.steps], kind="stable")
-            self._sorted = self._cells[order], order
-        cells_here = self._cells if self._sorted is None else self._sorted[0]
-        shift = np.uint64(self.depth - depth)
-        lower, upper = (np.searchsorted(cells_here, edge << shift) for edge in (cells, cells + np.uint64(1)))
-        return lower, upper
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        cells = self._cells[: self.steps] if self._ends is None else self._cells
-        return {"cells": cells} if self._ends is None else {"cells": cells, "ends": self._ends}
 
 
 MECHANISM = PaperMechanism

@@ -8,7 +8,7 @@ function facts(data) {
   const found = [["Guarantee", data.card.guarantee ?? data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(Math.max(data.t, state.told ?? 0))],
     ["Releases published", whole(data.total)], ["Last published", made ? `t = ${whole(made.t)}, ${clock(made.time)}` : "none yet"],
     ["This page shows", `t = ${whole(data.t)}, ${clock(now.time)}`]];
-  byId("facts").replaceChildren(...found.map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text))));
+  byId("facts").replaceChildren(...found.map(([term, text]) => make("div", { class: text.length > 60 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, text))));
 }
 
 const clock = (time) => `${time.slice(0, 19).replace("T", " ")} UTC`;
@@ -71,7 +71,7 @@ function refresh() {
   byId("drawn").hidden = data.t === 0;
   document.body.dataset.t = data.t;
   if (data.t === 0) { byId("lead").textContent = "No record has come yet. The page changes by itself when one does."; return; }
-  byId("lead").textContent = `As many synthetic records as have come, under one fixed privacy budget, ${data.card.promise}. Nothing here is a record of anyone.`;
+  byId("lead").textContent = `As many synthetic records as have come, under one fixed privacy budget, ${data.card.promise.replaceAll(" = ", "\u00a0=\u00a0")}. Nothing here is a record of anyone.`;
   facts(data);
   build(data);
   const window = recent(data), last = data.current;
@@ -79,7 +79,7 @@ function refresh() {
   byId("error").toggleAttribute("hidden", data.error === null);
   const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
   byId("error-note").textContent = data.error
-    ? `How far the release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded.`
+    ? `How far the release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.`
     : "Nothing is known of the error from public numbers yet.";
   if (data.error) lineChart(byId("error"), data.error, last);
   if (window) byId("recent").textContent = `the ${window} records, from the same noisy counts`;

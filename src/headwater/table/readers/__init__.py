@@ -3,7 +3,8 @@
 from headwater.table.readers.batch import Batch
 from headwater.table.readers.options import InputChangedError, Options
 from headwater.table.readers.sample import FileSample, Sample, sample_of
-from headwater.table.readers.source import Source, open_source, read, read_points
+from headwater.table.readers.source import Source, open_source
+from headwater.table.readers.tables import read, read_points
 
 __all__ = [
     "Batch",

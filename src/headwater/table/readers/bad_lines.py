@@ -20,7 +20,10 @@ from headwater.table.errors import TableError
 from headwater.table.readers.text_buffer import Offsets, positions_of
 
 _QUOTE = 0x22
-_OPEN = TableError("a quote that is never closed", "close the quotes; with this policy a record is one line")
+_OPEN = TableError(
+    "a quote that is not closed in its line",
+    "close it; unless bad rows stop a run a line is a record, so write texts with line ends as JSON lines or Parquet",
+)
 
 
 class Parser(Protocol):

@@ -20,6 +20,7 @@ import numpy as np
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
 from headwater.table.readers.fields import Field, Fields
+from headwater.table.readers.headers import divided_otherwise
 from headwater.table.readers.text_buffer import Offsets, positions_of
 
 Bytes = bytes | bytearray
@@ -145,7 +146,11 @@ class CsvParser:
 def parse_header(record: Bytes, delimiter: str, line: int) -> list[str]:
     """The column names in the first line of a file."""
     check_bytes(record, line)
-    check_quotes(record, delimiter, line)
+    try:
+        check_quotes(record, delimiter, line)
+    except TableError as error:
+        other = divided_otherwise(record.decode("utf-8", "replace").rstrip("\r\n"), delimiter)
+        raise (other or error).at(line=line) from None
     names: list[str] | None = None
     problem = NOT_UTF8
     try:

@@ -6,10 +6,12 @@ for the case of letters and for signs, or if half of the columns were found.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from contextlib import suppress
 
 from headwater.table.errors import TableError, listed
-from headwater.table.near_names import closest
+from headwater.table.near_names import closest, plain_name
 
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 
@@ -52,6 +54,32 @@ def absent(missing: Sequence[str], names: Sequence[str], header: Sequence[str], 
     )
 
 
+def divided_otherwise(header: str, delimiter: str) -> TableError | None:
+    """The error for a line of quoted names that another delimiter divides, None if there is none such.
+
+    Parameters
+    ----------
+    header
+        The first line of a CSV file, in which quotes are not where they should be.
+    delimiter
+        By which it was to be divided.
+
+    Examples
+    --------
+    >>> print(divided_otherwise('"age";"city"', ","))
+    fields that are divided by a semicolon; give that as the delimiter (--delimiter ';')
+    """
+    for other, name in DELIMITERS.items():
+        if other != delimiter and other in header:
+            with suppress(csv.Error):
+                next(csv.reader([header], delimiter=other, strict=True))
+                wrote = "\\t" if other == "\t" else other
+                return TableError(
+                    f"fields that are divided by {name}", f"give that as the delimiter (--delimiter '{wrote}')"
+                )
+    return None
+
+
 def twice(header: Sequence[str]) -> TableError:
     """The error for a header that has a name twice; every name was found, so it is one."""
     which = sorted({name for name in header if header.count(name) > 1}, key=list(header).index)
@@ -59,11 +87,11 @@ def twice(header: Sequence[str]) -> TableError:
 
 
 def _delimiter(names: Sequence[str], header: Sequence[str], delimiter: str | None) -> str | None:
-    """Another delimiter that would find more than half of the names."""
+    """Another delimiter that would find more than half of the names, but for the case of letters and for signs."""
     if delimiter is None:
         return None
-    line = delimiter.join(header)
-    found = {other: sum(name in line.split(other) for name in names) for other in DELIMITERS if other != delimiter}
+    line, wanted = delimiter.join(header), {plain_name(name) for name in names} - {""}
+    found = {other: len(wanted & set(map(plain_name, line.split(other)))) for other in DELIMITERS if other != delimiter}
     best = max(found, key=lambda other: found[other])
-    here = sum(name in header for name in names)
+    here = len(wanted & set(map(plain_name, header)))
     return best if found[best] > here and 2 * found[best] >= len(names) else None

@@ -14,7 +14,7 @@ from typing import Any
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
 from headwater.table.readers.csv_text import NOT_UTF8
-from headwater.table.readers.headers import DELIMITERS
+from headwater.table.readers.headers import DELIMITERS, divided_otherwise
 from headwater.table.readers.options import Options
 from headwater.table.readers.paths import Input, Inputs, StrPath
 from headwater.table.readers.stream import open_stream
@@ -94,13 +94,18 @@ def _head(source: Input, encoding: str | None) -> str:
         head = head[: head.rfind(b"\n") + 1] or head
     with suppress(UnicodeDecodeError):  # whose message holds the text
         return head.decode().removeprefix(_MARK)
-    raise NOT_UTF8
+    raise NOT_UTF8.at()  # a copy: what is raised keeps the frames that it went through
 
 
 def _of_csv(text: str, source: Input) -> FileSample:
     text = text.lstrip("\r\n")
     rows = csv.reader(io.StringIO(text, newline="\n"), delimiter=source.delimiter, strict=True)
-    names = next(rows)
+    try:
+        names = next(rows)
+    except csv.Error:
+        if other_one := divided_otherwise(text.partition("\n")[0].rstrip("\r"), source.delimiter):
+            raise other_one.at(line=1) from None
+        raise
     other = [mark for mark in DELIMITERS if mark in names[0]] if len(names) == 1 else []
     if other:
         remedy = "give it as the delimiter (--delimiter), or rename the column"

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial
+from collections.abc import Generator, Sequence
 from typing import Any, Self
 
-from headwater.partition import Points
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
 from headwater.table.readers.batch import Batch, Position
-from headwater.table.readers.columnar import ColumnarFile
 from headwater.table.readers.fields import fields_of
 from headwater.table.readers.options import InputChangedError, Options, OverwrittenError, changed
-from headwater.table.readers.paths import Input, Inputs, StrPath, plain_name, related
-from headwater.table.readers.positions import check_file_position, check_position, old_seals
-from headwater.table.readers.seals import Seal, Seals, edges_digest
-from headwater.table.readers.text_file import FilePosition, Part, TextFile
-
-Reader = TextFile | ColumnarFile
+from headwater.table.readers.paths import Input, StrPath, plain_name
+from headwater.table.readers.positions import check_position, old_seals
+from headwater.table.readers.rotation import Files, Reader, inode_of
+from headwater.table.readers.seals import Seal, edges_digest
+from headwater.table.readers.text_file import Part
 
 _FIRST_BATCH = 64  # records; so a slow pipe is looked at soon, and a fast one reaches full batches after a few
 _MOST_VALUES = 1 << 21  # of a batch: how many columns there are is public
@@ -59,13 +55,10 @@ class Source:
         self._fields, self._options = fields_of(schema, options.text), options
         self._most = max(1, min(options.batch_rows, _MOST_VALUES // len(self._fields.fields)))
         self._size = min(_FIRST_BATCH, self._most)
-        self._inputs = Inputs(paths, options)
-        self._inputs.may_be_gone = self._may_be_gone
-        self._seals = Seals((), gone_is_done=options.gone_is_done, encoding=options.encoding)
+        self._files = Files(paths, self._fields, options)
+        self._inputs = self._files.inputs
         self._records, self._taken = 0, 0  # of all files, and of the one that is being read
-        self._name = ""  # of that file, when it was opened first
         self._others = False  # whether other files are to be read
-        self._copies: dict[str, os.stat_result] = {}
         self._reader: Reader | None = None
         self.pending: Position | None = None
         """A position that no batch has, because no records came with it: files were read to their ends."""
@@ -99,125 +92,77 @@ class Source:
     def _resume(self, position: Position) -> tuple[Input, Reader] | None:
         """The file that an earlier run was reading, at the place where it stopped, under whatever name it has now."""
         check_position(position, "the input")
-        self._records, self._name = position["records"], position["name"]
+        self._records, self._files.name = position["records"], position["name"]
         if "finished" in position:
             self._inputs.look_first()
             for seal, source in old_seals(position, self._inputs.found, self._fields, self._options):
-                self._seals.add(seal, source)
+                self._files.seals.add(seal, source)
         else:
-            options = self._options
-            self._seals = Seals(position["sealed"], gone_is_done=options.gone_is_done, encoding=options.encoding)
+            self._files.restore(position["sealed"])
             self._inputs.look_first()
-        if self._inputs.piped or self._name == "-":
+        if self._inputs.piped or self._files.name == "-":
             return self._resume_pipe(position)
-        if not self._name:
-            if self._seals.all:
-                last = self._seals.all[-1]
-                if self._look_between(last.name, self._holds(last)) is None and not self._options.gone_is_done:
-                    self._refuse_unknown(last.name)
+        if not self._files.name:
+            if self._files.seals.all:
+                last = self._files.seals.all[-1]
+                if (
+                    self._files.look_between(last.name, self._files.holds(last)) is None
+                    and not self._options.gone_is_done
+                ):
+                    self._files.refuse_unknown(last.name)
             return None
         self._taken = position.get("taken", 0)
-        held, error = self._holder(position["place"], position.get("inode"))
+        held, error = self._files.find_held(position["place"], position.get("inode"))
         if held is None:
             self._lost(position, error)
         return held
 
     def _resume_pipe(self, position: Position) -> tuple[Input, Reader]:
         source = self._inputs.found[0] if self._inputs.found else None
-        if source is None or source.key != self._name:
-            problem = f"another file stands where {self._name} was read before"
+        if source is None or source.key != self._files.name:
+            problem = f"another file stands where {self._files.name} was read before"
             file = source.name if source else "the input"
             raise InputChangedError(problem, "give the same input, or start a new run", file=file)
-        return source, self._open(source, position["place"])
-
-    def _refuse_unknown(self, name: str) -> None:
-        """Raise an error if rotated files lie there that nobody named, and nothing says whether they were read."""
-        named = {one.name for one in self._inputs.found}
-        for one in self._inputs.rotated(name):
-            if named and one.name not in named and not self._seals.claims(one):
-                problem = f"what was read of {name} is gone, and nothing says whether this file came after it"
-                remedy = (
-                    "if it did, name it as well, before the others; if not, move it away, or say that files which are "
-                    "not named are done with gone_is_done (--gone-is-done)"
-                )
-                raise InputChangedError(problem, remedy, file=one.name)
+        return source, self._files.open(source, position["place"])
 
     def _lost(self, position: Position, error: TableError | None) -> None:
         """The file that was being read is nowhere: seal it if it was read to its end, or raise an error."""
         done = position.get("done")
         if self._options.gone_is_done:
             end = position["place"].get("end", 0)
-            self._seals.add(Seal(*done)._replace(free=1) if done else Seal(self._name, end, self._taken, "", 1), None)
+            self._files.seals.add(
+                Seal(*done)._replace(free=1) if done else Seal(self._files.name, end, self._taken, "", 1), None
+            )
         elif error is not None:
             raise error
         elif done:
-            self._seals.add(Seal(*done), None)
+            self._files.seals.add(Seal(*done), None)
         else:
             where = self._inputs.found[-1].name if self._inputs.found else "the input"
             remedy = (
                 "put it back; or, if all its records were taken or are lost, say so with gone_is_done (--gone-is-done)"
             )
-            problem = f"the file {self._name}, which was being read before, is gone"
+            problem = f"the file {self._files.name}, which was being read before, is gone"
             raise InputChangedError(problem, remedy, file=where)
-        self._name, self._taken = "", 0
+        self._files.name, self._taken = "", 0
         self.pending = self._position()
 
-    def _holder(
-        self, place: FilePosition, inode: Sequence[int] | None = None
-    ) -> tuple[tuple[Input, Reader] | None, TableError | None]:
-        """The file that holds what was read of the present one; or what is wrong with the one that has its name."""
-        found, first = self._inputs.found, None
-        same = [one for one in found if inode and _inode(one) == tuple(inode) and related(self._name, one.key)]
-        rest = [one for one in found if one not in same and not self._seals.claims(one)]
-        same += [one for one in rest if plain_name(one.key) == plain_name(self._name)]
-        names = {one.name for one in found}
-        beside = [one for one in self._inputs.rotated(self._name) if one.name not in names]
-        same += [one for one in [*rest, *beside] if one not in same and related(self._name, one.key)]
-        for one in same:
-            try:
-                reader = self._open(one, place)
-            except InputChangedError as error:
-                first = first or (error if plain_name(one.key) == plain_name(self._name) else None)
-                continue
-            self._look_between(self._name, partial(_is_at, one.name))
-            return (one, reader), None
-        return None, first
-
-    def _holds(self, seal: Seal) -> Callable[[Input], bool]:
-        return lambda one: seal.matches(one, self._options.encoding)
-
-    def _look_between(self, name: str, is_it: Callable[[Input], bool]) -> Input | None:
-        """Where a rotated file lies that nobody has named; files that came after it will be read as well."""
-        chain = self._inputs.rotated(name)
-        place = next((number for number, one in enumerate(chain) if is_it(one)), None)
-        if place is None:
-            return None
-        if chain[place].name not in {one.name for one in self._inputs.found}:
-            self._inputs.between = chain[place + 1 :]
-            self._inputs.look_again()
-        return chain[place]
-
     # ---- reading
-
-    def _open(self, source: Input, position: FilePosition | None) -> Reader:
-        if position is not None:
-            check_file_position(position, source)
-        kind = ColumnarFile if source.format in ("parquet", "arrow") else TextFile
-        return kind(source, self._fields, self._options, position)
 
     def _run(self, held: tuple[Input, Reader] | None) -> Generator[Batch | None]:
         while True:
             if held is None:
                 self._inputs.look_again()
-                source = self._unread()
+                source = self._files.unread()
                 if source is not None:
-                    held = self._opened(source)
+                    held = self._files.open_new(source)
                     if held is None:  # it was rotated just now
                         continue
-                    self._name, self._taken = source.key, 0
-                    self._seals.reuse(source.key)
+                    self._files.name, self._taken = source.key, 0
+                    self._files.seals.reuse(source.key)
             if held is not None:
                 source, self._reader = held
+                self._files.begun = True
                 moved = yield from self._read(source, self._reader)
                 held = self._finish(source, self._reader, moved)
                 if held is None and (self._inputs.piped or "done" in (self.pending or ())):
@@ -228,29 +173,16 @@ class Source:
             else:
                 return
 
-    def _opened(self, source: Input) -> tuple[Input, Reader] | None:
-        """A file to be read from the start; None if a rotation came in between, and another one comes first."""
-        reader = self._open(source, None)
-        last = self._seals.all[-1] if self._seals.all else None
-        if last is not None and related(last.name, source.key):
-            self._inputs.look_again()
-            self._look_between(last.name, self._holds(last))
-            first = self._unread()
-            if first is None or _inode(first) != reader.inode:
-                reader.close()
-                return None
-        return source, reader
-
     def _read(self, source: Input, reader: Reader) -> Generator[Batch | None, None, bool]:
         """One file to its end; whether it was copied away. If it is the last of a followed run, it has none."""
         drained = copied = False
-        self._others = self._options.follow and not self._inputs.piped and self._is_followed(source, reader)
+        self._others = self._options.follow and not self._inputs.piped and self._files.is_followed(source, reader)
         while True:
             complete = source.path is not None and (not self._options.follow or self._others or drained)
             try:
                 batch, more = self._batch(source, reader, 0 if complete else self._options.poll_seconds)
             except OverwrittenError:
-                held = self._copy(source, reader)
+                held = self._files.find_copy(source, reader)
                 drained = copied = True
                 if held is None:
                     return True
@@ -268,7 +200,7 @@ class Source:
                 drained = drained or reader.moved
                 if not reader.moved:
                     self._inputs.look_again()
-                    self._others = self._is_followed(source, reader)
+                    self._others = self._files.is_followed(source, reader)
 
     def _batch(self, source: Input, reader: Reader, wait: float) -> tuple[Batch | None, bool]:
         """The next batch, and whether there may be more of this file."""
@@ -299,102 +231,44 @@ class Source:
 
     def _position(self, reader: Reader | None = None) -> Position:
         """All of a position but the place in the file."""
-        known: Position = {"records": self._records, "name": self._name, "place": {}, "sealed": self._seals.to_list()}
+        known: Position = {
+            "records": self._records,
+            "name": self._files.name,
+            "place": {},
+            "sealed": self._files.seals.to_list(),
+        }
         return known | ({} if reader is None else {"taken": self._taken, "inode": list(reader.inode)})
-
-    # ---- files that come and go
-
-    def _may_be_gone(self, name: str) -> bool:
-        if self._reader is not None and self._options.follow:
-            return True
-        known = [self._name, *(seal.name for seal in self._seals.all)]
-        return plain_name(name) in map(plain_name, known)
-
-    def _unread(self) -> Input | None:
-        """The first file that is not done."""
-        return next((one for one in self._inputs.found if not self._seals.holds(one)), None)
-
-    def _is_followed(self, source: Input, reader: Reader) -> bool:
-        """Whether another file is to be read after the present one. What was copied from it is none."""
-        for one in self._inputs.found:
-            own = one.name == source.name or _inode(one) == reader.inode or self._seals.holds(one)
-            if not own and not (related(self._name, one.key) and self._is_copy(one, reader)):
-                return True
-        return False
-
-    def _is_copy(self, source: Input, reader: Reader) -> bool:
-        """Whether a file begins with what was read of the present one; looked at once, unless it changes."""
-        try:
-            status = os.stat(source.name)
-            if self._copies.get(source.name) != status:
-                self._open(source, reader.position()()).close()
-                self._copies[source.name] = status
-        except (OSError, TableError):
-            return False
-        return True
-
-    def _copy(self, source: Input, reader: Reader) -> tuple[Input, Reader] | None:
-        """Where the content of a file lies that was cut or written over; an error if it is nowhere."""
-        place = reader.position()()
-        for one in self._inputs.rotated(self._name):
-            if one.name != source.name and not self._seals.claims(one):
-                try:
-                    held = one, self._open(one, place)
-                except TableError:
-                    continue
-                self._look_between(self._name, partial(_is_at, one.name))
-                return held
-        if not self._options.gone_is_done:
-            raise changed(source.name, "changed (it was cut or written over, and no copy of it is beside it)")
-        return None
 
     def _finish(self, source: Input, reader: Reader, copied: bool) -> tuple[Input, Reader] | None:
         """Seal a file that was read to its end; or the same file again, if it was only written anew."""
         size, head, tail = reader.edges
-        seal, where = Seal(self._name, size, self._taken, edges_digest(head, tail)), source
+        seal, where = Seal(self._files.name, size, self._taken, edges_digest(head, tail)), source
         place = reader.position()()
-        if not self._options.follow and source.path is not None and self._is_last(source, reader):
+        if not self._options.follow and source.path is not None and self._files.is_last(source):
             self.pending = self._position(reader) | {"place": place, "done": list(seal)}
             reader.close()
             return None
         if reader.moved or copied:
             inode = reader.inode
-            rotated = self._look_between(
-                self._name, lambda one: _inode(one) == inode or seal.matches(one, self._options.encoding)
+            rotated = self._files.look_between(
+                self._files.name, lambda one: inode_of(one) == inode or seal.matches(one, self._options.encoding)
             )
             known = copied or reader.linked or rotated is not None or self._options.gone_is_done
             if not known and os.path.exists(source.name):
                 try:  # the whole file was written anew, with what was in it
-                    again = self._open(source, place)
+                    again = self._files.open(source, place)
                     reader.close()
                     return source, again
                 except InputChangedError:
                     raise changed(source.name, "was replaced by another file") from None
             seal, where = seal._replace(free=int(known)), rotated or source
-        elif plain_name(source.key) != plain_name(self._name):  # it was found under a name that rotation gave it
+        elif plain_name(source.key) != plain_name(self._files.name):  # it was found under a name that rotation gave it
             seal = seal._replace(free=1)
         reader.close()
-        self._seals.add(seal, where if not reader.moved or where is not source else None)
-        self._name, self._taken = "", 0
+        self._files.seals.add(seal, where if not reader.moved or where is not source else None)
+        self._files.name, self._taken = "", 0
         self.pending = None if self._inputs.piped else self._position()
         return None
-
-    def _is_last(self, source: Input, reader: Reader) -> bool:
-        """Whether nothing but this file is left to be read."""
-        self._inputs.look_again()
-        return all(one.name == source.name or self._seals.holds(one) for one in self._inputs.found)
-
-
-def _is_at(path: str, source: Input) -> bool:
-    return source.name == path
-
-
-def _inode(source: Input) -> tuple[int, int] | None:
-    try:
-        status = os.stat(source.name)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def open_source(
@@ -405,41 +279,3 @@ def open_source(
 ) -> Source:
     """Open files of records, from the start or from an earlier ``position``. Keywords are the fields of `Options`."""
     return Source(paths, schema, position, Options(**options))
-
-
-def read(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Iterator[Any]:  # noqa: ANN401
-    r"""Read files of records, in order, as ``pyarrow.Table`` objects that `schema.encode` takes.
-
-    Parameters
-    ----------
-    paths
-        Files (CSV, JSON lines, Parquet, Arrow; text may be compressed), folders, or ``"-"`` for standard input.
-    schema
-        Says which columns there must be, and their types. Nothing is learned from the file.
-    options
-        The fields of `Options`, such as ``format``, ``delimiter``, ``ignore_extra``, ``batch_rows``.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
-    >>> _ = path.write_text("x,y\n0.25,1\n0.5,0\n")
-    >>> from headwater.table.unit_cube import unit_cube
-    >>> [table.num_rows for table in read(path, unit_cube(2))]
-    [2]
-    """
-    with open_source(paths, schema, **options) as source:
-        for batch in source:
-            if batch is not None:
-                yield batch.table
-
-
-def read_points(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Iterator[Points]:  # noqa: ANN401
-    """The same as `read`, encoded; errors name file and line."""
-    with open_source(paths, schema, **options) as source:
-        for batch in source:
-            if batch is not None:
-                try:
-                    yield schema.encode(batch.table)
-                except TableError as error:
-                    raise batch.with_line(error) from None

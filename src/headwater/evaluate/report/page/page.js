@@ -13,7 +13,7 @@ function introduce() {
   byId("headline").textContent = `${name ? `${name}: ` : ""}${whole(last.rows)} synthetic records, published ${data.total === 1 ? "once" : `${whole(data.total)} times`}`;
   const grew = releases.length > 1 ? ` They follow a stream that grew from ${whole(releases[0].t)} to ${whole(last.t)} records.` : "";
   const some = data.total > releases.length ? ` ${releases.length} of the ${whole(data.total)} releases are shown, evenly spread, the first and the last among them.` : "";
-  byId("lead").textContent = `Every release is covered by one fixed privacy budget, ${card.promise}.${grew}${some}`;
+  byId("lead").textContent = `Every release is covered by one fixed privacy budget, ${card.promise.replaceAll(" = ", "\u00a0=\u00a0")}.${grew}${some}`;
   for (const [id, text] of [["epsilon", card.loss], ["whom", card.whom], ["promise", card.meaning], ["limits", card.limits]]) byId(id).textContent = text;
   const facts = [["Guarantee", card.guarantee ?? card.neighbours], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
   facts.push(["Mechanism", card.mechanism_reason ? `${card.mechanism} (${card.mechanism_reason})` : card.mechanism]);
@@ -149,7 +149,7 @@ function drawLines(index) {
   byId("error-title").textContent = measured ? (stated ? "Error: expected and measured" : "Measured error") : "Expected error";
   const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
   byId("error-note").textContent = [
-    stated ? `Blue: how far a release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded.` : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`,
+    stated ? `Blue: how far a release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.` : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`,
     measured ? `Red: ${stated ? "what it was" : `the error, ${what},`} against the real records.` : data.real && stated ? "It was not measured: W1 can be computed for one to three columns whose bounds cut nothing." : "",
   ].join(" ");
   if (data.error) lineChart(byId("error"), data.error, index);

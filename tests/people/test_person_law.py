@@ -1,0 +1,155 @@
+"""Person-neighbours under exact laws: of everything that tiny runs publish, and of what is measured under δ."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headwater as hw
+from headwater.audit import check_sensitivity
+from headwater.audit.checks import loss_between
+from headwater.audit.experiments import Experiment
+from headwater.audit.streams import PersonPair
+from headwater.audit.suite import people
+from headwater.laws import DiscreteGaussian
+from headwater.mechanisms.cascade import plan as plan_module
+from headwater.mechanisms.cascade.plan import Timescale
+from headwater.noise import Noise
+from headwater.privacy import Budget, OverdrawnError, record_epsilon
+from headwater.zcdp import rho_for
+from tests.mechanisms.cascade.test_cascade_law import ENDS, ONE, ROUNDING, plan
+from tests.support.cascade_law import Law, Stream, Tiny, laws, near
+
+CAP = 2
+
+
+def loss(found: dict[Stream, Law], places: set[int]) -> float:
+    """The largest log ratio of the probabilities of one output, on streams that differ at most at some places."""
+    outputs = list(next(iter(found.values())))
+    logs = {stream: np.array([law[output] for output in outputs]) for stream, law in found.items()}
+    return max(
+        float(np.abs(logs[one] - logs[other]).max())
+        for one, other in itertools.combinations(found, 2)
+        if all(i in places for i in range(len(one)) if one[i] != other[i])
+    )
+
+
+def test_all_records_of_a_person_that_count_cost_epsilon_together_and_no_less() -> None:
+    """Every output of two records in two buckets, the second of them over trees chosen by the first: ε/2 each."""
+    epsilon = 24.0
+    tiny = Tiny(record_epsilon(epsilon, CAP), ENDS, (1, 1), plan(2, Timescale(1, 12.0, 6), first=ONE))
+    found = laws(tiny, near(tiny, 1e-3))
+    assert 0.9 * epsilon / 2 < max(loss(found, {0}), loss(found, {1})) <= epsilon / 2 * (1 + ROUNDING)
+    assert 0.9 * epsilon < loss(found, {0, 1}) <= epsilon * (1 + ROUNDING)
+
+
+@dataclass(frozen=True)
+class Moved(PersonPair):
+    """Two streams with any number of differences: no neighbours."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+def moved(mechanism: str, epsilon: float) -> Experiment:
+    """A person whose records come at other times: at each place either stream has one of them, or nobody's."""
+    experiment = next(iter(people(mechanism, epsilon, noisy_counts=True)))
+    rows, person = [list(row) for row in experiment.pair.one], len(experiment.pair.one) + 2
+    early, late = range(3), range(len(rows) - 3, len(rows))
+    sides: list[list[list[float]]] = [[list(row) for row in rows] for _ in range(2)]
+    for side, here, there in ((sides[0], early, late), (sides[1], late, early)):
+        for i, row in enumerate(side):
+            if row[-1] == person:
+                row[:] = [0.1, 10**6 + i]
+        for place in here:
+            side[place] = [0.9, person]
+        for place in there:
+            side[place] = [0.9, -1.0]
+    one, other = (tuple(tuple(row) for row in side) for side in sides)
+    return replace(experiment, pair=Moved(one, other))
+
+
+@pytest.mark.parametrize("mechanism", ["cascade", "paper"])
+def test_records_of_a_person_at_other_times_cost_no_more(mechanism: str) -> None:
+    """A null record moves half of what another record moves."""
+    assert 0 < check_sensitivity(moved(mechanism, 192.0), outputs=1).bound <= 192
+
+
+def test_in_marginals_they_cost_less_than_twice_as_much() -> None:
+    assert 0 < loss_between(moved("marginals", 192.0)).bound < 2 * 192
+
+
+def rho_between(person: hw.Person, places: list[int], monkeypatch: pytest.MonkeyPatch) -> Fraction:
+    """The ρ of two streams that differ in all records of one person: squares of what counts move by, over 2σ²."""
+    schema = hw.Schema({f"c{i}": hw.Category(*"abcd") for i in range(4)})
+    tables: list[dict[tuple[int, ...], tuple[float, Any]]] = []
+
+    def watched(self: Noise, scale: float, hi: Any, lo: Any) -> Any:  # noqa: ANN401
+        his, los = np.broadcast_arrays(np.asarray(hi, np.uint64), np.asarray(lo, np.uint64))
+        for address in zip(his.ravel().tolist(), los.ravel().tolist(), strict=True):
+            tables[-1][address] = (scale, None)
+        return np.zeros(his.shape, dtype=np.int64)
+
+    monkeypatch.setattr(Noise, "gaussian_at", watched)
+    counts: list[Any] = []
+    for value in ("a", "d"):
+        tables.append({})
+        synth = hw.Synthesizer(schema, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person, seed=1)
+        end = synth._mechanism.bucket_end(synth._mechanism.bucket_end(0))  # type: ignore[attr-defined]
+        mine = np.isin(np.arange(end), places)
+        column = np.where(mine, value, "b")
+        synth.update({**dict.fromkeys(schema.names, column), "who": np.where(mine, end + 1, np.arange(end))})
+        counts.append(synth.measured())
+    assert tables[0] == tables[1]
+    cost = Fraction(0)
+    for one, other in zip(counts[0].tables, counts[1].tables, strict=True):
+        law = DiscreteGaussian(one.scale)
+        cost += sum((law.rho(int(shift)) for shift in np.abs(one.counts - other.counts).ravel() if shift), Fraction(0))
+    return cost
+
+
+def test_with_delta_the_measured_shifts_cost_no_more_than_rho(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve records in the first bucket and twelve in the next one: with a cap for buckets, and without."""
+    places = [*range(12), *range(4000, 4012)]
+    for person in (hw.Person("who", records=8), hw.Person("who", records=8, per_bucket=4)):
+        cost = rho_between(person, places, monkeypatch)
+        assert rho_for(1.0, 1e-9) / 4 < cost <= rho_for(1.0, 1e-9)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 6, 20])
+def test_all_records_of_a_person_are_counted_in_one_currency(columns: int) -> None:
+    """In ε or in ρ, at all times, whichever has less noise: a sum of both would bound nothing."""
+    schema = hw.Schema({f"c{i}": hw.Number(0, 1) for i in range(columns)})
+    seen = set()
+    for records, per_bucket in [(2, None), (20, 10), (20, 2), (1000, 1)]:
+        person = hw.Person("who", records=records, per_bucket=per_bucket)
+        synth = hw.Synthesizer(schema, epsilon=1.0, delta=1e-9, person=person)
+        kinds = {synth._mechanism.ledger(1 << q).total < math.inf for q in range(45)}
+        assert len(kinds) == 1
+        (pure,) = kinds
+        seen.add(pure)
+        squares = records * (per_bucket or records)
+        for q in range(45):
+            ledger = synth._mechanism.ledger(1 << q)
+            assert (records * ledger.total <= 1) if pure else (squares * ledger.rho <= rho_for(1.0, 1e-9))
+    assert False in seen
+    assert columns > 2 or True in seen
+
+
+def test_a_plan_that_mixes_currencies_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: early stages in ε, later ones in ρ, each within what one record may cost."""
+    real = plan_module._with_law
+
+    def mixed(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
+        return real(scales, replace(budget, records=1, whole=None, delta=0.0) if scales[0].size < 5000 else budget)
+
+    monkeypatch.setattr(plan_module, "_with_law", mixed)
+    person = hw.Person("who", records=100, per_bucket=10)
+    with pytest.raises(OverdrawnError, match="do not add up"):
+        hw.Synthesizer(hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1)), epsilon=1.0, delta=1e-9, person=person)
