@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import compute
 
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.protocol import Rows
@@ -72,7 +73,7 @@ class Encoder:
         column, values = self.key
         texts = table.column(column).cast(pa.string())
         # Nulls and values that are not listed have no index in the list.
-        numbers = pa.compute.index_in(texts, pa.array(values, pa.string())).fill_null(-1).to_numpy()
+        numbers = compute.index_in(texts, pa.array(values, pa.string())).fill_null(-1).to_numpy()
         for number in np.unique(numbers).tolist():
             yield number, np.flatnonzero(numbers == number)
 
