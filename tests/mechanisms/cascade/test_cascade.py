@@ -193,6 +193,7 @@ def check_neighbours(one: list[Seen], other: list[Seen], position: int, d: int, 
     return len(moved)
 
 
+@pytest.mark.slow
 @given(
     d=st.integers(1, 4),
     epsilon=st.sampled_from([0.5, 2.0, 20.0, 500.0]),
