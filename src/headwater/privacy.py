@@ -85,13 +85,13 @@ class Budget:
             return self
         return replace(self, epsilon=record_epsilon(self.epsilon, self.records), whole=self.epsilon)
 
-    @property
-    def heading(self) -> str:
+    def heading(self, *, gaussian: bool) -> str:
         """What one record may cost, and what that means for noise if a unit has several: the first words of a plan."""
         if self.whole is None:
-            return f"{self}: replacing one record costs at most ε, for ever"
-        times = math.sqrt(self.records * (self.per_bucket or self.records)) if self.delta else self.records
-        each = f"ρ = {float(self.rho or 0):.4g}" if self.delta else f"ε = {self.epsilon:.4g}"
+            most = "ε, and δ" if self.delta else "ε"
+            return f"{self}: replacing one record costs at most {most}, for ever"
+        times = math.sqrt(self.records * (self.per_bucket or self.records)) if gaussian else self.records
+        each = f"ρ = {float(self.rho or 0):.4g}" if gaussian else f"ε = {self.epsilon:.4g}"
         return (
             f"{replace(self, epsilon=self.whole)} for {self.records:,} records of one person: each may cost {each}, "
             f"so noise has {times:,.4g} times the scale that one record needs"
@@ -185,8 +185,7 @@ class Ledger(tuple[Spend, ...]):
             The draws cost more.
         """
         budget = Budget.of(budget)
-        pure = self.total <= Fraction(budget.epsilon) and not (budget.delta and budget.one_currency)
-        if pure or (budget.rho is not None and self.rho <= budget.rho):
+        if self.total <= Fraction(budget.epsilon) or (budget.rho is not None and self.rho <= budget.rho):
             return
         if budget.rho is None or self.total < math.inf:
             raise OverdrawnError(

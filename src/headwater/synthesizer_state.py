@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from copy import copy
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,13 @@ from headwater.mechanisms.protocol import (
 )
 from headwater.noise import Noise
 from headwater.people.people import People
-from headwater.privacy import Budget, Guarantee, check_delta, check_epsilon
+from headwater.privacy import Budget, Guarantee, OverdrawnError, check_delta, check_epsilon
 from headwater.randomness import restored_keys
 from headwater.table.frames import TABLE_KINDS
 from headwater.table.schema import Schema, schema_from_dict
 from headwater.table.tally import Tally
 
+_STAGES = 50  # doublings of the time
 _BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
 
 
@@ -79,7 +81,13 @@ class SynthesizerState:
     @property
     def guarantee(self) -> Guarantee:
         """What is promised; refused if the mechanism's draws cost more."""
-        self.mechanism.ledger().check(self.budget.of_record)
+        budget = self.budget.of_record
+        self.mechanism.ledger().check(budget)
+        if budget.rho is not None and budget.one_currency:
+            rho, ledgers = budget.rho, [self.mechanism.ledger(1 << q) for q in range(_STAGES)]
+            in_epsilon = all(ledger.total <= Fraction(budget.epsilon) for ledger in ledgers)
+            if not in_epsilon and not all(ledger.rho <= rho for ledger in ledgers):
+                raise OverdrawnError("some records of a person would cost ε and others ρ, which do not add up")
         found, person = self.budget.guarantee, self.people.person if self.people else None
         return found if person is None else replace(found, unit=person.unit, neighbours=person.neighbours)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -17,9 +18,10 @@ from headwater.audit.experiments import Experiment
 from headwater.audit.streams import PersonPair
 from headwater.audit.suite import people
 from headwater.laws import DiscreteGaussian
+from headwater.mechanisms.cascade import plan as plan_module
 from headwater.mechanisms.cascade.plan import Timescale
 from headwater.noise import Noise
-from headwater.privacy import record_epsilon
+from headwater.privacy import Budget, OverdrawnError, record_epsilon
 from headwater.zcdp import rho_for
 from tests.mechanisms.cascade.test_cascade_law import ENDS, ONE, ROUNDING, plan
 from tests.support.cascade_law import Law, Stream, Tiny, laws, near
@@ -118,3 +120,36 @@ def test_with_delta_the_measured_shifts_cost_no_more_than_rho(monkeypatch: pytes
     for person in (hw.Person("who", records=8), hw.Person("who", records=8, per_bucket=4)):
         cost = rho_between(person, places, monkeypatch)
         assert rho_for(1.0, 1e-9) / 4 < cost <= rho_for(1.0, 1e-9)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 6, 20])
+def test_all_records_of_a_person_are_counted_in_one_currency(columns: int) -> None:
+    """In ε or in ρ, at all times, whichever has less noise: a sum of both would bound nothing."""
+    schema = hw.Schema({f"c{i}": hw.Number(0, 1) for i in range(columns)})
+    seen = set()
+    for records, per_bucket in [(2, None), (20, 10), (20, 2), (1000, 1)]:
+        person = hw.Person("who", records=records, per_bucket=per_bucket)
+        synth = hw.Synthesizer(schema, epsilon=1.0, delta=1e-9, person=person)
+        kinds = {synth._mechanism.ledger(1 << q).total < math.inf for q in range(45)}
+        assert len(kinds) == 1
+        (pure,) = kinds
+        seen.add(pure)
+        squares = records * (per_bucket or records)
+        for q in range(45):
+            ledger = synth._mechanism.ledger(1 << q)
+            assert (records * ledger.total <= 1) if pure else (squares * ledger.rho <= rho_for(1.0, 1e-9))
+    assert False in seen
+    assert columns > 2 or True in seen
+
+
+def test_a_plan_that_mixes_currencies_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: early stages in ε, later ones in ρ, each within what one record may cost."""
+    real = plan_module._with_law
+
+    def mixed(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
+        return real(scales, replace(budget, records=1, whole=None, delta=0.0) if scales[0].size < 5000 else budget)
+
+    monkeypatch.setattr(plan_module, "_with_law", mixed)
+    person = hw.Person("who", records=100, per_bucket=10)
+    with pytest.raises(OverdrawnError, match="do not add up"):
+        hw.Synthesizer(hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1)), epsilon=1.0, delta=1e-9, person=person)

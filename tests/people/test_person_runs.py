@@ -253,3 +253,18 @@ def test_a_cap_for_buckets_lets_no_more_count_in_a_bucket() -> None:
         ends.append(synth._mechanism.bucket_end(ends[-1]))  # type: ignore[attr-defined]
     synth.update(batch(WIDE, ends[-1], people=1))
     assert synth.t - synth.capped == 3 * (len(ends) - 1)
+
+
+def test_the_plan_says_what_a_cap_costs() -> None:
+    """And noise has that scale: as many times that of one record."""
+    one = hw.Synthesizer(TWO, epsilon=1.0).ledger()[0].scale
+    for records in (2, 20):
+        synth = hw.Synthesizer(TWO, epsilon=1.0, person=hw.Person("who", records=records))
+        assert f"ε = 1 for {records} records of one person" in str(synth.plan())
+        assert f"noise has {records} times the scale that one record needs" in str(synth.plan())
+        assert synth.ledger()[0].scale == pytest.approx(records * one)
+    person = hw.Person("who", records=100, per_bucket=4)
+    with_delta = hw.Synthesizer(TWO, epsilon=1.0, delta=1e-9, person=person)
+    assert "ε = 1, δ = 1e-09 for 100 records" in str(with_delta.plan())
+    assert "noise has 20 times the scale" in str(with_delta.plan())
+    assert with_delta.ledger()[0].scale == pytest.approx(20 / (float(rho_for(1.0, 1e-9)) ** 0.5), rel=1e-3)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headwater import synthesizer_state
 from headwater.audit import AuditAlarm, check_sensitivity
-from headwater.audit.suite import people, with_delta
+from headwater.audit.suite import DELTA, people, with_delta
 from headwater.checks.cases import Case, CheckFailed, expect
 from headwater.mechanisms.protocol import with_null_records
 from headwater.people import Person
@@ -25,7 +25,8 @@ from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Number
 from headwater.table.schema import Schema
 
-EPSILON, DELTA = 192.0, 1e-9  # so that buckets are short
+EPSILON = 192.0  # so that buckets are short
+IN_RHO = 4.0  # so that, with the δ of the suite, noise is Gaussian
 SCHEMA = Schema(x=Number(0, 1), y=Number(0, 1))
 
 
@@ -55,12 +56,12 @@ def check_people_with_delta(case: Case) -> None:
     """Under a δ they cost no more than ρ allows, also with a cap for buckets; without its cap the alarm is raised."""
     if not case.kind.deltas:
         return
-    every = with_delta(people(case.mechanism, EPSILON, noisy_counts=True), DELTA)
+    every = with_delta([*people(case.mechanism, IN_RHO, noisy_counts=True)][:4:2], DELTA)
     capped = [replace(one, person=replace(one.person, per_bucket=1)) for one in every if one.person is not None]
     for experiment in every + capped:
         check_sensitivity(experiment, outputs=1)
     with uncapped_buckets():
-        expect(any(map(_alarms, capped)), "the audit does not notice that buckets have no cap")
+        expect(_alarms(capped[0]), "the audit does not notice that buckets have no cap")
 
 
 def _alarms(experiment: Any) -> bool:  # noqa: ANN401 - an Experiment

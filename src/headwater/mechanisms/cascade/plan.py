@@ -108,13 +108,13 @@ def stage_at(t: int, dimension: int, budget: Budget | float) -> Stage:
 def _with_law(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
     """The same timescales with Gaussian noise, if there is a δ and all variances are smaller then, by one factor.
 
-    A bucket with ``r`` trees has variance ``8·(r/ε)²`` with Laplace noise and ``r/ρ`` with Gaussian noise. Of people
-    all is in ρ: some of their records in ε and others in ρ would not add up.
+    A bucket with ``r`` trees has variance ``8·(r/ε)²`` with Laplace noise and ``r/ρ`` with Gaussian noise. Some records
+    of a person in ε and others in ρ would not add up: then the answer is the same at all times, that for one tree.
     """
     if budget.rho is None:
         return scales
     costs = [Fraction(scale.epsilon) ** 2 / (8 * scale.resolutions) for scale in scales]
-    if not budget.one_currency and sum(costs) >= budget.rho:
+    if (Fraction(budget.epsilon) ** 2 / 8 if budget.one_currency else sum(costs)) >= budget.rho:
         return scales
     rhos = [budget.rho * cost / sum(costs) for cost in costs]
     return tuple(replace(scale, rho=rho) for scale, rho in zip(scales, rhos, strict=True))
@@ -148,7 +148,8 @@ class Plan:
     stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
-        lines = [f"cascade, d = {self.dimension}, {self.budget.heading}"]
+        gaussian = self.stages[0].timescales[0].rho is not None
+        lines = [f"cascade, d = {self.dimension}, {self.budget.heading(gaussian=gaussian)}"]
         lines.append(f"{'points':>27}  {'timescale':<9} {'bucket':>10} {'budget':>8} {'trees':>6} {'noise scale':>12}")
         for stage in self.stages:
             for i, scale in enumerate(stage.timescales):

@@ -106,7 +106,7 @@ def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
     ends = [0, *(first >> halvings for halvings in EARLY), first]
     start, end = next((start, end) for start, end in pairwise(ends) if t < end)
     if end < first:
-        whole, accounting = _currency(budget, columns)
+        whole, accounting = _currency(budget, columns, columns)
         return Stage(start, end, 0, Fraction(0), whole, accounting=accounting)
     return _with_pairs(start, end, budget, columns, one_way + EARLY_ONE_WAY, FIRST_TREE_CHOICE, Fraction(0))
 
@@ -115,7 +115,7 @@ def _with_pairs(
     start: int, end: int, budget: Budget, columns: int, one_way: Fraction, tree: Fraction, extra: Fraction
 ) -> Stage:
     """A stage with pairs; the first one has no fast buckets, since they would hold too few records to say anything."""
-    whole, accounting = _currency(budget, 2 * columns - 1 + (columns // 2 if extra else 0))
+    whole, accounting = _currency(budget, columns, 2 * columns - 1 + (columns // 2 if extra else 0))
     fast = FAST_SHARE if extra else Fraction(0)
     if accounting.gaussian:
         tree, extra = tree * CHOICES_IN_RHO, extra * CHOICES_IN_RHO
@@ -124,14 +124,16 @@ def _with_pairs(
     return Stage(start, end, size, whole * fast, parts[0], parts[1], parts[2], parts[3], accounting)
 
 
-def _currency(budget: Budget, tables: int) -> tuple[Fraction, Accounting]:
+def _currency(budget: Budget, columns: int, tables: int) -> tuple[Fraction, Accounting]:
     """ρ and Gaussian noise if there is a δ and so many tables have less noise then, else ε and Laplace noise.
 
-    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Of people all is in ρ: some of their
-    records in ε and others in ρ would not add up.
+    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Some records of a person in ε and
+    others in ρ would not add up: then the answer is the same at all times, that for the tables of a late stage.
     """
     epsilon, rho = Fraction(budget.epsilon), budget.rho
-    if rho is None or (8 * tables * rho <= epsilon**2 and not budget.one_currency):
+    if budget.one_currency:
+        tables = 2 * columns - 1 + columns // 2
+    if rho is None or 8 * tables * rho <= epsilon**2:
         return epsilon, Pure
     return rho, Concentrated
 
@@ -160,7 +162,8 @@ class Plan:
     stages: tuple[Stage, ...]
 
     def __str__(self) -> str:
-        lines = [f"marginals, {self.columns} columns, {self.budget.heading}"]
+        heading = self.budget.heading(gaussian=self.stages[0].accounting.gaussian)
+        lines = [f"marginals, {self.columns} columns, {heading}"]
         lines.append(f"{'records':>27}  {'one-way':>8} {'choice':>8} {'pairs':>8}  {'fast buckets':>12} {'one-way':>8}")
         for stage in self.stages:
             choice = stage.tree_choice + stage.extra_choice
