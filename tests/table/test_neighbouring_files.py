@@ -203,6 +203,15 @@ def options_of(data: st.DataObject) -> dict[str, Any]:
     }
 
 
+def partly(data: st.DataObject, schema: Schema, options: dict[str, Any]) -> Schema:
+    """The schema, or one of some of its columns; the others are ignored then."""
+    if data.draw(st.booleans()):
+        return schema
+    options["ignore_extra"] = True
+    names = data.draw(st.lists(st.sampled_from(schema.names), min_size=1, unique=True))
+    return Schema({name: schema.columns[name] for name in names})
+
+
 Encoded = list[list[tuple[float, ...] | None]]
 
 
@@ -286,12 +295,13 @@ def test_files_of_text(name: str, data: st.DataObject) -> None:
     if encoding:
         texts = texts[0].decode().encode(encoding), texts[1].decode().encode(encoding)
     options |= {"encoding": encoding, "format": "csv" if name == "csv" else "jsonl"}
+    schema = partly(data, pair[0], options)
     with tempfile.TemporaryDirectory() as folder:
         found = []
         for number, text in enumerate(texts):
             path = Path(folder) / f"{number}.{name}{ending}"
             path.write_bytes(COMPRESS[ending](text))
-            found.append(seen(path, pair[0], **options))
+            found.append(seen(path, schema, **options))
         check(found[0], found[1], pair[2])
 
 
@@ -304,12 +314,13 @@ def test_files_of_text_with_bad_lines(name: str, policy: str, data: st.DataObjec
     pair = data.draw(pairs())
     texts = two_lines(data, pair, WRITERS[name])
     options, ending = options_of(data) | {"bad_rows": policy}, data.draw(st.sampled_from(sorted(COMPRESS)))
+    schema = partly(data, pair[0], options)
     with tempfile.TemporaryDirectory() as folder:
         found = []
         for number, text in enumerate(texts):
             path = Path(folder) / f"{number}.{name}{ending}"
             path.write_bytes(COMPRESS[ending](text))
-            found.append(seen_all(path, pair[0], **options))
+            found.append(seen_all(path, schema, **options))
         check_all(found[0], found[1], pair[2], len(pair[1]))
 
 
@@ -330,12 +341,13 @@ def test_arrays_with_bad_elements(policy: str, data: st.DataObject) -> None:
     other[pair[2]] = json.dumps(data.draw(JSON)).encode()
     options, encoding = options_of(data) | {"bad_rows": policy}, data.draw(st.sampled_from(ENCODINGS))
     options["encoding"] = encoding
+    schema = partly(data, pair[0], options)
     with tempfile.TemporaryDirectory() as folder:
         found = []
         for number, some in enumerate((lines, other)):
             path, text = Path(folder) / f"{number}.json", array(b"\n".join(some))
             path.write_bytes(text.decode().encode(encoding) if encoding else text)
-            found.append(seen_all(path, pair[0], **options))
+            found.append(seen_all(path, schema, **options))
         check_all(found[0], found[1], pair[2], len(pair[1]))
 
 
@@ -346,13 +358,14 @@ def test_arrays_with_bad_elements(policy: str, data: st.DataObject) -> None:
 def test_pipes_with_bad_lines(name: str, policy: str, data: st.DataObject) -> None:
     pair = data.draw(pairs())
     options, found = options_of(data) | {"format": name, "poll_seconds": 60, "bad_rows": policy}, []
+    schema = partly(data, pair[0], options)
     for text in two_lines(data, pair, WRITERS[name]):
         out, into = os.pipe()
         os.write(into, text)
         os.close(into)
         with pytest.MonkeyPatch.context() as patch, io.FileIO(out, "rb") as reading:
             patch.setattr(stream, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
-            found.append(seen_all("-", pair[0], **options))
+            found.append(seen_all("-", schema, **options))
     check_all(found[0], found[1], pair[2], len(pair[1]))
 
 
@@ -364,13 +377,14 @@ def test_pipes(name: str, data: st.DataObject) -> None:
     pair = data.draw(pairs())
     texts = two_texts(data, pair, WRITERS[name])[:2]
     options, found = options_of(data) | {"format": name, "poll_seconds": 60}, []
+    schema = partly(data, pair[0], options)
     for text in texts:
         out, into = os.pipe()
         os.write(into, text)  # a pipe holds 64 KB
         os.close(into)
         with pytest.MonkeyPatch.context() as patch, io.FileIO(out, "rb") as reading:
             patch.setattr(stream, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
-            found.append(seen("-", pair[0], **options))
+            found.append(seen("-", schema, **options))
     check(found[0], found[1], pair[2])
 
 

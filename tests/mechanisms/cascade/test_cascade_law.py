@@ -180,7 +180,7 @@ def a_leaf_without_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CascadeMechanism, "_measure", leaking)
 
 
-def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
+def a_timescale_for_free(patch: pytest.MonkeyPatch) -> None:
     """Slow buckets spend all of ε, fast ones theirs on top."""
     find = vars(cascade_module)["stage_at"]
 
@@ -195,7 +195,7 @@ def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
 FAULTS = [
     *itertools.product([half_the_noise], ["a line", "a plane", "two trees a bucket", "as shipped"]),
     *itertools.product([tree_of_raw_counts, a_leaf_without_noise], TINY),
-    (a_speed_for_free, "two timescales"),
+    (a_timescale_for_free, "two timescales"),
 ]
 
 
