@@ -88,7 +88,8 @@ class Budget:
     def heading(self, *, gaussian: bool) -> str:
         """What one record may cost, and what that means for noise if a unit has several: the first words of a plan."""
         if self.whole is None:
-            return f"{self}: replacing one record costs at most ε, for ever"
+            most = "ε, and δ" if self.delta else "ε"
+            return f"{self}: replacing one record costs at most {most}, for ever"
         times = math.sqrt(self.records * (self.per_bucket or self.records)) if gaussian else self.records
         each = f"ρ = {float(self.rho or 0):.4g}" if gaussian else f"ε = {self.epsilon:.4g}"
         return (

@@ -224,7 +224,9 @@ class Synthesizer:
         """
         return self.encode_batch(table, bad_rows=bad_rows).rows
 
-    def encode_batch(self, table: object, *, bad_rows: str | None = None) -> EncodedRows:
+    def encode_batch(
+        self, table: object, *, bad_rows: str | None = None, person_key: bytes | None = None
+    ) -> EncodedRows:
         """The same, with the rows that are bad and a tally of what was clipped.
 
         Parameters
@@ -233,10 +235,13 @@ class Synthesizer:
             Any kind of table that the schema reads.
         bad_rows
             As for `update`; ``"quarantine"`` as well.
+        person_key
+            The `person_key` of the run that takes the rows, where records belong to people; this run's unless given.
         """
         bad_rows = self._policy(bad_rows)
         people = self._state.people
         if people is not None:
+            people = people if person_key is None else replace(people, key=person_key)
             return encode_with_people(people, self._mechanism, cast("Schema", self.schema), table, bad_rows)
         found = self.schema.encode_batch(table, bad_rows=bad_rows)
         return EncodedRows(with_null_records(self._mechanism.encode(found.points), found.flags), found.bad, found.tally)

@@ -85,16 +85,21 @@ class Cluster:
 
     def settings(self) -> dict[str, str]:
         """Of a session on this cluster."""
-        return {
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.executor.memory": f"{self.memory}m",
-            "spark.cores.max": "2",
-            "spark.sql.shuffle.partitions": "3",
-            "spark.sql.session.timeZone": "UTC",
-            "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
-            "spark.executorEnv.OMP_NUM_THREADS": "1",
-            "spark.task.maxFailures": "8",
-        }
+        return settings(self.memory)
+
+
+def settings(memory: int) -> dict[str, str]:
+    """Of a session on a cluster of this kind."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": f"{memory}m",
+        "spark.cores.max": "2",
+        "spark.sql.shuffle.partitions": "3",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
+        "spark.task.maxFailures": "8",
+    }

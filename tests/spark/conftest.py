@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = missing() if WANTED else "a cluster takes minutes: make test-spark runs these"
     if WANTED == "required" or not reason:
         return
-    for item in items:
-        if "cluster" in getattr(item, "fixturenames", ()):
+    here = Path(__file__).parent
+    for item in items:  # of all tests, not only of this folder
+        if item.path.is_relative_to(here) and "cluster" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -52,19 +53,22 @@ def test_a_stream_of_files_gives_what_one_process_gives(spark: Any, tmp_path: Pa
     assert releases(tmp_path / "out") == expected
 
 
-def of_topic(spark: Any, schema: Any, n: int, seed: int) -> tuple[Any, pa.Table]:  # noqa: ANN401
-    """A frame as Kafka's source gives it, offsets with gaps, and its records in the order of partition and offset."""
+def messages(schema: Any, n: int, seed: int, order: Any = None) -> tuple[pa.Table, pa.Table]:  # noqa: ANN401
+    """Records as Kafka's source gives them, offsets with gaps, in some order; and in that of partition and offset."""
     rng, table = np.random.default_rng(seed), records(schema, n, seed)
-    partition = rng.integers(0, 3, n)
-    offset = np.empty(n, dtype=np.int64)
+    partition, offset = rng.integers(0, 3, n), np.empty(n, dtype=np.int64)
     for number in range(3):
         offset[partition == number] = 17 + np.cumsum(rng.integers(1, 4, (partition == number).sum()))
-    whole = table.append_column("topic", pa.array(["a"] * n)).append_column(
-        "partition", pa.array(partition, pa.int32())
-    )
-    whole = whole.append_column("offset", pa.array(offset))
-    order = np.lexsort((offset, partition))
-    return spark.createDataFrame(whole.take(order)), table.take(order)
+    whole = table.append_column("topic", pa.array(["a"] * n))
+    whole = whole.append_column("partition", pa.array(partition, pa.int32())).append_column("offset", pa.array(offset))
+    in_order = np.lexsort((offset, partition))
+    return whole.take(in_order if order is None else order), table.take(in_order)
+
+
+def of_topic(spark: Any, schema: Any, n: int, seed: int) -> tuple[Any, pa.Table]:  # noqa: ANN401
+    """The same as a frame."""
+    whole, table = messages(schema, n, seed)
+    return spark.createDataFrame(whole), table
 
 
 @pytest.mark.parametrize("case", ["cube, cascade", "table, marginals"])
@@ -80,6 +84,26 @@ def test_the_order_of_a_topic_decides_however_a_frame_is_cut(spark: Any, case: s
         synth = hw.Synthesizer(schema, **make)
         assert update(synth, cut) == 3000
         assert np.array_equal(synth.release().points(), plain.release().points())
+
+
+@pytest.mark.parametrize("case", ["cube, marginals", "table, cascade"])
+def test_a_stream_with_offsets_gives_what_one_process_gives(spark: Any, tmp_path: Path, case: str) -> None:  # noqa: ANN401
+    """Micro-batches as Kafka's source gives them: partitions alternate, and in each of them offsets rise."""
+    schema, mechanism = CASES[case]
+    tables = list[pa.Table]()
+    for number in range(2):
+        mixed, in_order = messages(schema, 1500, number, np.random.default_rng(number).permutation(1500))
+        (tmp_path / "in").mkdir(exist_ok=True)
+        pa.parquet.write_table(mixed, tmp_path / "in" / f"{number}.parquet", row_group_size=200)
+        os.utime(tmp_path / "in" / f"{number}.parquet", (1_700_000_000 + number,) * 2)
+        tables.append(in_order)
+    expected = one_process(schema, mechanism, tables, tmp_path / "one", 800)
+    kind = ddl(schema) + ", topic string, partition int, offset bigint"
+    frame = spark.readStream.schema(kind).option("maxFilesPerTrigger", "1").parquet(str(tmp_path / "in"))
+    how: dict[str, Any] = {"epsilon": 1.0, "every": 800, "mechanism": mechanism, "trigger": NOW, "seed": 3}
+    with stream(frame, schema, state=tmp_path / "state", out=tmp_path / "out", **how) as query:
+        query.wait()
+    assert releases(tmp_path / "out") == expected
 
 
 def test_without_an_order_a_shuffled_frame_is_refused(spark: Any) -> None:  # noqa: ANN401
@@ -159,13 +183,17 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(spark: Any, clust
     def slowly(batches: Any) -> Any:  # noqa: ANN401
         import time
 
+        import numpy as np
+
+        seen = 0
         for batch in batches:
             time.sleep(0.4)
-            yield batch
+            yield batch.append_column("row", np.arange(seen, seen + batch.num_rows))
+            seen += batch.num_rows
 
     frame = files(spark, schema, tmp_path / "in", "csv", maxFilesPerTrigger="1")
     slow = frame.selectExpr("*", "_metadata.file_path AS file", "_metadata.file_block_start AS place")
-    slow = slow.mapInArrow(slowly, slow.schema)
+    slow = slow.mapInArrow(slowly, ddl(schema) + ", file string, place bigint, row bigint")
     how: dict[str, Any] = {"epsilon": 1.0, "every": 2000, "mechanism": mechanism, "trigger": NOW, "seed": 3}
 
     def kill() -> None:
@@ -174,7 +202,9 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(spark: Any, clust
         cluster.workers.append(cluster.start_worker())
 
     killer = threading.Thread(target=kill)
-    with stream(slow, schema, state=tmp_path / "s", out=tmp_path / "out", order=["file", "place"], **how) as query:
+    with stream(
+        slow, schema, state=tmp_path / "s", out=tmp_path / "out", order=["file", "place", "row"], **how
+    ) as query:
         killer.start()
         query.wait()
     killer.join()
@@ -277,3 +307,60 @@ def test_releases_as_a_table(spark: Any, tmp_path: Path) -> None:  # noqa: ANN40
     other = Run.open(RunConfig(TABLE, 1.0, seed=4), FolderSink(tmp_path / "x"), state=tmp_path / "other")
     with other, pytest.raises(hw.FileRefusedError, match="another run"):
         sink.begin(other.run_id)
+
+
+def test_people_are_hashed_by_executors_and_capped_by_the_owner(spark: Any, cluster: Cluster, tmp_path: Path) -> None:  # noqa: ANN401
+    """As one process that takes the same records: which records count depends on the order. With a δ as well.
+
+    Nobody is named in a log or an event log of Spark.
+    """
+    person, rng = hw.Person("who", records=3), np.random.default_rng(6)
+    tables = list[pa.Table]()
+    for number in range(3):
+        table = records(TABLE, 400, number)
+        tables.append(table.append_column("who", pa.array([f"secret-{i}" for i in rng.integers(0, 150, 400)])))
+    write_files(tmp_path / "in", tables, "parquet")
+    config = RunConfig(TABLE, 1.0, "marginals", 3, 1e-9, person)
+    with Run.open(config, FolderSink(tmp_path / "one"), state=tmp_path / "o", schedule=Schedule(records=500)) as run:
+        for table in tables:
+            run.take(table)
+            run.publish_if_due()
+        run.publish()
+        capped = run.tally.capped
+    assert capped > 700
+    frame = spark.readStream.schema(ddl(TABLE) + ", who string").parquet(str(tmp_path / "in"))
+    how: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, "mechanism": "marginals", "seed": 3, "every": 500}
+    how |= {"trigger": NOW, "person": person}
+    with stream(frame, TABLE, state=tmp_path / "state", out=tmp_path / "out", **how) as query:
+        query.wait()
+        assert (query.run.t, query.run.tally.capped) == (1200, capped)
+    assert releases(tmp_path / "out") == releases(tmp_path / "one")
+    synth = hw.Synthesizer(TABLE, epsilon=1.0, delta=1e-9, mechanism="marginals", seed=3, person=person)
+    update(synth, spark.read.parquet(str(tmp_path / "in")))
+    assert synth.capped == capped
+    assert [path for path in cluster.folder.rglob("*") if path.is_file() and b"secret-" in path.read_bytes()] == []
+    with pytest.raises(ValueError, match="do not go together"):
+        stream(frame, TABLE, state=tmp_path / "s", out=tmp_path / "t", key={"paid": ["card"]}, **how)
+
+
+def test_a_frame_with_a_delta_has_the_buckets_of_its_run(spark: Any) -> None:  # noqa: ANN401
+    table = records(TABLE, 3000, 1)
+    plain, synth = (hw.Synthesizer(TABLE, epsilon=1.0, delta=1e-9, mechanism="marginals", seed=3) for _ in range(2))
+    plain.update(table)
+    update(synth, spark.createDataFrame(table))
+    assert np.array_equal(synth.release().points(), plain.release().points())
+
+
+def test_places_that_cannot_be_are_refused(spark: Any) -> None:  # noqa: ANN401
+    frame, _ = of_topic(spark, TABLE, 50, 1)
+    synth = hw.Synthesizer(TABLE, epsilon=1.0)
+    wrong = {
+        "same place": (frame.withColumn("offset", frame["offset"] % 7), None),
+        "an order column is null": (frame.selectExpr("* EXCEPT (offset)", "NULLIF(offset, 20) AS offset"), None),
+        "not of whole numbers": (frame, ["topic"]),
+        "no such column": (frame, ["nowhere"]),
+    }
+    for message, (one, order) in wrong.items():
+        with pytest.raises(hw.TableError, match=message):
+            update(synth, one if order is None else one.drop("partition", "offset"), order=order)
+    assert synth.t == 0

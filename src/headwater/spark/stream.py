@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from headwater.mechanisms import registry
 from headwater.mechanisms.protocol import AnySchema
+from headwater.people import Person
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.sink import Sink
-from headwater.spark.frames import Counted, Placed, count, place
+from headwater.spark.counting import Counted, count
+from headwater.spark.frames import Placed, place
 from headwater.spark.keys import KeyedRuns, Keys
 from headwater.spark.session import PYSPARK
 from headwater.synthesizer import Synthesizer
@@ -58,19 +60,23 @@ def update(
     policy = check_policy(bad_rows or getattr(synth.schema, "bad_rows", None) or "stop")
     if policy == "quarantine" and isinstance(target, Synthesizer):
         raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
-    config = RunConfig(synth.schema, synth.epsilon, synth.mechanism)
-    found = count(place(frame, synth.schema, order), config, {0: target.t}, policy)[0]
-    if isinstance(target, Synthesizer):
-        if found.counts is not None:
-            target.update_counts(found.counts, found.tally)
-        return target.t
-    take(target, found, position or {})
+    config = RunConfig(synth.schema, synth.epsilon, synth.mechanism, delta=synth.budget.delta, person=synth.person)
+    placed = place(frame, synth.schema, order, person=synth.person)
+    found = count(placed, config, {0: target.t}, policy, synth.person_key)[0]
+    if isinstance(target, Run):
+        take(target, found, position or {})
+    elif found.rows is not None:
+        target.update_rows(found.rows)
+    elif found.counts is not None:
+        target.update_counts(found.counts, found.tally)
     return target.t
 
 
 def take(run: Run, found: Counted, position: dict[str, Any]) -> None:
     """Let a run take what was counted, with a position in the same transaction."""
-    if found.counts is None:
+    if found.rows is not None:
+        run.take_rows(found.rows, found.tally, position=position, quarantined=found.bad)
+    elif found.counts is None:
         run.keep_position(position)
     else:
         run.take_counts(found.counts, found.tally, position=position, quarantined=found.bad)
@@ -84,7 +90,9 @@ def stream(
     state: str | Path,
     out: str | Path | Sink,
     every: int | str,
+    delta: float = 0.0,
     mechanism: str = registry.AUTO,
+    person: Person | None = None,
     order: Sequence[str] | None = None,
     bad_rows: str | None = None,
     key: dict[str, Sequence[str]] | None = None,
@@ -113,8 +121,13 @@ def stream(
         Where releases go: a folder, or any sink. With ``key`` a folder of folders.
     every
         When to publish: a number of records, or a length of time such as ``"15min"``.
+    delta
+        As for `headwater.Synthesizer`.
     mechanism
         As for `headwater.Synthesizer`; not ``"paper"``.
+    person
+        As for `headwater.Synthesizer`: executors hash who a record belongs to, and the owner decides which records
+        count. For that it needs every record, so what reaches the driver grows with records. Not with ``key``.
     order
         Columns whose values say where a record stands in its source, the last of them a whole number: they decide the
         order of records inside a micro-batch, and must not depend on what records hold. Unless given: topic, partition
@@ -135,10 +148,14 @@ def stream(
     clock
         The time in seconds; its start does not matter.
     """
-    config = RunConfig(schema, epsilon, mechanism, seed)
+    config = RunConfig(schema, epsilon, mechanism, seed, delta, person)
     schedule = Schedule.parse(str(every))
     keys = Keys.of(key)
-    placed = place(frame, schema, order, keys.column if keys else None)
+    if keys and person:
+        raise ValueError(
+            "key= and person= do not go together: a person may have records of several keys, each with its own ε"
+        )
+    placed = place(frame, schema, order, keys.column if keys else None, person)
     place_of = Path(state)
     if keys:
         if not isinstance(out, str | Path):
@@ -149,7 +166,8 @@ def stream(
         runs = KeyedRuns({0: Run.open(config, sink, state=place_of, schedule=schedule)})
     try:
         for run in runs.runs.values():
-            run.synth.bucket(0)  # a mechanism that takes counts
+            if person is None:
+                run.synth.bucket(0)  # a mechanism that takes counts
         query = Query(runs, placed, config, bad_rows, clock)
         writer = placed.frame.writeStream.foreachBatch(query.take)
         writer = writer.option("checkpointLocation", checkpoint or f"{place_of}.checkpoint")
@@ -162,6 +180,19 @@ def stream(
 
 class Query:
     """A running query and the run that it feeds. Made by `stream`; stop it, or use it in a ``with`` block.
+
+    Parameters
+    ----------
+    runs
+        The runs of all keys.
+    placed
+        The streaming frame.
+    config
+        Of the runs.
+    bad_rows
+        As for `stream`.
+    clock
+        As for `stream`.
 
     Attributes
     ----------
@@ -214,7 +245,8 @@ class Query:
         open_ = {number: run for number, run in self._runs.runs.items() if not _taken(run, query, batch)}
         if open_:
             placed = replace(self._placed, frame=frame)
-            found = count(placed, self._config, {number: run.t for number, run in open_.items()}, self._policy)
+            times = {number: run.t for number, run in open_.items()}
+            found = count(placed, self._config, times, self._policy, self.run.synth.person_key)
             for number, run in open_.items():
                 take(run, found[number], {POSITION: {"query": query, "batch": batch}})
         for run in self._runs.runs.values():

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import compute
 
 from headwater.mechanisms.counted import BucketedCounts
-from headwater.mechanisms.protocol import Rows, null_records
+from headwater.mechanisms.protocol import Rows
 from headwater.run.config import RunConfig
-from headwater.spark.places import FEWEST, ShuffledError, cut
+from headwater.spark.packing import COUNTED, pack, pack_note, pack_rows, unpack
 from headwater.synthesizer import Synthesizer
 from headwater.table.bad_rows import row_texts
 from headwater.table.errors import TableError
@@ -28,33 +29,8 @@ from headwater.table.schema import Schema
 from headwater.table.tally import Tally
 
 CHUNK = 1 << 17  # records that are encoded at a time
-_BYTES = 1 << 26  # of rows in one batch of Arrow, which must stay far below 2^31
-
-ENCODED = pa.schema(
-    {
-        "part": pa.int32(),
-        "number": pa.int32(),
-        "key": pa.int32(),
-        "source": pa.string(),
-        "first": pa.int64(),
-        "last": pa.int64(),
-        "records": pa.int64(),
-        "notes": pa.string(),
-        "rows": pa.binary(),
-    }
-)
-COUNTED = pa.schema(
-    {
-        "key": pa.int32(),
-        "start": pa.int64(),
-        "null": pa.int64(),
-        "row_bytes": pa.int32(),
-        "count_bytes": pa.int32(),
-        "rows": pa.binary(),
-        "counts": pa.binary(),
-    }
-)
-UNLISTED = TableError("a key that is not listed", "list it in keys=, or leave such records out")
+UNLISTED = TableError("a key that is not listed", "list it in key=, or leave such records out")
+SHUFFLED, SAME = "shuffled", "same"
 
 
 @lru_cache(maxsize=8)
@@ -67,150 +43,183 @@ def synthesizer(config: RunConfig) -> Synthesizer:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Partitions of a frame to rows of integers, stretch by stretch.
+    """Records to rows of integers.
 
     Parameters
     ----------
     config
         Of the run, without a seed.
     columns
-        The columns of the schema, as the frame names them.
-    order
-        The order columns; none if partition and row decide.
-    sortable
-        Whether order columns tell all records apart, so that a shuffled frame can be sorted by them.
+        The columns that are read, as the frame names them.
     policy
         What happens to bad rows.
     key
         The column of a public key, and its values.
+    person_key
+        The key of hashes of people, if records belong to people.
     """
 
     config: RunConfig
     columns: tuple[str, ...]
-    order: tuple[str, ...] = ()
-    sortable: bool = False
     policy: str = "stop"
     key: tuple[str, tuple[str, ...]] | None = None
+    person_key: bytes | None = None
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row for each stretch and key."""
-        from pyspark import TaskContext
-
-        part = TaskContext.get().partitionId()
-        number = 0
-        for table in _gathered(batches):
-            found = []
-            try:
-                stretches = self._stretches(table, part)
-            except ShuffledError:
-                found.append(self._row(part, number, 0, "[]", 0, 0, table.num_rows, {"shuffled": True}, b""))
-                stretches = []
-                number += 1
-            for first, end, source, low, high in stretches:
-                piece = table.slice(first, end - first)
-                for key, records, notes, rows in self._encoded(piece):
-                    found.append(self._row(part, number, key, source, low, high, records, notes, rows))
-                number += 1
-            yield pa.RecordBatch.from_pylist(found, ENCODED)
-
-    def _row(self, *values: Any) -> dict[str, Any]:  # noqa: ANN401 - of each column's own type
-        row = dict(zip(ENCODED.names, values, strict=True))
-        row["notes"] = json.dumps(row["notes"])
-        return row
-
-    def _stretches(self, table: pa.Table, part: int) -> list[tuple[int, int, str, int, int]]:
-        """First, end, source, and first and last place of each."""
-        if not self.order:
-            return [(0, table.num_rows, "[]", part, part)]
-        *sources, last = (table.column(name).combine_chunks() for name in self.order)
-        places = np.asarray(last.cast(pa.int64()))
-        codes = [np.asarray(source.dictionary_encode().indices) for source in sources]
-        return [
-            (
-                first,
-                end,
-                json.dumps([source[first].as_py() for source in sources]),
-                int(places[first]),
-                int(places[end - 1]),
-            )
-            for first, end in cut(codes, places, FEWEST if self.sortable else 0)
-        ]
-
-    def _encoded(self, table: pa.Table) -> Iterator[tuple[int, int, dict[str, Any], bytes]]:
-        """For each key its number, how many records there are, what is to be said of them, and their rows."""
+    def by_key(self, table: pa.Table) -> Iterator[tuple[int, Any]]:
+        """The number of each key, and which rows have it; of unlisted ones −1."""
         if self.key is None:
-            yield 0, table.num_rows, *self._encode(table)
+            yield 0, np.arange(table.num_rows)
             return
         column, values = self.key
-        texts = table.column(column).cast(pa.string()).to_numpy(zero_copy_only=False)
-        for number, value in enumerate(values):
-            (chosen,) = (texts == value).nonzero()
-            if len(chosen):
-                notes, rows = self._encode(table.take(chosen))
-                if notes.get("error") and notes["error"]["row"] is not None:
-                    notes["error"]["row"] = int(chosen[notes["error"]["row"]])
-                yield number, len(chosen), notes, rows
-        (others,) = (~np.isin(texts.astype(object), values)).nonzero()
-        if len(others):
-            error = None if self.policy != "stop" else _told(UNLISTED.at(row=int(others[0]), column=column))
-            yield -1, 0, {"error": error, "unlisted": len(others)}, b""
+        texts = table.column(column).cast(pa.string())
+        # Nulls and values that are not listed have no index in the list.
+        numbers = compute.index_in(texts, pa.array(values, pa.string())).fill_null(-1).to_numpy()
+        for number in np.unique(numbers).tolist():
+            yield number, np.flatnonzero(numbers == number)
 
-    def _encode(self, table: pa.Table) -> tuple[dict[str, Any], bytes]:
+    def encode(self, table: pa.Table) -> tuple[Rows, Tally, list[tuple[int, dict[str, Any], str]]]:
+        """Rows, tally and bad rows for the quarantine; or a `TableError`, whatever goes wrong."""
         synth, chosen = synthesizer(self.config), table.select(list(self.columns))
         records: Any = chosen
         try:
             if not isinstance(synth.schema, Schema):
                 records = np.column_stack([np.asarray(c, dtype=np.float64) for c in chosen.columns])
-            found = synth.encode_batch(records, bad_rows=self.policy)
-            notes: dict[str, Any] = {"tally": found.tally.to_dict()}
-            if self.policy == "quarantine":
-                notes["bad"] = [[bad.row, _told(bad.error), bad.text] for bad in row_texts(records, found.bad)]
-            return notes, found.rows.tobytes()
-        except TableError as error:
-            return {"error": _told(error)}, b""
+            found = synth.encode_batch(records, bad_rows=self.policy, person_key=self.person_key)
+        except TableError:
+            raise
         except Exception as error:
-            kind = TableError(f"{type(error).__name__} when a batch was encoded", "compare the columns with the schema")
-            return {"error": _told(kind)}, b""
+            if not isinstance(synth.schema, Schema) and isinstance(error, ValueError):
+                for bad in synth.schema.encode_batch(records, bad_rows="null").bad:
+                    raise bad.error from None  # which has the row apart from the text
+            problem = f"{type(error).__name__} when a batch was encoded"
+            raise TableError(problem, "compare the columns with the schema") from None
+        texts = row_texts(records, found.bad) if self.policy == "quarantine" else ()
+        return found.rows, found.tally, [(bad.row, told(bad.error), bad.text) for bad in texts]
 
 
-@dataclass(frozen=True)
-class BucketCounter:
-    """Encoded stretches to counts by bucket.
+class Slot(NamedTuple):
+    """A stretch as a worker sees it.
 
     Parameters
     ----------
-    config
-        Of the run, without a seed.
+    stretch
+        Which of all stretches it is.
+    records
+        How many records it has.
     first
-        For each key, part and number of a stretch: the number of its first record, and how many there were.
+        For each key that is counted, the number of its first record.
+    mark
+        The hash of its source.
     """
 
-    config: RunConfig
-    first: Mapping[tuple[int, int, int], tuple[int, int]]
+    stretch: int
+    records: int
+    first: dict[int, int]
+    mark: int
+
+
+@dataclass
+class _Note:
+    """What a worker has to say about a partition, besides counts."""
+
+    records: int = 0
+    wrong: str | None = None
+    error: dict[str, Any] | None = None
+    tally: dict[int, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    bad: list[tuple[int, int, dict[str, Any], str]] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        tally = {key: one.to_dict() for key, one in self.tally.items()}
+        said = {"records": self.records, "wrong": self.wrong, "error": self.error, "tally": tally, "bad": self.bad}
+        return json.dumps(said)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Partitions of a frame to counts by bucket, or to rows with their people.
+
+    Parameters
+    ----------
+    encoder
+        Encodes.
+    slots
+        The stretches of each partition, in the order of its rows.
+    order
+        The columns with the hash of a record's source and with its place there, if the frame has them.
+    """
+
+    encoder: Encoder
+    slots: Mapping[int, Sequence[Slot]]
+    order: tuple[str, str] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row for each bucket, of all stretches of a partition together."""
-        synth, found = synthesizer(self.config), dict[int, list[BucketedCounts]]()
-        empty = empty_rows(synth)
-        for batch in batches:
-            for one in batch.to_pylist():
-                name = one["key"], one["part"], one["number"]
-                if name not in self.first:
+        """One row for each bucket, of all stretches of a partition together; and one with a note."""
+        from pyspark import TaskContext
+
+        part = TaskContext.get().partitionId()
+        note, found = _Note(), defaultdict[int, list[BucketedCounts]](list)
+        for slot, row, first, table in self._pieces(batches, self.slots.get(part, ()), note):
+            for key, chosen in self.encoder.by_key(table):
+                if note.error is not None or (key >= 0 and key not in slot.first):
+                    continue  # refused, or the run of this key has taken the batch before
+                try:
+                    if key < 0:
+                        if self.encoder.policy == "stop":
+                            raise UNLISTED.at(row=0, column=self.encoder.key[0] if self.encoder.key else None)
+                        continue
+                    piece = table if len(chosen) == table.num_rows else table.take(chosen)
+                    rows, tally, bad = self.encoder.encode(piece)
+                except TableError as error:
+                    at = None if error.row is None else row + int(chosen[error.row])
+                    note.error = told(error) | {"row": at, "stretch": slot.stretch}
                     continue
-                rows = np.frombuffer(one["rows"], dtype=empty.dtype).reshape(-1, empty.shape[1])
-                start, records = self.first[name]
-                if len(rows) != records:
-                    raise RuntimeError(
-                        "a partition was computed again and has other records; the batch must be repeated"
-                    )
-                found.setdefault(one["key"], []).append(synth.count_rows(rows, start))
+                number = slot.first[key] + first[key]
+                first[key] += len(rows)
+                note.tally[key] += tally
+                note.bad += [(key, number + one, error, text) for one, error, text in bad]
+                if self.encoder.person_key is not None:
+                    yield pack_rows(key, number, rows)
+                else:
+                    found[key].append(synthesizer(self.encoder.config).count_rows(rows, number))
         for key, parts in found.items():
             yield from pack(key, BucketedCounts.merge(parts))
+        yield pack_note(part, note.to_json())
+
+    def _pieces(
+        self, batches: Iterable[pa.RecordBatch], slots: Sequence[Slot], note: _Note
+    ) -> Iterator[tuple[Slot, int, dict[int, int], pa.Table]]:
+        """A slot, how many of its records come before, how many of each key, and the next records of it."""
+        place, seen, firsts, last = 0, 0, defaultdict[int, int](int), None
+        for table in _gathered(batches):
+            note.records += table.num_rows
+            at = 0
+            while at < table.num_rows and note.wrong is None:
+                while place < len(slots) and seen == slots[place].records:
+                    place, seen, firsts, last = place + 1, 0, defaultdict[int, int](int), None
+                if place == len(slots):
+                    note.wrong = SHUFFLED  # more records than there were
+                    return
+                piece = table.slice(at, slots[place].records - seen)
+                note.wrong, last = self._wrong(piece, slots[place], last)
+                if note.wrong is not None:
+                    return
+                yield slots[place], seen, firsts, piece
+                at, seen = at + piece.num_rows, seen + piece.num_rows
+
+    def _wrong(self, piece: pa.Table, slot: Slot, last: int | None) -> tuple[str | None, int | None]:
+        """What is wrong with the order of records, and the place of the last one."""
+        if self.order is None:
+            return None, None
+        marks, places = (piece.column(name).to_numpy() for name in self.order)
+        steps = np.diff(places, prepend=places[0] - 1 if last is None else last)
+        if (marks != slot.mark).any() or (steps < 0).any():
+            return SHUFFLED, None
+        return SAME if (steps == 0).any() else None, int(places[-1])
 
 
 @dataclass(frozen=True)
 class Adder:
-    """The sum of the counts of one bucket, from all partitions.
+    """The sum of the counts of one bucket, from all partitions; notes stay as they are.
 
     Parameters
     ----------
@@ -222,72 +231,17 @@ class Adder:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """One row for one bucket."""
+        if table.column("notes").null_count == 0:
+            return table
         ((key, counts),) = unpack(table, empty_rows(synthesizer(self.config))).items()
-        return pa.Table.from_batches(pack(key, counts))
+        return pa.Table.from_batches(pack(key, counts), COUNTED)
 
 
 def empty_rows(synth: Synthesizer) -> Rows:
     """No rows, in the type and width that all rows have."""
-    schema = synth.schema
-    nothing: Any = (
-        {name: [] for name in schema.names} if isinstance(schema, Schema) else np.empty((0, schema.dimension))
-    )
+    schema = synth.input_schema
+    nothing: Any = {name: [] for name in schema.names} if hasattr(schema, "names") else np.empty((0, schema.dimension))
     return synth.encode(nothing)
-
-
-def pack(key: int, counts: BucketedCounts) -> Iterator[pa.RecordBatch]:
-    """Counts as a table of one row for each bucket, in the shortest words. Null records are a column."""
-    found, size = list[dict[str, Any]](), 0
-    edges = [0, *(np.flatnonzero(np.diff(counts.starts)) + 1).tolist(), len(counts.starts)]
-    for i, j in pairwise(edges):
-        if i == j:
-            continue
-        rows, numbers = counts.rows[i:j], counts.counts[i:j]
-        null = null_records(rows)
-        lost = int(numbers[null].sum())
-        if null.any():
-            rows, numbers = rows[~null], numbers[~null]
-        row_word, count_word = _word(rows), _word(numbers)
-        found.append(
-            {
-                "key": key,
-                "start": int(counts.starts[i]),
-                "null": lost,
-                "row_bytes": np.dtype(row_word).itemsize,
-                "count_bytes": np.dtype(count_word).itemsize,
-                "rows": rows.astype(row_word).tobytes(),
-                "counts": numbers.astype(count_word).tobytes(),
-            }
-        )
-        size += len(found[-1]["rows"])
-        if size > _BYTES:
-            yield pa.RecordBatch.from_pylist(found, COUNTED)
-            found, size = [], 0
-    if found:
-        yield pa.RecordBatch.from_pylist(found, COUNTED)
-
-
-def unpack(table: pa.Table, empty: Rows) -> dict[int, BucketedCounts]:
-    """The counts of each key in a table that `pack` has made, from any number of partitions, added up."""
-    found = dict[int, list[BucketedCounts]]()
-    columns = [table.column(name).to_pylist() for name in COUNTED.names[:5]]
-    blobs = [table.column(name) for name in ("rows", "counts")]
-    for i, (key, start, null, row_bytes, count_bytes) in enumerate(zip(*columns, strict=True)):
-        row_data, count_data = (np.frombuffer(blob[i].as_buffer(), dtype=np.uint8) for blob in blobs)
-        rows = row_data.view(f"<u{row_bytes}").astype(empty.dtype).reshape(-1, empty.shape[1])
-        counts = count_data.view(f"<u{count_bytes}").astype(np.int64)
-        if null:
-            nowhere = np.full((1, empty.shape[1]), np.iinfo(empty.dtype).max, dtype=empty.dtype)
-            rows, counts = np.concatenate((rows, nowhere)), np.append(counts, null)
-        starts = np.full(len(counts), start, dtype=np.int64)
-        found.setdefault(key, []).append(BucketedCounts(starts, rows, counts))
-    return {key: BucketedCounts.merge(parts) for key, parts in found.items()}
-
-
-def _word(numbers: np.ndarray[Any, Any]) -> str:
-    """The shortest type for these, of 1, 2, 4 or 8 bytes."""
-    largest = int(numbers.max(initial=0))
-    return next(f"<u{size}" for size in (1, 2, 4, 8) if largest < 1 << (8 * size))
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -303,16 +257,11 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _told(error: TableError) -> dict[str, Any]:
+def told(error: TableError) -> dict[str, Any]:
     """An error as JSON. It holds no value of a record."""
     return {"problem": error.problem, "remedy": error.remedy, "row": error.row, "column": error.column}
 
 
-def retold(told: Mapping[str, Any]) -> TableError:
-    """The error that `_told` has told."""
-    return TableError(told["problem"], told["remedy"], row=told["row"], column=told["column"])
-
-
-def tally_of(notes: Mapping[str, Any]) -> Tally:
-    """What was clipped, unlisted, missing or bad in a stretch."""
-    return Tally.from_dict(notes.get("tally"))
+def retold(said: Mapping[str, Any]) -> TableError:
+    """The error that `told` has told."""
+    return TableError(said["problem"], said["remedy"], row=said["row"], column=said["column"])

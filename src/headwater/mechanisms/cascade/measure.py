@@ -57,7 +57,8 @@ class CascadeMechanism(CellRows):
     -----------------
     All noisy counts at all times together are ε-differentially private for replacing one point, of any stream, chosen
     adaptively or not: the point lies in one bucket of each timescale, where it moves two leaf counts by one each, and
-    the budgets of the timescales add up to at most ε (`Stage.ledger`, `proofs/cascade.md`).
+    the budgets of the timescales add up to at most ε (`Stage.ledger`, `proofs/cascade.md`); with a δ, to the ρ that
+    keeps (ε, δ), in stages with Gaussian noise (`proofs/gaussian.md`).
     """
 
     name: ClassVar[str] = "cascade"

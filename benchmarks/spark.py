@@ -1,0 +1,196 @@
+"""Spark: beside its own ``groupBy(cell).count()``, what reaches the driver, and the driver's share of the work.
+
+A standalone cluster of one master and two workers, all on this machine. Times are processor times of executors and of
+the driver, so that other work on the machine counts little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from benchmarks.spark_page import write_page
+from headwater.mechanisms.protocol import AnySchema
+from headwater.run.config import RunConfig
+from headwater.spark import session, update
+from headwater.spark.counting import count
+from headwater.spark.frames import place
+from headwater.spark.packing import pack
+from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Category, Integer
+from headwater.table.schema import Schema
+from headwater.table.unit_cube import unit_cube
+from tests.spark.cluster import Cluster
+
+EPSILON, PLACES, FILE = 1.0, 1000, 1_000_000
+WIDE = Schema(age=Integer(0, 99), size=Integer(0, 99), paid=Category("card", "cash", "other"), hour=Integer(0, 23))
+Points = NDArray[np.float64]
+
+
+def uniform(rng: np.random.Generator, n: int) -> Points:
+    return rng.random((n, 2))
+
+
+def clusters(rng: np.random.Generator, n: int) -> Points:
+    centres = np.random.default_rng(1).random((100, 2))
+    return np.clip(centres[rng.integers(100, size=n)] + rng.normal(0, 1e-4, (n, 2)), 0, 1)
+
+
+def places(rng: np.random.Generator, n: int) -> Points:
+    return np.random.default_rng(1).random((PLACES, 2))[rng.integers(PLACES, size=n)]
+
+
+PLANE: dict[str, Callable[[np.random.Generator, int], Points]] = {
+    "1,000 places": places,
+    "100 clusters": clusters,
+    "uniform": uniform,
+}
+
+
+def wide(rng: np.random.Generator, n: int) -> pa.Table:
+    paid = pa.DictionaryArray.from_arrays(rng.integers(0, 3, n).astype(np.int8), pa.array(["card", "cash", "other"]))
+    age = rng.binomial(99, 0.4, n)
+    return pa.table(
+        {
+            "age": age,
+            "size": (age + rng.integers(0, 20, n)) % 100,
+            "paid": paid.cast(pa.string()),
+            "hour": rng.binomial(23, 0.6, n),
+        }
+    )
+
+
+def written(case: str, n: int, folder: Path) -> tuple[AnySchema, str, Path]:
+    """Parquet files of a case, with the cell of each record as the owner keeps it."""
+    schema: AnySchema = WIDE if case == "table" else unit_cube(2)
+    mechanism, path = "marginals" if case == "table" else "cascade", folder / case.replace(" ", "-")
+    synth, rng = Synthesizer(schema, epsilon=EPSILON, mechanism=mechanism), np.random.default_rng(0)
+    path.mkdir()
+    for number in range(math.ceil(n / FILE)):
+        size = min(FILE, n - number * FILE)
+        if case == "table":
+            table = wide(rng, size)
+            rows = synth.encode(table).astype(np.int64)
+            cell = (rows * (10 ** (4 * np.arange(rows.shape[1])))).sum(axis=1)  # one integer for each row
+        else:
+            points = PLANE[case](rng, size)
+            table, cell = pa.table({"x": points[:, 0], "y": points[:, 1]}), synth.encode(points)[:, 0].astype(np.int64)
+        parquet.write_table(table.append_column("cell", pa.array(cell)), path / f"{number:04d}.parquet")
+    return schema, mechanism, path
+
+
+class Clock:
+    """Processor seconds of executors and of the driver, so far."""
+
+    def __init__(self, cluster: Cluster, java: int) -> None:
+        self._sessions, self._java = {worker.pid for worker in cluster.workers}, java
+
+    def executors(self) -> float:
+        """Of workers, executors and their Python processes."""
+        return sum(
+            seconds for leader, seconds in map(_seconds, Path("/proc").glob("[0-9]*")) if leader in self._sessions
+        )
+
+    def driver(self) -> float:
+        """Of this process and its Java machine."""
+        return time.process_time() + _seconds(Path("/proc") / str(self._java))[1]
+
+
+def _seconds(process: Path) -> tuple[int, float]:
+    """The session of a process, and its processor time with that of its ended children."""
+    try:
+        fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return -1, 0.0
+    return int(fields[3]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def compare(spark: Any, clock: Clock, case: str, n: int, folder: Path) -> dict[str, Any]:  # noqa: ANN401 - of Spark
+    """Plain Spark and Headwater on the same files: the better of three rounds each, until code is compiled.
+
+    One run takes all three rounds, so they are micro-batches of a run that goes on.
+    """
+    schema, mechanism, path = written(case, n, folder)
+    frame = spark.read.parquet(str(path))
+    best: dict[str, Any] = {"case": case, "records": n, "plain": math.inf, "executors": math.inf}
+    synth = Synthesizer(schema, epsilon=EPSILON, mechanism=mechanism)
+    for _ in range(3):
+        before = clock.executors()
+        groups = frame.groupBy("cell").count().toArrow().num_rows
+        best |= {"plain": min(best["plain"], clock.executors() - before), "cells": groups}
+        executors, driver, begun = clock.executors(), clock.driver(), time.perf_counter()
+        update(synth, frame.drop("cell"))
+        spent = clock.executors() - executors
+        if spent < best["executors"]:
+            best |= {
+                "t": synth.t,
+                "executors": spent,
+                "driver": clock.driver() - driver,
+                "wall": time.perf_counter() - begun,
+            }
+    print(best, flush=True)
+    return best
+
+
+def reaching(spark: Any, case: str, n: int) -> dict[str, Any]:  # noqa: ANN401 - of Spark
+    """How many codes and bytes reach the driver for one batch, from records that executors make themselves."""
+    seed = f"pmod(xxhash64(id), {PLACES})" if case == "1,000 places" else "id"
+    frame = spark.range(n).selectExpr(
+        *(f"(xxhash64({seed}, {i}) & 1073741823) / 1073741824D AS x{i}" for i in range(2))
+    )
+    config = RunConfig(unit_cube(2), EPSILON, "cascade")
+    found = count(place(frame, config.schema), config, {0: 0}, "stop")[0].counts
+    if found is None:
+        raise RuntimeError("nothing was counted")
+    said = {
+        "case": case,
+        "records": n,
+        "codes": len(found.counts),
+        "buckets": len(np.unique(found.starts)),
+        "bytes": sum(batch.nbytes for batch in pack(0, found)),
+    }
+    print(said, flush=True)
+    return said
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=float, default=1e7)
+    parser.add_argument("--most", type=float, default=1e8, help="records of the largest batch of 1,000 places")
+    asked = parser.parse_args()
+    n = int(asked.records)
+    warnings.simplefilter("ignore")
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        cluster = Cluster(folder, memory=2048)
+        os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": cluster.environment["PYSPARK_PYTHON"]}
+        spark = session(cluster.url, **{k.replace(".", "__"): v for k, v in cluster.settings().items()})
+        try:
+            clock = Clock(cluster, spark.sparkContext._gateway.proc.pid)
+            compared = [compare(spark, clock, case, n, folder) for case in (*PLANE, "table")]
+            tens = range(5, 1 + round(math.log10(asked.most)))
+            reached = [reaching(spark, "1,000 places", 10**k) for k in tens]
+            reached += [reaching(spark, "uniform", 10**k) for k in tens if 10**k <= n]
+        finally:
+            spark.stop()
+            for process in (*cluster.workers, cluster.master):
+                cluster.kill(process)
+    result = {"cores": os.cpu_count(), "epsilon": EPSILON, "compared": compared, "reached": reached}
+    write_page(json.loads(json.dumps(result)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""The records of a Spark data frame as counts by bucket: executors read, encode and count, the driver adds up.
+
+A frame is read twice. First Spark itself counts the records of each stretch, which gives every record its number; then
+workers encode and count. What they saw is compared with what was counted first, so a frame that changes between the two
+is noticed; it is then kept by executors, and read again from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from headwater.mechanisms.counted import BucketedCounts
+from headwater.mechanisms.protocol import Rows
+from headwater.run.config import RunConfig
+from headwater.spark.frames import Placed
+from headwater.spark.packing import DDL, unpack, unpack_notes, unpack_rows
+from headwater.spark.places import SameOrderError, ShuffledError, Stretch, by_part, first_numbers, ordered
+from headwater.spark.workers import SAME, Adder, Counter, Encoder, Slot, empty_rows, retold, synthesizer
+from headwater.table.bad_rows import BadRow, with_way_out
+from headwater.table.errors import TableError
+from headwater.table.tally import Tally
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MARK, PART, PLACE = "headwater_mark", "headwater_part", "headwater_place"
+_NAME_ORDER = "name columns that say where a record stands in its source with order="
+_ARROW_RECORDS = 1 << 16
+
+
+@dataclass
+class Counted:
+    """The records of a frame that one run takes. Secret.
+
+    Parameters
+    ----------
+    counts
+        By bucket; None if there are no records, or if they belong to people.
+    rows
+        The records themselves, in order, if they belong to people.
+    tally
+        What was clipped, unlisted, missing or bad.
+    bad
+        Bad rows for the quarantine.
+    """
+
+    counts: BucketedCounts | None = None
+    rows: Rows | None = None
+    tally: Tally = field(default_factory=Tally)
+    bad: list[BadRow] = field(default_factory=list)
+
+
+def count(
+    placed: Placed, config: RunConfig, times: Mapping[int, int], policy: str, person_key: bytes | None = None
+) -> dict[int, Counted]:
+    """Count the records of a frame, for each key those after the first so many.
+
+    Parameters
+    ----------
+    placed
+        The frame.
+    config
+        Of the run.
+    times
+        For the number of each key that is to be counted, how many records there are before; 0 without keys.
+    policy
+        What happens to bad rows.
+    person_key
+        The key of hashes of people, if records belong to people.
+    """
+    encoder = Encoder(replace(config, seed=None), placed.columns, policy, placed.key, person_key)
+    with _same_partitions(placed.frame.sparkSession):
+        if placed.scan:
+            try:
+                return _count(placed, encoder, times)
+            except ShuffledError:
+                pass
+        with _kept(placed.frame) as frame:
+            try:
+                return _count(replace(placed, frame=frame), encoder, times)
+            except ShuffledError:
+                if not placed.sortable:
+                    raise TableError("the records of a file are not in order in the data frame", _NAME_ORDER) from None
+        in_order = placed.frame.repartitionByRange(*placed.order).sortWithinPartitions(*placed.order)
+        with _kept(in_order) as frame:
+            return _count(replace(placed, frame=frame), encoder, times)
+
+
+def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[int, Counted]:
+    try:
+        stretches = ordered(_survey(placed))
+        places = by_part(stretches)
+        first = {key: first_numbers(stretches, key, t) for key, t in times.items()}
+        slots = {
+            part: [
+                Slot(i, stretches[i].records, {key: first[key][i] for key in times}, stretches[i].mark) for i in indices
+            ]
+            for part, indices in places.items()
+        }
+        notes, table = unpack_notes(_counted(placed, encoder, slots, stretches, first))
+        said = {part: json.loads(note) for part, note in notes.items()}
+        _compare(said, stretches, places)
+    except SameOrderError:
+        raise TableError("two records have the same place in their source", "name more columns in order=") from None
+    _raise_first(list(said.values()), stretches, placed)
+    found = {key: Counted() for key in times}
+    empty = empty_rows(synthesizer(encoder.config))
+    if encoder.person_key is not None:
+        found[0].rows = unpack_rows(table, empty)
+    else:
+        for key, counts in unpack(table, empty).items():
+            found[key].counts = counts
+    for note in said.values():
+        for key, tally in note["tally"].items():
+            found[int(key)].tally += Tally.from_dict(tally)
+        for key, number, error, text in note["bad"]:
+            found[key].bad.append(BadRow(number - times[key], retold(error), text))
+    for one in found.values():
+        one.bad.sort(key=lambda bad: bad.row)
+    return found
+
+
+def _survey(placed: Placed) -> list[Stretch]:
+    """Every stretch of a frame, counted by Spark itself: no value of a record is read but its key."""
+    from pyspark.sql import functions as sql
+
+    *sources, last = placed.order or (None,)
+    alone = last is not None and not placed.sortable  # splits of a file may be in any order
+    key = sql.lit(0)
+    if placed.key:
+        name, values = placed.key
+        listed = sql.create_map(*(sql.lit(one) for pair in enumerate(values) for one in reversed(pair)))
+        key = sql.coalesce(listed[sql.col(_quoted(name)).cast("string")], sql.lit(-1))
+    columns = [
+        sql.spark_partition_id().alias(PART),
+        sql.monotonically_increasing_id().bitwiseAND((1 << 33) - 1).alias("position"),  # of the row in its partition
+        key.alias("key"),
+        (sql.lit(0) if last is None else sql.col(last)).cast("bigint").alias("place"),
+        (sql.xxhash64(*sources) if sources else sql.lit(0).cast("bigint")).alias(MARK),
+        *sources,
+    ]
+    counted = placed.frame.select(*columns).groupBy(PART, "key", MARK, *sources, *(["place"] if alone else []))
+    found = counted.agg(
+        sql.min("position").alias("position"),
+        sql.min("place").alias("first"),
+        sql.max("place").alias("last"),
+        sql.count(sql.lit(1)).alias("records"),
+        sql.count("place").alias("placed"),
+    )
+    return _joined(found.toArrow().to_pylist(), sources, placed)
+
+
+def _joined(rows: Sequence[Mapping[str, Any]], sources: Sequence[str], placed: Placed) -> list[Stretch]:
+    """Stretches from what was counted for each key."""
+    found = dict[tuple[Any, ...], Stretch]()
+    for row in rows:
+        source = tuple(row[name] for name in sources)
+        if row["placed"] != row["records"] or None in source:
+            raise TableError("a record has no place: an order column is null", "leave such records out, or name others")
+        part, first, last = row[PART], row["first"], row["last"]
+        if not placed.order:
+            first = last = part
+        name = (part, source) if placed.sortable else (part, source, first)
+        one = found.get(name) or Stretch(part, row["position"], source, first, last, 0, {}, row[MARK])
+        found[name] = one._replace(
+            position=min(one.position, row["position"]),
+            first=min(one.first, first),
+            last=max(one.last, last),
+            records=one.records + row["records"],
+            of_key=one.of_key | {row["key"]: row["records"]},
+        )
+    return list(found.values())
+
+
+def _counted(
+    placed: Placed,
+    encoder: Encoder,
+    slots: Mapping[int, Sequence[Slot]],
+    stretches: Sequence[Stretch],
+    first: Mapping[int, Sequence[int]],
+) -> Any:  # noqa: ANN401 - of Arrow, which ships no types
+    """The counts of all stretches. Buckets that many partitions share are added up by Spark."""
+    read = [*map(_quoted, placed.columns), *([_quoted(placed.key[0])] if placed.key else [])]
+    if placed.sortable:
+        *sources, last = placed.order
+        mark = f"xxhash64({', '.join(sources)})" if sources else "CAST(0 AS BIGINT)"
+        read += [f"{mark} AS {MARK}", f"CAST({last} AS BIGINT) AS {PLACE}"]
+    counter = Counter(encoder, slots, (MARK, PLACE) if placed.sortable else None)
+    counted = placed.frame.selectExpr(*read).mapInArrow(counter, DDL)
+    parts, buckets = set[tuple[int, int, int]](), set[tuple[int, int]]()
+    synth = synthesizer(encoder.config)
+    for key, numbers in first.items():
+        for one, start in zip(stretches, numbers, strict=True):
+            if not one.of_key.get(key) or encoder.person_key is not None:
+                continue
+            for number in (start, start + one.of_key[key] - 1):  # those in between are of this stretch alone
+                bucket = synth.bucket(number)[0]
+                parts.add((key, one.part, bucket))
+                buckets.add((key, bucket))
+    if len(parts) > 3 * len(buckets):
+        add = Adder(encoder.config)
+        # Spark counts the arguments of what it is given, and would count `self`.
+        counted = counted.groupBy("key", "start").applyInArrow(lambda table: add(table), DDL)
+    return counted.toArrow()
+
+
+def _compare(said: Mapping[int, Mapping[str, Any]], stretches: Sequence[Stretch], places: Mapping[int, Any]) -> None:
+    """Notice that workers have seen other records than were counted first, or in another order."""
+    wrong = {note["wrong"] for note in said.values()} - {None}
+    if wrong == {SAME}:
+        raise SameOrderError("two records of a partition have the same place")
+    seen = {part: note["records"] for part, note in said.items() if note["records"]}
+    counted = {part: sum(stretches[i].records for i in indices) for part, indices in places.items()}
+    if wrong or seen != counted:
+        raise ShuffledError("the frame is not what it was when it was counted")
+
+
+def _raise_first(said: Sequence[Mapping[str, Any]], stretches: Sequence[Stretch], placed: Placed) -> None:
+    """Refuse the batch for the bad row that comes first, and say where that is."""
+    wrong = [note["error"] for note in said if note["error"]]
+    if not wrong:
+        return
+    error = min(wrong, key=lambda one: (one["stretch"], -1 if one["row"] is None else one["row"]))
+    one = stretches[error["stretch"]]
+    if not placed.order:
+        where = f"partition {one.part} of the data frame"
+    elif not placed.sortable:
+        where = one.source[0] + (f" from byte {one.first:,} on" if one.first else "")
+    else:
+        where = ", ".join(map(str, [*one.source, f"from {one.first} on"]))
+    raise with_way_out(retold(error).at(file=where))
+
+
+@contextmanager
+def _same_partitions(session: SparkSession) -> Iterator[None]:
+    """Files are cut alike in both readings, also if executors come or go between them."""
+    settings = {
+        "spark.sql.leafNodeDefaultParallelism": str(session.sparkContext.defaultParallelism),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_ARROW_RECORDS),
+    }
+    before = {name: session.conf.get(name, None) for name in settings}
+    if before["spark.sql.leafNodeDefaultParallelism"] is not None:
+        del settings["spark.sql.leafNodeDefaultParallelism"]
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name in settings:
+            kept = before[name]
+            session.conf.unset(name) if kept is None else session.conf.set(name, kept)
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """A frame that is computed once, and kept by executors for a while."""
+    from pyspark import StorageLevel
+
+    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
