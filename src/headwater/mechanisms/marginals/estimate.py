@@ -14,7 +14,7 @@ import numpy as np
 
 from headwater.mechanisms.marginals.denoise import Counted, Pooled, denoise
 from headwater.mechanisms.marginals.fitting import fit_margins
-from headwater.mechanisms.marginals.grid import Floats, model_grids, transfer, union
+from headwater.mechanisms.marginals.grid import Floats, model_grids, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
 from headwater.mechanisms.marginals.shape import Shape, Side, Split, estimate_shape
 from headwater.mechanisms.marginals.timeline import Share, Slots, Smoothed, smooth
@@ -144,7 +144,7 @@ class Estimator:
     def smooth(self, column: int) -> Smoothed:
         """One-way marginals of a column in every slot."""
         spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
-        shape, grid, size = self.shapes[column], self.grids[column], self.codings[column].size
+        shape, grid, coding = self.shapes[column], self.grids[column], self.codings[column]
         unknown = np.bincount(shape.inside(grid), shape.variance)
         splits: dict[bytes, tuple[Split, Floats]] = {}
         sides = self.sides(column)
@@ -152,19 +152,19 @@ class Estimator:
         for side in long or sides:
             key = side.edges.tobytes()
             if key not in splits:
-                split = shape.split(grid, side.edges, size)
+                split = shape.split(grid, side.edges, coding.size)
                 splits[key] = split, np.where(split.whole(), 0.0, unknown)
             split, unsure = splits[key]  # parts of a count share its precision, and know no more than the shape does
             variance = split.variance(side.variance, 1e-6) + unsure * (side.end - side.start) ** 2
             spans.setdefault((side.start, side.end), []).append((split @ side.counts, variance))
         observed = []
         for (start, end), several in sorted(spans.items()):
-            variance = 1 / np.sum([1 / v for _, v in several], axis=0)
-            counts = np.sum([y / v for y, v in several], axis=0) * variance
-            records, share = end - start, variance / variance.sum()
+            variance, records = 1 / np.sum([1 / v for _, v in several], axis=0), end - start
+            counts, share = np.sum([y / v for y, v in several], axis=0) * variance, variance / variance.sum()
             counts, variance = counts + (records - counts.sum()) * share, variance * (1 - share)  # the sum is known
             observed.append(Share(start, end, counts / records, variance / records**2))
-        return smooth(observed, self.slots, len(grid), self.span)
+        values = widths(grid, coding.size)[: len(grid) - coding.missing] if coding.ordered else None
+        return smooth(observed, self.slots, len(grid), self.span, values)
 
     def side(self, pair: Pair, table: NoisyTable, column: int) -> Side:
         """A column's counts from a two-way table: row sums, or matched filters where they have less variance.

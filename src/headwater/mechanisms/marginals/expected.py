@@ -16,7 +16,7 @@ ONE_WAY = (0.95, 1.3)
 (docs/decisions/marginals.md)."""
 ONE_COLUMN = (0.95, 1.55)
 """The same of a column by itself, whose error varies more than the mean does."""
-TWO_WAY = (1.0, 1.3)
+TWO_WAY = (1.08, 1.4)
 """The same of the mean over all pairs."""
 UNKNOWN = 0.12
 """Total variation from independence that is typical of a pair, where nothing is known of any."""

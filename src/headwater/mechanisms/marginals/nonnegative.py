@@ -1,9 +1,10 @@
 """Non-negative shares of a column's bins from estimates with known errors, by empirical Bayes.
 
 Many bins are empty or nearly so, some hold most of the records, and which are which is unknown. A bin's share is taken
-to be 0 or one of a geometric grid of values; how often each occurs is estimated from the bins of the column by EM, with
-a weak prior. The estimate of a bin is its posterior median, the best in total variation. That the shares sum to 1 is
-one more observation: it shifts every estimate in proportion to its variance.
+to be 0, one of a geometric grid of values or, where neighbouring bins are neighbouring values, near what its neighbours
+say; how often each occurs is estimated from the bins of the column by EM, with a weak prior. The estimate of a bin is
+its posterior median, the best in total variation. That the shares sum to 1 is one more observation: it shifts every
+estimate in proportion to its variance.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.measured import Integers
 
 VALUES = 60
 """On the grid, besides 0."""
@@ -22,11 +24,18 @@ PRIOR = 3.0
 """The prior counts as many bins."""
 CLEAR = 6.0
 """Standard deviations above 0 from which on a bin is taken as it is: the grid is coarser than what is known of it."""
+_RATIOS = np.exp(np.geomspace(0.05, 1.2, 6))
+NEIGHBOURS = np.concatenate([1 / _RATIOS[::-1], [1.0], _RATIOS])
+"""Multiples of what its neighbours say that a bin's share may be."""
+SMOOTH = 0.5
+"""The part of the bins that is near that, before anything is known."""
+ITERATIONS = (8, 6, 6)
+"""Of EM: without neighbours, then with what they are estimated to be by then, twice."""
 EXACT = 1e-10
 """How near to 1 the sum is brought."""
 
 
-def nonnegative(shares: Floats, deviations: Floats) -> Floats:
+def nonnegative(shares: Floats, deviations: Floats, widths: Integers | None = None) -> Floats:
     """Non-negative shares that sum to 1.
 
     Parameters
@@ -35,27 +44,61 @@ def nonnegative(shares: Floats, deviations: Floats) -> Floats:
         Unbiased estimates; they may be negative.
     deviations
         Their standard deviations.
+    widths
+        How many values each bin holds, if neighbouring bins are neighbouring values. There may be fewer of them than
+        bins: the last ones have no neighbours.
     """
     if len(shares) < 3:
         clipped = np.maximum(shares, 0)
         return clipped / max(clipped.sum(), 1e-300) if clipped.any() else np.full(len(shares), 1 / len(shares))
     deviations = np.maximum(deviations, 1e-9)
     least, most = max(deviations.min() / 3, 1e-7), 1.2 * max(shares.max(), deviations.max())
-    values = np.concatenate([[0.0], np.geomspace(least, most, VALUES)])
-    prior = np.concatenate([[EMPTY], np.full(VALUES, (1 - EMPTY) / VALUES)])
-    likely, weights = likelihood(shares, deviations, values), prior
-    for _ in range(20):
-        weights = (weights * (likely @ (1 / (weights @ likely))) + PRIOR * prior) / (len(shares) + PRIOR)
+    grid = np.concatenate([[0.0], np.geomspace(least, most, VALUES)])
+    values = np.repeat(grid[:, None], len(shares), 1)
+    prior = weights = np.concatenate([[EMPTY], np.full(VALUES, (1 - EMPTY) / VALUES)])
+    phases = ITERATIONS if widths is not None and len(widths) > 3 else (sum(ITERATIONS),)
+    for phase, iterations in enumerate(phases):
+        if phase and widths is not None:
+            far, heavy = _increasing(values, weights)
+            predicted = neighbours(medians(posterior(shares, deviations, far, heavy), far), widths)
+            values = np.concatenate([values[: len(grid)], np.multiply.outer(NEIGHBOURS, predicted)])
+        if phase == 1:
+            near = np.full(len(NEIGHBOURS), SMOOTH / len(NEIGHBOURS))
+            prior, weights = (np.concatenate([(1 - SMOOTH) * some, near]) for some in (prior, weights))
+        likely = likelihood(shares, deviations, values)
+        for _ in range(iterations):
+            weights = (weights * (likely @ (1 / (weights @ likely))) + PRIOR * prior) / (len(shares) + PRIOR)
+    values, weights = _increasing(values, weights)
 
     def shifted(shift: float) -> Floats:
         moved = shares + shift * deviations**2
         unclear = np.flatnonzero(moved <= CLEAR * deviations)
-        moved[unclear] = medians(posterior(moved[unclear], deviations[unclear], values, weights), values)
+        moved[unclear] = medians(
+            posterior(moved[unclear], deviations[unclear], values[:, unclear], weights[:, unclear]), values[:, unclear]
+        )
         return moved
 
     result = _summing_to_one(shifted, float(1 / (deviations**2).sum()))
     result /= result.sum()
     return result
+
+
+def neighbours(shares: Floats, widths: Integers) -> Floats:
+    """What the bins beside each one say of its share, value for value; bins without widths keep their own.
+
+    >>> neighbours(np.array([0.2, 0.5, 0.4, 0.1]), np.array([1, 1, 2])).tolist()
+    [0.5, 0.2, 1.0, 0.1]
+    """
+    found, count = shares.copy(), len(widths)
+    dense = shares[:count] / widths
+    found[:count] = widths * (np.append(dense[1], dense[:-1]) + np.append(dense[1:], dense[-2])) / 2
+    return found
+
+
+def _increasing(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """The values of each bin in increasing order, and their weights."""
+    order = np.argsort(values, axis=0, kind="stable")
+    return np.take_along_axis(values, order, 0), weights[order]
 
 
 def _summing_to_one(shifted: Callable[[float], Floats], step: float) -> Floats:
@@ -83,25 +126,33 @@ def _summing_to_one(shifted: Callable[[float], Floats], step: float) -> Floats:
 
 
 def likelihood(shares: Floats, deviations: Floats, values: Floats) -> Floats:
-    """Of each value (first axis) for each bin, under normal errors; the largest of a bin is 1."""
-    log = -(((shares - values[:, None]) / deviations) ** 2) / 2
+    """Of each value (first axis) for each bin, under normal errors; the largest of a bin is 1.
+
+    Values may be the same for all bins, or have a second axis for them.
+    """
+    log = -(((shares - _per_bin(values)) / deviations) ** 2) / 2
     found: Floats = np.exp(log - log.max(0))
     return found
 
 
 def posterior(shares: Floats, deviations: Floats, values: Floats, weights: Floats) -> Floats:
     """The probability of each value (first axis) for each bin, under normal errors."""
-    found = likelihood(shares, deviations, values) * weights[:, None]
+    found = likelihood(shares, deviations, values) * _per_bin(weights)
     found /= found.sum(0)
     return found
 
 
 def medians(probabilities: Floats, values: Floats) -> Floats:
-    """The median of each bin's posterior, interpolated between neighbouring values."""
-    upper = np.cumsum(probabilities, axis=0)
+    """The median of each bin's posterior, interpolated between neighbouring values, which increase."""
+    values, upper = np.broadcast_to(_per_bin(values), probabilities.shape), np.cumsum(probabilities, axis=0)
     at = np.minimum((upper < 0.5).sum(0), len(values) - 1)
     before, bins = np.maximum(at - 1, 0), np.arange(upper.shape[1])
     below = np.where(at > 0, upper[before, bins], 0)
     part = np.clip((0.5 - below) / np.maximum(upper[at, bins] - below, 1e-9), 0, 1)
-    found: Floats = np.where(at > 0, values[before] + (values[at] - values[before]) * part, values[at])
+    high, low = values[at, bins], values[before, bins]
+    found: Floats = np.where(at > 0, low + (high - low) * part, high)
     return found
+
+
+def _per_bin(numbers: Floats) -> Floats:
+    return numbers.reshape(len(numbers), -1)

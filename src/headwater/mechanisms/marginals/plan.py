@@ -17,12 +17,14 @@ from headwater.laws import Accounting, Concentrated, Pure
 from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Ledger, Spend
 
 FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1
-EARLY = (6, 3)  # the stages without pairs end so many halvings before that
+EARLY = (6, 3, 1)  # the stages without pairs end so many halvings before that
 FAST = 8  # fast buckets a stage
 FAST_SHARE = Fraction(1, 20)  # of ε, for the fast buckets of a stage
 ONE_WAY = Fraction(1, 3)  # the odds of one-way marginals in the slow budget of ten columns: they count in all pairs …
 WIDE = 1.5  # … so their odds grow with this power of the number of columns
 EARLY_ONE_WAY = Fraction(1, 4)  # what they get more early, before they can be pooled
+FIRST_ONE_WAY = Fraction(3, 2)  # in the first stage with pairs, so many times the cube of their share more, …
+MOST_ONE_WAY = Fraction(17, 20)  # … at most so much: few records say little of the pairs of a wide table
 TREE_CHOICE, FIRST_TREE_CHOICE = Fraction(1, 20), Fraction(1, 10)  # to choose the pairs of a tree
 EXTRA_CHOICE = Fraction(3, 100)  # to choose the pairs beyond it
 CHOICES_IN_RHO = Fraction(1, 5)  # the part of the shares of choices that they need of ρ, which buys more of them
@@ -92,8 +94,8 @@ def first_end(epsilon: float) -> int:
 def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
     """The stage that record number ``t`` (from 0) belongs to.
 
-    >>> [stage_at(t, 1.0, 10).end for t in (0, 128, 1024, 8192, 16384)]
-    [128, 1024, 8192, 16384, 32768]
+    >>> [stage_at(t, 1.0, 10).end for t in (0, 128, 1024, 4096, 8192, 16384)]
+    [128, 1024, 4096, 8192, 16384, 32768]
     """
     budget = Budget.of(budget)
     first = first_end(budget.epsilon)
@@ -108,7 +110,8 @@ def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
     if end < first:
         whole, accounting = _currency(budget, columns, columns)
         return Stage(start, end, 0, Fraction(0), whole, accounting=accounting)
-    return _with_pairs(start, end, budget, columns, one_way + EARLY_ONE_WAY, FIRST_TREE_CHOICE, Fraction(0))
+    more = min(one_way + FIRST_ONE_WAY * one_way**3, MOST_ONE_WAY)
+    return _with_pairs(start, end, budget, columns, more, FIRST_TREE_CHOICE, Fraction(0))
 
 
 def _with_pairs(
@@ -182,7 +185,8 @@ def plan(columns: int, budget: Budget | float, until: int) -> Plan:
                         records   one-way   choice    pairs  fast buckets  one-way
                        0 to 128         1        0        0          none
                    128 to 1,024         1        0        0          none
-                 1,024 to 8,192       0.5      0.1      0.4          none
+                 1,024 to 4,096         1        0        0          none
+                 4,096 to 8,192    0.2734      0.1   0.6266          none
                 8,192 to 16,384    0.3563    0.076   0.5178         1,024     0.05
     """
     stages: list[Stage] = []

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.estimate import Estimate, Estimator
-from headwater.mechanisms.marginals.grid import transfer
 from headwater.mechanisms.marginals.loglinear import LogLinear
 from headwater.mechanisms.marginals.measured import Measured
 from headwater.mechanisms.marginals.pairs import Pair
@@ -93,13 +92,16 @@ class Prediction:
         return self._moved(questions, model.pairs(list(questions), self.start, self.measured.t))
 
     def _moved(self, questions: Mapping[Pair, Question], tables: Iterable[Shares]) -> dict[Pair, Shares]:
-        """Tables on the model's bins moved to the bins of questions."""
-        found, codings, grids = dict[Pair, Shares](), self.measured.codings, self.estimator.grids
+        """Tables on the model's bins moved to the bins of questions, wide ones split as the column's shape says."""
+        found, moved = dict[Pair, Shares](), dict[tuple[int, bytes], Shares]()
         for (pair, question), table in zip(questions.items(), tables, strict=True):
-            first, second = (
-                transfer(grids[c], edges, codings[c].size) for c, edges in zip(pair, question.edges, strict=True)
-            )
-            found[pair] = first @ table @ second.T
+            keys = [(column, edges.tobytes()) for column, edges in zip(pair, question.edges, strict=True)]
+            for key, edges in zip(keys, question.edges, strict=True):
+                if key not in moved:
+                    fitted, column = self.estimator, key[0]
+                    size = self.measured.codings[column].size
+                    moved[key] = fitted.shapes[column].split(edges, fitted.grids[column], size).matrix()
+            found[pair] = moved[keys[0]] @ table @ moved[keys[1]].T
         return found
 
     def moving(self, stage_size: int, known: NDArray[np.float64]) -> tuple[float, ...]:

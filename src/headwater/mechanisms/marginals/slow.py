@@ -23,7 +23,7 @@ from headwater.mechanisms.marginals.plan import Stage, divide
 from headwater.mechanisms.marginals.prediction import UNITS, Outlook, Prediction
 from headwater.mechanisms.marginals.selection import distance
 
-PAIR_BINS = 24  # of an ordered column, in a table of two
+PAIR_BINS = 16  # of an ordered column, in a table of two
 PAIR_LEAST = (0.0, 0.004, 0.004, 0.004, 0.25)  # a bin of a pair is halved if it holds so much, by level
 MOST_CELLS = 1 << 14  # larger tables of two columns are never asked for
 MOST_CANDIDATES = 1 << 10  # pairs that are counted in one bucket

@@ -83,7 +83,9 @@ class Smoothed:
     error: Floats
 
 
-def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> Smoothed:
+def smooth(
+    observed: Sequence[Share], slots: Slots, bins: int, span: Floats, widths: Integers | None = None
+) -> Smoothed:
     """Smoothed shares of a column's bins in each slot.
 
     Parameters
@@ -96,6 +98,8 @@ def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> 
         How many bins the column has.
     span
         Weights of the slots whose mean is of interest: its error is reported and its estimate is kept under clipping.
+    widths
+        How many values each bin holds, if neighbouring bins are neighbouring values (`nonnegative`).
     """
     if not observed or bins == 1:
         even = np.full(bins, 1 / bins)
@@ -136,7 +140,7 @@ def smooth(observed: Sequence[Share], slots: Slots, bins: int, span: Floats) -> 
     cross = cross + mean[:, None] * (average @ (span / sizes))
     prior = drift * speed * (span @ slots.walk @ span) + mean * (span @ (span / sizes)) + level
     error = np.sqrt(np.maximum(prior - np.einsum("ko,koi,ki->k", cross, inverse, cross), 0))
-    return Smoothed(_consistent(shares, span, nonnegative(span @ shares, error)), drift, error)
+    return Smoothed(_consistent(shares, span, nonnegative(span @ shares, error, widths)), drift, error)
 
 
 def _consistent(shares: Floats, span: Floats, total: Floats, passes: int = 20) -> Floats:
