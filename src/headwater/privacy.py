@@ -246,9 +246,9 @@ class DeltaWarning(UserWarning):
 def warn_of_delta(delta: float, records: int, stacklevel: int) -> None:
     """Warn if δ is above one over the number of records, and say what it means."""
     if delta * records > 1:
-        what = (
-            f"δ = {delta:g} is above one over the {records:,} records: it allows a program that publishes some of them "
-            "as they are. Begin runs of this length with a smaller δ, such as 1e-9"
+        what = (  # the same words at all times, so that they are shown once
+            f"δ = {delta:g} is above one over the number of records, from {1 / delta:,.0f} records on: it allows a "
+            "program that publishes some of them as they are. Begin runs of this length with a smaller δ, such as 1e-9"
         )
         warnings.warn(what, DeltaWarning, stacklevel=stacklevel + 1)
 

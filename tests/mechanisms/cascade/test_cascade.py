@@ -91,7 +91,7 @@ def test_every_draw_is_in_the_ledger_and_no_address_is_drawn_twice(d: int, epsil
 
 def shared_address(patch: pytest.MonkeyPatch) -> None:
     """Fast buckets use the noise of the slow bucket that holds them."""
-    measure = CascadeMechanism._measure
+    measure = CascadeMechanism.measure_bucket
 
     def sharing(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
         noise = self.noise
@@ -100,7 +100,7 @@ def shared_address(patch: pytest.MonkeyPatch) -> None:
         self.noise = noise
         return summary
 
-    patch.setattr(CascadeMechanism, "_measure", sharing)
+    patch.setattr(CascadeMechanism, "measure_bucket", sharing)
 
 
 class _Moved(Noise):

@@ -1,0 +1,54 @@
+"""What fails on a real cluster changes no release: workers, drivers, attempts of tasks, micro-batches read again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headwater.run import FolderSink, Run
+from tests.spark import driver
+from tests.spark.cluster import Cluster
+from tests.spark.support import CASES, one_process, records, releases, write_files
+
+ROOT = Path(__file__).parents[2]
+
+
+def start_driver(cluster: Cluster, folder: Path, log: str) -> subprocess.Popen[bytes]:
+    with (folder / log).open("wb") as file:
+        command = [sys.executable, "-m", "tests.spark.driver", cluster.url, str(folder)]
+        return subprocess.Popen(
+            command, env=cluster.environment, stdout=file, stderr=file, cwd=ROOT, start_new_session=True
+        )
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_goes_on_and_attempts_of_tasks_do_not_matter(cluster: Cluster, tmp_path: Path) -> None:
+    """The driver is killed with −9 after its first release; tasks fail once, and are started twice by speculation."""
+    schema, mechanism = CASES[driver.CASE]
+    tables = [records(schema, 900, n) for n in range(driver.FILES)]
+    write_files(tmp_path / "in", tables, "csv")
+    expected = one_process(schema, mechanism, tables, tmp_path / "one", driver.EVERY)
+    process = start_driver(cluster, tmp_path, "first.log")
+    for _ in range(3000):
+        if releases(tmp_path / "out") or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    assert process.poll() is None, (tmp_path / "first.log").read_text()[-3000:]
+    os.killpg(process.pid, signal.SIGKILL)  # the process and its Java machine
+    process.wait()
+    before = releases(tmp_path / "out")
+    assert 0 < len(before) < len(expected)
+    second = start_driver(cluster, tmp_path, "second.log")
+    assert second.wait(timeout=300) == 0, (tmp_path / "second.log").read_text()[-3000:]
+    assert releases(tmp_path / "out") == expected
+    assert before.items() <= expected.items()
+    with Run.resume(tmp_path / "state", FolderSink(tmp_path / "out")) as run:
+        assert run.t == 900 * driver.FILES
+    log = (tmp_path / "first.log").read_text() + (tmp_path / "second.log").read_text()
+    assert "fails once" in log  # tasks did fail, and were repeated
