@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from headwater import noise as module
-from headwater.laws import DiscreteGaussian
+from headwater.laws import DiscreteGaussian, deviation_for
 from headwater.noise import Flags, Integers, Noise, Words, _Gaussian
 from tests.support.noise_checks import ALPHA, MILLION, assert_fits, binomial, chi_square, expansion, how_many
 from tests.test_noise_addresses import blocks_of, further_words, literal_draw
@@ -164,8 +164,8 @@ def verdict_on_used_bits(patched: pytest.MonkeyPatch) -> None:
     """The verdict reads bits that decided the proposal."""
     blocks = Noise._blocks
 
-    def shared(self: Noise, hi: Words, lo: Words, numbers: range) -> Words:
-        found = blocks(self, hi, lo, numbers).copy()
+    def shared(self: Noise, hi: Words, lo: Words, numbers: range, *beyond: Words) -> Words:
+        found = blocks(self, hi, lo, numbers, *beyond).copy()
         found[-1] = found[0]
         return found
 
@@ -290,6 +290,11 @@ def test_draws_at_one_address_under_other_laws_share_no_bits() -> None:
 def test_a_scale_that_cannot_be_is_refused(sigma: float) -> None:
     with pytest.raises(ValueError, match="between"):
         Noise(seed=0).gaussian_at(sigma, 0, 0)
+
+
+def test_however_large_a_budget_is_its_noise_can_be_drawn() -> None:
+    """Of people with a huge ε, who are in ρ whatever else would be better."""
+    assert draws(deviation_for(Fraction(2) ** 60), 5).tolist() == [0] * 5
 
 
 def test_a_draw_that_is_never_accepted_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,7 @@ def test_a_million_draws_fit_the_exact_law(scale: float) -> None:
     assert_fits(goodness_of_fit(draws(scale, MILLION), scale))
 
 
+@pytest.mark.slow
 def test_draws_beyond_the_digits_are_as_frequent_as_they_should_be() -> None:
     """Fails for a random seed with probability below 2e-8 (17 p-values)."""
     law, n = _Law(LAST_COIN), 6 * MILLION
@@ -165,6 +166,7 @@ WRONG: dict[str, tuple[Sampler, float, int]] = {
 # Faults too small for a million draws to show (a rarer digit, a tie decided wrongly) are left to the exact path below.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_goodness_of_fit_rejects_a_wrong_sampler(name: str) -> None:
     """Each is rejected with a wide margin; another seed would miss one with probability below 1e-6."""
@@ -211,7 +213,7 @@ class Tied(Noise):
     law: _Law
     second: bool
 
-    def _blocks(self, hi: Words, lo: Words, numbers: range) -> Words:
+    def _blocks(self, hi: Words, lo: Words, numbers: range, beyond: Words | None = None) -> Words:
         law = self.law
         words = np.full((len(hi), 8 * law.blocks), 0xFFFF, dtype="<u2")
         start = law.coins if self.second else 0

@@ -50,7 +50,7 @@ def test_what_is_placed_on_an_axis_is_found_there_again(kinds: list[Axis], seed:
 
 
 @given(axes, st.integers(0, 2**32))
-@settings(max_examples=80)
+@settings(max_examples=30)  # of all depths each
 def test_cells_nest_hold_their_points_and_are_possible(kinds: list[Axis], seed: int) -> None:
     partition = Partition(kinds)
     points = some_points(partition, 40, np.random.default_rng(seed))

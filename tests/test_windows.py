@@ -1,6 +1,6 @@
 """Windows, long runs that are cut, saved and loaded, and what a release says of its own error.
 
-Most runs here have ε = 20 and d = 2: there a first fast speed appears at 16 points and a second one at 4,096.
+Most runs here have ε = 20 and d = 2: there a first fast timescale appears at 16 points and a second one at 4,096.
 """
 
 from __future__ import annotations

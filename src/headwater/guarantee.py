@@ -79,11 +79,12 @@ class Guarantee:
     def limits(self) -> str:
         """What it does not say."""
         if self.unit == RECORD:
-            who = "This protects single records (event level): someone with k records in the stream has k·ε."
+            who, n = "This protects single records (event level): someone with k records in the stream has k·ε", "k"
         elif self.unit == PERSON:
-            who = "This protects a person for the whole run. People who act alike are a group: g of them have g·ε."
+            who, n = "This protects a person for the whole run. People who act alike are a group: g have g·ε", "g"
         else:
-            who = "This protects what a person does in one period: over n periods it is n·ε."
+            who, n = "This protects what a person does in one period: over n periods it is n·ε", "n"
+        who += f", and a δ of {n}·e^(({n}−1)·ε)·{self.delta:g}." if self.delta else "."
         return f"{who} How many records arrived, and when, is public."
 
     @staticmethod

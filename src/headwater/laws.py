@@ -198,13 +198,17 @@ def scale_for(cost: float | Fraction) -> float:
     return scale
 
 
+_NARROWEST = 2.0**-20
+"""The least ``σ`` that noise is drawn with: all of it is zero."""
+
+
 def deviation_for(cost: Fraction) -> float:
     """A ``σ`` of Gaussian noise, as small as a float can be, whose exact ρ for a shift of one is at most ``cost``.
 
     >>> DiscreteGaussian(deviation_for(Fraction(1, 3))).rho(1) <= Fraction(1, 3)
     True
     """
-    sigma = math.sqrt(1 / (2 * cost))
+    sigma = max(math.sqrt(1 / (2 * cost)), _NARROWEST)
     while 2 * cost * Fraction(sigma) ** 2 < 1:
         sigma = math.nextafter(sigma, math.inf)
     return sigma

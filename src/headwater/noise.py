@@ -1,4 +1,4 @@
-"""Integer Laplace noise: exact, vectorised, and addressed.
+"""Integer noise, Laplace and Gaussian: exact, vectorised, and addressed.
 
 This is the only place where protecting randomness is drawn.
 
@@ -8,7 +8,8 @@ Formal guarantees
 the exact real number that the float ``σ`` denotes. No floating-point arithmetic takes part in a draw: ``Z`` is the
 difference of two geometric variables, a geometric variable's binary digits are independent coins with known
 probabilities, and each coin compares random bits with the binary expansion of its probability, of which as many
-bits are computed as it takes to decide (`proofs/noise.md`).
+bits are computed as it takes to decide (`proofs/noise.md`). ``Noise.gaussian_at(σ, …)`` returns ``Z`` with
+``P(Z = z) ∝ exp(−z²/2σ²)``, by rejection from Laplace draws; floats decide only what is clear (`proofs/gaussian.md`).
 
 *Address.* Every draw has an address of 112 bits, and its random bits are AES-256 of that address under a secret key.
 The same key and address always give the same number, so noise can be looked at again but never drawn again for
@@ -40,17 +41,18 @@ Flags = NDArray[np.bool_]
 _BLOCKS = 1 << 16  # an address leaves 16 bits free, which number its cipher blocks
 _UNIFORM_BLOCK = _BLOCKS - 1  # never reached by a Laplace draw, which needs at most 32 blocks
 _CHUNK = 1 << 14  # draws at a time: what they need stays in the processor's cache
+_GAUSSIAN_CHUNK = 1 << 13  # these need more
 _FEW = 256  # draws for which it is not worth while to copy the coins of a law beside each other
 _ATTEMPT = 64  # cipher blocks for each attempt of a Gaussian draw, from the 64th on: a proposal takes at most 32
 _MOST_ATTEMPTS = 1020  # before they would reach the block of uniform bits
-_AT_ONCE = 4  # attempts at once, of few draws
+_AT_ONCE = 4  # attempts at once, of few draws: hardly any needs more
 _UNSURE = 2.0**-20  # acceptance is decided exactly if floats come so close; their error is below 2^-30
 _VERDICT = 1 << 36  # the label of further bits of a verdict, beyond those of coins
 _HEAD = 16  # bits of a coin's first look; further bits are needed once in 65,536 coins
 
 
 class Noise:
-    """A keyed source of exact integer Laplace noise and of uniform bits.
+    """A keyed source of exact integer noise and of uniform bits.
 
     Parameters
     ----------
@@ -102,42 +104,48 @@ class Noise:
         """
         his, los = _addresses(hi, lo)
         law, out = _gaussian(float(scale)), np.empty(los.shape, dtype=np.int64)
-        open_, attempt = np.arange(len(los)), 0
-        while len(open_):
-            # Few draws are mostly overhead, so then some attempts are made at once; the first accepted one counts.
-            at_once = _AT_ONCE if len(open_) <= _FEW else 1
-            value = np.empty((at_once, len(open_)), dtype=np.int64)
-            taken = np.empty(value.shape, dtype=bool)
-            for start in range(0, len(open_), _CHUNK):
-                part = open_[start : start + _CHUNK]
-                here = slice(start, start + len(part))
-                value[:, here], taken[:, here] = self._attempts(law, his[part], los[part], attempt, at_once)
-            done = taken.any(axis=0)
-            at = np.flatnonzero(done)
-            out[open_[at]] = value[taken[:, at].argmax(axis=0), at]
-            open_, attempt = open_[~done], attempt + at_once
+        heads = law.proposal.heads.reshape(-1, 1, 8)
+        if len(los) > _FEW:
+            heads = np.repeat(heads, min(len(los), _GAUSSIAN_CHUNK), axis=1)
+        for start in range(0, len(los), _GAUSSIAN_CHUNK):
+            part = slice(start, start + _GAUSSIAN_CHUNK)
+            self._accepted(law, heads, his[part], los[part], out[part])
         return out
 
-    def _attempts(self, law: _Gaussian, hi: Words, lo: Words, first: int, count: int) -> tuple[Integers, Flags]:
-        """Values and verdicts of the attempts ``first … first + count − 1`` at each address."""
-        if first + count > _MOST_ATTEMPTS:
-            raise RuntimeError(f"a draw was rejected {first} times, which has a probability below 2^-800")
-        blocks, n = law.proposal.blocks, len(hi)
-        numbers = [range(_ATTEMPT * (1 + a), _ATTEMPT * (1 + a) + blocks + 1) for a in range(first, first + count)]
-        words = np.concatenate([self._blocks(hi, lo, each)[:, None] for each in numbers], axis=1)
-        words = words.reshape(blocks + 1, count * n, 2)
-        # Further bits live at addresses beyond all others: the attempt, from 1 on, is above the 48 bits of ``lo``.
-        hi, lo = np.tile(hi, count), np.tile(lo, count)
-        lo |= np.repeat(np.arange(first + 1, first + count + 1, dtype=np.uint64) << np.uint64(48), n)
-        heads = law.proposal.heads.reshape(-1, 1, 8)
-        if count * n > 4 * _FEW:
-            heads = np.repeat(heads, count * n, axis=1)
-        value = self._values(law.proposal, heads, words[:blocks], hi, lo, (1, -1))
-        word = words[blocks, :, 0]
+    def _accepted(self, law: _Gaussian, heads: NDArray[np.uint16], hi: Words, lo: Words, out: Integers) -> None:
+        """Write the first accepted attempt at each address, for one chunk."""
+        left, first = np.arange(len(lo)), 0
+        while len(left):
+            # Few draws are mostly overhead: then some attempts are made at once, and the first accepted one counts.
+            few = max(_FEW, len(lo) // 8) if first else _FEW // _AT_ONCE
+            count = _AT_ONCE if len(left) <= few else 1
+            if first + count > _MOST_ATTEMPTS:
+                raise RuntimeError(f"a draw was rejected {first} times, which has a probability below 2^-800")
+            if first == 0 and count == 1:
+                out[:], taken = self._attempts(law, heads, hi, lo, 1)
+                left, first = np.flatnonzero(~taken), 1
+                continue
+            rows = np.concatenate([left] * count) if count > 1 else left
+            numbers = np.repeat(np.arange(first + 1, first + count + 1, dtype=np.uint64), len(left))
+            value, taken = self._attempts(law, heads, hi[rows], lo[rows], numbers)
+            accepted = np.flatnonzero(taken)[::-1]  # of several at one address the first is written last, and stays
+            out[rows[accepted]] = value[accepted]
+            left, first = left[~taken.reshape(count, -1).any(axis=0)], first + count
+
+    def _attempts(
+        self, law: _Gaussian, heads: NDArray[np.uint16], hi: Words, lo: Words, number: Words | int
+    ) -> tuple[Integers, Flags]:
+        """Values and verdicts of the attempts of these numbers, from 1 on, at these addresses."""
+        each, proposal = np.asarray(number, np.uint64), law.proposal
+        words = self._blocks(hi, lo, range(proposal.blocks + 1), each * np.uint64(_ATTEMPT))
+        lo = lo | each << np.uint64(48)  # further bits live at addresses beyond all others
+        heads = heads[:, : len(hi)] if heads.shape[1] >= len(hi) else proposal.heads.reshape(-1, 1, 8)
+        value = self._values(proposal, heads, words[:-1], hi, lo, (1, -1))
+        word = words[-1, :, 0]
         taken, unsure = law.verdicts(value, word)
         for row in np.flatnonzero(unsure):
             taken[row] = self._is_below(law, abs(int(value[row])), int(word[row]), int(hi[row]), int(lo[row]))
-        return value.reshape(count, n), taken.reshape(count, n)
+        return value, taken
 
     def _is_below(self, law: _Gaussian, size: int, word: int, hi: int, lo: int) -> bool:
         """Compare random bits, the first 64 of them ``word``, with the probability to accept, until they differ."""
@@ -178,12 +186,13 @@ class Noise:
         """Draws one after the other, at the addresses ``(hi, lo)``, ``(hi, lo + 1)``, …"""
         return NoiseStream(self, hi, lo, ahead)
 
-    def _blocks(self, hi: Words, lo: Words, numbers: range) -> Words:
-        """The cipher blocks of these numbers at each address, shape ``(len(numbers), n, 2)``."""
+    def _blocks(self, hi: Words, lo: Words, numbers: range, beyond: Words | None = None) -> Words:
+        """The cipher blocks of these numbers at each address, ``beyond`` it or not, shape ``(len(numbers), n, 2)``."""
         plain = np.empty((len(numbers), len(hi), 2), dtype="<u8")
         plain[:, :, 0] = hi
         of_block = np.arange(numbers.start, numbers.stop, dtype=np.uint64)[:, None]
-        np.add(lo << np.uint64(16), of_block, out=plain[:, :, 1])
+        first = lo << np.uint64(16)
+        np.add(first if beyond is None else first + beyond, of_block, out=plain[:, :, 1])
         return np.frombuffer(self._encrypt(plain.reshape(-1).view(np.uint8).data), dtype="<u8").reshape(plain.shape)
 
     def _chunk(self, law: _Law, heads: NDArray[np.uint16], hi: Words, lo: Words, signs: tuple[int, ...]) -> Integers:

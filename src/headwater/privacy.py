@@ -88,7 +88,8 @@ class Budget:
     def heading(self, *, gaussian: bool) -> str:
         """What one record may cost, and what that means for noise if a unit has several: the first words of a plan."""
         if self.whole is None:
-            return f"{self}: replacing one record costs at most ε, for ever"
+            most = "ε, and δ" if self.delta else "ε"
+            return f"{self}: replacing one record costs at most {most}, for ever"
         times = math.sqrt(self.records * (self.per_bucket or self.records)) if gaussian else self.records
         each = f"ρ = {float(self.rho or 0):.4g}" if gaussian else f"ε = {self.epsilon:.4g}"
         return (
@@ -245,9 +246,9 @@ class DeltaWarning(UserWarning):
 def warn_of_delta(delta: float, records: int, stacklevel: int) -> None:
     """Warn if δ is above one over the number of records, and say what it means."""
     if delta * records > 1:
-        what = (
-            f"δ = {delta:g} is above one over the {records:,} records: it allows a program that publishes some of them "
-            "as they are. Begin runs of this length with a smaller δ, such as 1e-9"
+        what = (  # the same words at all times, so that they are shown once
+            f"δ = {delta:g} is above one over the number of records, from {1 / delta:,.0f} records on: it allows a "
+            "program that publishes some of them as they are. Begin runs of this length with a smaller δ, such as 1e-9"
         )
         warnings.warn(what, DeltaWarning, stacklevel=stacklevel + 1)
 

@@ -151,6 +151,7 @@ def test_a_release_is_not_published_again_in_another_format(trips: Path) -> None
     assert sorted(path.name for path in folder.iterdir()) == ["card.json", "data.parquet"]
 
 
+@pytest.mark.slow
 def test_evaluation_says_first_that_it_is_not_private(trips: Path) -> None:
     assert run().exit_code == 0
     arguments = ("evaluate", "trips.csv", "releases/release-000000001000", "--schema", "trips.toml")

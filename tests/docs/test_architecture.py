@@ -1,12 +1,17 @@
-"""The architecture page names functions that exist."""
+"""The architecture page names functions that exist, in the order in which they are called."""
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
+from typer.testing import CliRunner
+
+from headwater.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -40,3 +45,46 @@ def test_every_module_and_folder_that_the_page_names_exists() -> None:
     names = [name for row in rows for name in re.findall(r"`([\w/.]+(?:\.py|/))`", row)]
     assert len(names) > 15
     assert [name for name in names if not (source / name).exists()] == []
+
+
+# --- walks ------------------------------------------------------------------------------------------------
+
+SCHEMA = 'headwater = 1\n[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n'
+
+
+def hops(walk: str) -> list[tuple[str, str]]:
+    """The functions of a walk, as module and name: all of its first paragraph."""
+    text = PAGE.split(f"**{walk}**")[1].split("\n\n")[0]
+    return re.findall(r"`([\w/]+\.py):([\w.]+)`", text)
+
+
+def calls(*arguments: str) -> list[tuple[str, str]]:
+    """Every function that the page names, each time that a command calls it."""
+    found, named, source = list[tuple[str, str]](), set(NAMED), str(ROOT / "src" / "headwater") + "/"
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(source):
+            hop = frame.f_code.co_filename.removeprefix(source), frame.f_code.co_qualname
+            if hop in named:
+                found.append(hop)
+
+    sys.setprofile(look)
+    try:
+        done = CliRunner().invoke(app, list(arguments))
+    finally:
+        sys.setprofile(None)
+    assert done.exit_code == 0, done.output
+    return found
+
+
+@pytest.mark.slow
+def test_walks_go_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a record in, a noisy count out, and a report; the audit does its work in other processes."""
+    monkeypatch.chdir(tmp_path)
+    Path("schema.toml").write_text(SCHEMA)
+    Path("in.csv").write_text("x\n" + "".join(f"{number % 97 / 97}\n" for number in range(3000)))
+    run = calls("run", "in.csv", "--schema", "schema.toml", "--epsilon", "1", "--every", "1000")
+    report = calls("report", "releases", "--out", "report.html")
+    for walk, called in (("A record in", run), ("A noisy count out", run), ("A report", report)):
+        rest = iter(called)
+        assert [hop for hop in hops(walk) if hop not in rest] == [], f"{walk}: not called after those before"

@@ -80,6 +80,7 @@ def test_the_distance_of_the_tables_is_that_of_a_shift() -> None:
     assert abs(found.value - 0.25) <= found.error + 1e-3 < 0.01
 
 
+@pytest.mark.slow
 def test_a_distance_on_a_grid_is_the_exact_one_within_its_small_error() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.beta(2, 5, (2_500, 2)), np.clip(rng.beta(2, 5, (2_501, 2)) + np.array([0.03, 0.0]), 0, 1)

@@ -255,7 +255,7 @@ def laws(
 
     with watching(noise) as patch:
         mechanism = tiny.start(patch, noise, fault)
-        measure = CascadeMechanism._measure
+        measure = CascadeMechanism.measure_bucket
 
         def measuring(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
             outer = noise.publish
@@ -270,7 +270,7 @@ def laws(
             noise.publish = outer
             return summary
 
-        patch.setattr(CascadeMechanism, "_measure", measuring)
+        patch.setattr(CascadeMechanism, "measure_bucket", measuring)
         walk(mechanism, (), (), 0.0)
     return found
 
@@ -289,7 +289,7 @@ def neighbours(streams: Sequence[Stream]) -> Iterator[tuple[Stream, Stream]]:
 def sample(tiny: Tiny, stream: Stream, runs: int, seed: int = 0) -> Counter[Output]:
     """What as many runs with real noise publish."""
     found, output, places = Counter[Output](), list[object](), np.array(tiny.places)
-    measure = CascadeMechanism._measure
+    measure = CascadeMechanism.measure_bucket
 
     def measuring(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
         summary = measure(self, timescale, start, trees)
@@ -297,7 +297,7 @@ def sample(tiny: Tiny, stream: Stream, runs: int, seed: int = 0) -> Counter[Outp
         return summary
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CascadeMechanism, "_measure", measuring)
+        patch.setattr(CascadeMechanism, "measure_bucket", measuring)
         for run in range(runs):
             mechanism = tiny.start(patch, Noise(seed=seed + run))
             output.clear()

@@ -107,11 +107,11 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> None:
 
 def tree_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Half of the trees are left unsplit where the first point of the bucket is low."""
-    measure = CascadeMechanism._measure
+    measure = CascadeMechanism.measure_bucket
 
     def peeking(self: CascadeMechanism, number: int, start: int, trees: Trees) -> NoisyCounts:
         low = self._cells[start - self.start] < 1 << (self._kept - 1)
         bare = Tree((np.zeros(1, dtype=bool),))
         return measure(self, number, start, tuple(bare for _ in trees) if low else trees)
 
-    patch.setattr(CascadeMechanism, "_measure", peeking)
+    patch.setattr(CascadeMechanism, "measure_bucket", peeking)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from headwater.laws import CountLaw, DiscreteGaussian, ExponentialChoice, IntegerLaplace, Law, PermuteAndFlip
 from headwater.mechanisms.marginals import bucket as bucket_module
 from headwater.mechanisms.marginals.bucket import Bucket
 from headwater.mechanisms.marginals.counting import Question
@@ -37,33 +38,43 @@ class Table:
     end: int
     timescale: int
     question: Question
-    scale: float
+    law: CountLaw
     draws: int
     true: Integers
     published: Integers
 
     @property
+    def scale(self) -> float:
+        """Of the law."""
+        return self.law.scale
+
+    @property
     def what(self) -> tuple[object, ...]:
         """All of it that must not depend on raw data."""
         edges = tuple(tuple(e.tolist()) for e in self.question.edges)
-        return "table", self.start, self.end, self.timescale, self.question.columns, edges, self.scale, self.draws
+        return "table", self.start, self.end, self.timescale, self.question.columns, edges, self.law, self.draws
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """One private choice: its candidates with their scores, and the scale of the coins."""
+    """One private choice: its candidates with their scores, and its law."""
 
     start: int
     end: int
     pairs: tuple[tuple[int, int] | None, ...]
     scores: tuple[int, ...]
-    scale: float
+    law: Law
     chosen: int
+
+    @property
+    def scale(self) -> float:
+        """Of the law."""
+        return self.law.scale
 
     @property
     def what(self) -> tuple[object, ...]:
         """All of it that must not depend on raw data."""
-        return "choice", self.start, self.end, self.pairs, self.scale, self.chosen
+        return "choice", self.start, self.end, self.pairs, self.law, self.chosen
 
 
 Event = Table | Choice
@@ -118,14 +129,16 @@ def watching(noise: Watched, fault: Fault | None = None) -> Iterator[pytest.Monk
             noise.counting = None
             draws = 1 if question.shape == (2,) else question.cells
             place = self.start, self.end, self.timescale, question
-            noise.events.append(Table(*place, table.scale, draws, counts.copy(), table.counts))
+            law = (DiscreteGaussian if table.gaussian else IntegerLaplace)(table.scale)
+            noise.events.append(Table(*place, law, draws, counts.copy(), table.counts))
             return table
 
         def choosing(self: Bucket, scores: Scores, budget: Fraction, kind: int, turn: int) -> Candidate:
             def deciding(name: str, values: Sequence[int], scale: float, source: Noise, hi: int, lo: int) -> int:
                 found: int = ways[name](values, scale, source, hi, lo)
                 found = noise.choose(values, scale, lo) if noise.choose else found
-                noise.events.append(Choice(self.start, self.end, tuple(scores), tuple(values), scale, found))
+                law = (PermuteAndFlip if name == "choose" else ExponentialChoice)(scale)
+                noise.events.append(Choice(self.start, self.end, tuple(scores), tuple(values), law, found))
                 return found
 
             for name in names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -22,8 +22,6 @@ from headwater.table.bad_rows import BadRow, Encoded
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
-
-Fault = Callable[[Case], AbstractContextManager[object]]
 
 
 def check_exact_audit(case: Case) -> None:

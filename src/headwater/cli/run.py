@@ -17,6 +17,7 @@ from headwater.cli import people, reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.mechanisms.outlook import outlook
+from headwater.privacy import warn_of_delta
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
 from headwater.run.store import StateInUseError, StoreError
@@ -138,6 +139,7 @@ def command(
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
             how["bad_rows"] = policy
             if expect is not None:
+                warn_of_delta(delta, expect, 1)
                 each = whose.records if whose else 1
                 display.foretell(
                     outlook(

@@ -17,6 +17,7 @@ from typing import Any
 
 from headwater import version
 from headwater.files import FileRefusedError, sync_folder
+from headwater.guarantee import Guarantee
 from headwater.mechanisms import registry
 from headwater.release.card import VERSION, read_card
 from headwater.release.read_table import has_table
@@ -26,10 +27,6 @@ from headwater.release.write_table import FORMATS, check_format, write_table
 __all__ = ["card_of", "folders", "has_table", "name_of", "prune", "publish", "read_card", "refuse_others", "sweep"]
 
 _HIDDEN = ".release-"
-NOTE = (
-    "Synthetic data. All releases of this run together are ε-differentially private for replacing one record; "
-    "ε does not grow with the number of releases."
-)
 SAMPLED = "The table is a random sample of the release's rows; the expected error is that of the whole release."
 
 
@@ -175,8 +172,17 @@ def facts_of(release: Release, run: str = "", rows: int | None = None) -> dict[s
         "mechanism_reason": registry.reason(release.mechanism, release.schema),
         "expected_error": release.expected_error().to_dict(),
         "schema": release.schema.to_dict(),
-        "note": NOTE if rows is None else f"{NOTE} {SAMPLED}",
+        "note": _note(release.guarantee) if rows is None else f"{_note(release.guarantee)} {SAMPLED}",
     }
+
+
+def _note(guarantee: Guarantee) -> str:
+    """The promise in a sentence, for whoever reads nothing else of a card."""
+    private, grows = ("(ε, δ)", "ε and δ do not grow") if guarantee.delta else ("ε", "ε does not grow")
+    return (
+        f"Synthetic data. All releases of this run together are {private}-differentially private for replacing "
+        f"{guarantee.neighbours.removeprefix('replace ')}; {grows} with the number of releases."
+    )
 
 
 def refuse_others(out: str | os.PathLike[str], run: str) -> None:

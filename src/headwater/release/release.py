@@ -38,7 +38,7 @@ class Release:
     Formal guarantees
     -----------------
     A release is computed from noisy counts and public randomness. All releases of one run together, of which there
-    may be infinitely many, are ε-differentially private for replacing one record of the stream.
+    may be infinitely many, keep `guarantee`: (ε, δ)-differential privacy for its unit, pure ε if there is no δ.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ def document() -> dict[str, Any]:
 
 _ABOUT = (
     "Records are posted to a run and are on its disk when the answer comes. Everything that can be read is computed "
-    "from releases, which together are ε-differentially private for replacing one record; reading costs nothing."
+    "from releases, which together keep the guarantee that the run and every card state; reading costs nothing."
 )
 _PROBLEM = {
     "type": "object",

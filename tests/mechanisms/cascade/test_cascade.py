@@ -91,7 +91,7 @@ def test_every_draw_is_in_the_ledger_and_no_address_is_drawn_twice(d: int, epsil
 
 def shared_address(patch: pytest.MonkeyPatch) -> None:
     """Fast buckets use the noise of the slow bucket that holds them."""
-    measure = CascadeMechanism._measure
+    measure = CascadeMechanism.measure_bucket
 
     def sharing(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
         noise = self.noise
@@ -100,7 +100,7 @@ def shared_address(patch: pytest.MonkeyPatch) -> None:
         self.noise = noise
         return summary
 
-    patch.setattr(CascadeMechanism, "_measure", sharing)
+    patch.setattr(CascadeMechanism, "measure_bucket", sharing)
 
 
 class _Moved(Noise):
@@ -193,6 +193,7 @@ def check_neighbours(one: list[Seen], other: list[Seen], position: int, d: int, 
     return len(moved)
 
 
+@pytest.mark.slow
 @given(
     d=st.integers(1, 4),
     epsilon=st.sampled_from([0.5, 2.0, 20.0, 500.0]),
@@ -202,7 +203,7 @@ def check_neighbours(one: list[Seen], other: list[Seen], position: int, d: int, 
     seed=st.integers(0, 10**6),
 )
 @settings(max_examples=50)
-def test_replacing_a_point_moves_two_counts_of_one_bucket_of_each_speed(
+def test_replacing_a_point_moves_two_counts_of_one_bucket_of_each_timescale(
     d: int, epsilon: float, n: int, position: int, asks: int, seed: int
 ) -> None:
     """And no tree: both streams publish the same numbers, so all trees are equal, wherever the raw data differ."""

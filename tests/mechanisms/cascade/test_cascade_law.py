@@ -168,7 +168,7 @@ def test_runs_with_real_noise_follow_the_exact_law(name: str) -> None:
 
 def a_leaf_without_noise(patch: pytest.MonkeyPatch) -> None:
     """The first leaf of every tree is published as it is."""
-    measure = CascadeMechanism._measure
+    measure = CascadeMechanism.measure_bucket
 
     def leaking(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
         summary = measure(self, timescale, start, trees)
@@ -177,10 +177,10 @@ def a_leaf_without_noise(patch: pytest.MonkeyPatch) -> None:
         counts[0] = count_leaves(cells, self._kept, summary.tree)[0]
         return replace(summary, counts=counts)
 
-    patch.setattr(CascadeMechanism, "_measure", leaking)
+    patch.setattr(CascadeMechanism, "measure_bucket", leaking)
 
 
-def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
+def a_timescale_for_free(patch: pytest.MonkeyPatch) -> None:
     """Slow buckets spend all of ε, fast ones theirs on top."""
     find = vars(cascade_module)["stage_at"]
 
@@ -195,7 +195,7 @@ def a_speed_for_free(patch: pytest.MonkeyPatch) -> None:
 FAULTS = [
     *itertools.product([half_the_noise], ["a line", "a plane", "two trees a bucket", "as shipped"]),
     *itertools.product([tree_of_raw_counts, a_leaf_without_noise], TINY),
-    (a_speed_for_free, "two timescales"),
+    (a_timescale_for_free, "two timescales"),
 ]
 
 

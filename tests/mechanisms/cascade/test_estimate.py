@@ -104,7 +104,7 @@ def test_where_a_pool_knows_nothing_it_follows_the_slower_one() -> None:
 
 @given(seeds, st.lists(st.tuples(st.sampled_from(KINDS), st.booleans()), max_size=4), partitions)
 @settings(max_examples=100)
-def test_masses_and_spread_follow_from_the_beliefs_cell_by_cell(
+def test_masses_and_spread_follow_from_the_fractions_cell_by_cell(
     seed: int, kinds: list[tuple[str, bool]], partition: Partition
 ) -> None:
     """The oracle asks, at every cell, who was the last to know its share, and how wrong those that count may be."""
@@ -132,7 +132,7 @@ def test_masses_and_spread_follow_from_the_beliefs_cell_by_cell(
     assert density.spread == pytest.approx(spread, rel=1e-9)
 
 
-def test_what_is_not_counted_is_believed_but_adds_nothing_to_the_spread() -> None:
+def test_what_is_not_counted_is_a_prior_but_adds_nothing_to_the_spread() -> None:
     """A slow pool says where the points are below the root, which is as deep as the fast one sees."""
     noise = np.rint(np.random.default_rng(1).laplace(0, 10, 8)).astype(np.int64)
     counts = np.array([9000, 0, 500, 0, 100, 200, 200, 0]) + noise
@@ -157,7 +157,7 @@ def test_what_is_not_counted_is_believed_but_adds_nothing_to_the_spread() -> Non
     assert leaf_masses(not_counted, [1, 2])[2].sum() == pytest.approx(1050)
 
 
-def test_pure_noise_is_hardly_believed_and_signal_is() -> None:
+def test_pure_noise_is_shrunk_away_and_signal_is_not() -> None:
     """Counts of an even spread, noise of deviation 14 in 256 leaves: shrinking takes more than half of it away.
 
     Fixed seed. Of 200 seeds the worst kept 45% of the noise, the mean 26%.

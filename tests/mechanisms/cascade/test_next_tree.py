@@ -56,7 +56,7 @@ def oracle(
 
 @given(seeds, partitions, st.lists(st.floats(0.5, 500), max_size=12), st.sampled_from([50.0, 200.0, 1e9]))
 @settings(max_examples=120)
-def test_the_next_tree_splits_what_is_worth_it_and_nothing_else(
+def test_the_next_tree_splits_what_reaches_its_threshold_and_nothing_else(
     seed: int, partition: Partition, thresholds: list[float], base: float
 ) -> None:
     """The oracle walks down by itself; lower thresholds give a tree that contains the other."""
@@ -95,7 +95,7 @@ def test_what_can_hold_nothing_is_not_split(partition: Partition, thresholds: fl
         assert partition.possible(np.array([cell], dtype=np.uint64), depth).all()
 
 
-def test_the_last_belief_that_knows_a_cell_counts() -> None:
+def test_the_last_estimate_that_has_a_cell_counts() -> None:
     """The first says: left at the root, then right; had it been right, then left. The second: right at the root."""
     first = Fractions(full_tree(2), np.array([1.0, 0.0, 1.0]), np.zeros(3))
     second = Fractions(full_tree(1), np.array([0.0]), np.zeros(1))

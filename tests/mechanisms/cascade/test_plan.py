@@ -106,7 +106,7 @@ def test_a_point_lies_in_one_bucket_of_each_timescale_of_its_stage(d: int, epsil
 
 @pytest.mark.parametrize("d", [1, 2, 3, 50])
 @pytest.mark.parametrize("epsilon", EXTREMES)
-def test_addresses_have_room_for_all_timescales_and_rungs(d: int, epsilon: float) -> None:
+def test_addresses_have_room_for_all_timescales_and_resolutions(d: int, epsilon: float) -> None:
     """Four bits for the timescale, six for the resolution: beyond that two counts would share their noise."""
     for stage in plan(d, epsilon, 2**62).stages:
         assert len(stage.timescales) <= 16

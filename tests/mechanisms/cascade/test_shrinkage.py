@@ -56,6 +56,7 @@ def random_before(rng: np.random.Generator, tree: Tree, partition: Partition) ->
 # --- against the oracle ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(seeds, partitions, st.booleans(), st.booleans())
 @settings(max_examples=250)
 def test_fractions_are_those_of_the_oracle(seed: int, partition: Partition, even: bool, settle: bool) -> None:

@@ -18,7 +18,7 @@ from headwater.mechanisms.cascade.tree import Tree
 from headwater.partition import Partition
 from tests.support.trees import random_tree
 
-speeds = st.builds(
+timescales = st.builds(
     lambda t, d, epsilon, pick: (stage_at(t, d, epsilon).timescales[pick % len(stage_at(t, d, epsilon).timescales)], d),
     st.integers(0, 1 << 30),
     st.integers(1, 6),
@@ -27,8 +27,10 @@ speeds = st.builds(
 )
 
 
-@given(speeds, st.integers(1, 60))
-def test_prices_never_fall_with_depth_nor_from_rung_to_rung(of: tuple[Timescale, int], deepest: int) -> None:
+@given(timescales, st.integers(1, 60))
+def test_thresholds_never_fall_with_depth_nor_from_one_resolution_to_the_next(
+    of: tuple[Timescale, int], deepest: int
+) -> None:
     """So a cell that is split in a coarse tree is split in the fine one, and its parent in both."""
     timescale, d = of
     found = split_thresholds(timescale, d, deepest)
@@ -41,16 +43,16 @@ def test_prices_never_fall_with_depth_nor_from_rung_to_rung(of: tuple[Timescale,
         assert all(a <= b for a, b in zip(fine, coarse, strict=True))
 
 
-@given(speeds, st.integers(1, 60))
-def test_no_price_is_below_three_deviations_of_the_pooled_noise(of: tuple[Timescale, int], deepest: int) -> None:
+@given(timescales, st.integers(1, 60))
+def test_no_threshold_is_below_three_deviations_of_the_pooled_noise(of: tuple[Timescale, int], deepest: int) -> None:
     timescale, d = of
     pooled = math.sqrt(2 / timescale.siblings) * timescale.noise.scale
     for by_depth, _ in split_thresholds(timescale, d, deepest):
         assert min(by_depth) >= max(3 * pooled, 0.25) * (1 - 1e-12)
 
 
-@given(speeds)
-def test_an_even_spread_is_split_down_to_cells_that_are_just_worth_it(of: tuple[Timescale, int]) -> None:
+@given(timescales)
+def test_an_even_spread_is_split_down_to_cells_just_above_the_threshold(of: tuple[Timescale, int]) -> None:
     """Where nothing is known, depth alone decides: whether all cells of a depth are split changes at one place."""
     timescale, d = of
     threshold = uniform_threshold(timescale, d)
@@ -82,7 +84,7 @@ def test_leaves_stay_few_however_deep_the_tree_may_be(d: int, seed: int) -> None
     assert next_tree([estimate], timescale.size, by_depth, math.inf, Partition(d)).size <= most
 
 
-def test_one_price_for_all_depths_would_buy_more_leaves_than_that() -> None:
+def test_one_threshold_for_all_depths_would_give_more_leaves_than_that() -> None:
     """The bound above can fail: 256 atoms of 16 points, each in a chain of cells of its own."""
     splits = [np.ones(1 << depth, dtype=bool) for depth in range(9)]
     tree = Tree((*splits, *[np.tile([True, False], 256)] * 50, np.zeros(512, dtype=bool)))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.mechanisms.marginals.codes import FINEST, MOST_LABELS, coders, codings, encode, places
+from headwater.mechanisms.marginals.codes import FINEST, MOST_LABELS, Codes, coders, codings, encode
 from headwater.table.categorical import Boolean, Category
 from headwater.table.column import Column
 from headwater.table.numeric import Integer, Number
@@ -17,6 +17,11 @@ from headwater.table.times import Datetime
 from headwater.table.unit_cube import UnitCube
 
 SIZES = [1, 2, 3, 16, 17, 1000, FINEST, FINEST + 1, 10**6 + 7, 2**40 + 3, 2**53]
+
+
+def places(codes: Codes, inside: np.ndarray, schema: Schema | UnitCube) -> np.ndarray:
+    """`encode` backwards: points at given positions inside the cells of codes."""
+    return np.array([c.places(codes[:, i], inside[:, i]) for i, c in enumerate(coders(schema))]).T
 
 
 def inside(rows: int, columns: int = 1, seed: int = 0) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

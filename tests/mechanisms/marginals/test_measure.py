@@ -145,6 +145,7 @@ def test_small_schemas(schema: Schema) -> None:
     assert published(twin) == published(mechanism)
 
 
+@pytest.mark.slow
 def test_many_columns() -> None:
     """Sixty of them, of two values, all alike: pairs are found, though not all can be candidates at once."""
     schema = Schema({f"c{i}": Boolean() for i in range(60)})

@@ -205,6 +205,7 @@ def test_heavy_noise_gives_a_distribution_nevertheless(real: np.ndarray) -> None
     assert model.expected_error().typical > 0.2
 
 
+@pytest.mark.slow
 def test_a_hundred_columns_and_hundreds_of_categories_work() -> None:
     rng = np.random.default_rng(8)
     sizes = [300] * 2 + [4] * 98

@@ -1,4 +1,4 @@
-"""Neighbouring streams: the same questions, counts and scores moved as claimed, and the sum of the costs at most ε."""
+"""Neighbouring streams: the same questions, counts and scores moved as claimed, the costs at most ε, or ρ with a δ."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater import laws
+from headwater.laws import choice_scale_for, deviation_for
 from headwater.mechanisms.marginals import bucket as bucket_module
 from headwater.mechanisms.marginals import slow
 from headwater.mechanisms.marginals.bucket import Bucket
 from headwater.mechanisms.marginals.counting import Question, count
 from headwater.mechanisms.marginals.plan import stage_at
 from headwater.mechanisms.marginals.slow import SlowBucket
-from headwater.privacy import scale_for
+from headwater.privacy import Budget, Ledger, OverdrawnError, Spend, scale_for
 from tests.support.marginals_watch import (
     Choice,
     Event,
@@ -34,7 +35,7 @@ from tests.support.marginals_watch import (
 
 
 def both(
-    columns: int, records: int, epsilon: float, position: int, seed: int, fault: Fault | None = None
+    columns: int, records: int, budget: Budget | float, position: int, seed: int, fault: Fault | None = None
 ) -> tuple[list[Event], list[Event]]:
     """The events of two runs whose streams differ in one record, and whose published numbers agree."""
     schema = a_schema(columns)
@@ -44,14 +45,14 @@ def both(
     found = []
     for stream in (x, y):
         noise = Watched(*decided(seed))
-        run(schema, stream, epsilon, noise, fault=fault)
+        run(schema, stream, budget, noise, fault=fault)
         found.append(noise.events)
     return found[0], found[1]
 
 
-def check(one: Sequence[Event], other: Sequence[Event], position: int, epsilon: float) -> Fraction:
+def check(one: Sequence[Event], other: Sequence[Event], position: int, budget: Budget | float) -> Ledger:
     """The exact cost of replacing that record: what its tables and choices would cost, were all of them moved most."""
-    cost = Fraction(0)
+    spends = list[Spend]()
     assert len(one) == len(other)
     for a, b in zip(one, other, strict=True):
         assert a.what == b.what, "a question depends on raw data"
@@ -61,34 +62,50 @@ def check(one: Sequence[Event], other: Sequence[Event], position: int, epsilon: 
             assert np.abs(moved).max(initial=0) <= inside
             assert np.abs(moved).sum() <= 2 * inside
             assert moved.sum() == 0
-            cost += inside * Fraction(2 if a.draws > 1 else a.true.size > 1) / Fraction(a.scale)
+            spends.append(Spend("table", a.law, touches=inside * (2 if a.draws > 1 else a.true.size > 1)))
         elif isinstance(a, Choice) and isinstance(b, Choice):
             moved = np.abs(np.array(a.scores) - np.array(b.scores))
             assert moved.max() <= 2 * inside
-            cost += inside * Fraction(4) / Fraction(a.scale)
-    assert cost <= Fraction(epsilon)
-    return cost
+            spends.append(Spend("choice", a.law, touches=inside, shift=4))
+    ledger = Ledger(spend for spend in spends if spend.touches)
+    ledger.check(budget)
+    return ledger
 
 
 @given(
     columns=st.integers(1, 7),
     epsilon=st.sampled_from([0.5, 8.0, 64.0, 500.0]),
+    delta=st.sampled_from([0.0, 1e-9, 0.3]),
     records=st.integers(1, 700),
     position=st.integers(0, 699),
     seed=st.integers(0, 10**6),
 )
 @settings(max_examples=12)
 def test_replacing_a_record_moves_what_the_ledger_says(
-    columns: int, epsilon: float, records: int, position: int, seed: int
+    columns: int, epsilon: float, delta: float, records: int, position: int, seed: int
 ) -> None:
-    check(*both(columns, records, epsilon, position % records, seed), position % records, epsilon)
+    budget = Budget(epsilon, delta)
+    check(*both(columns, records, budget, position % records, seed), position % records, budget)
+
+
+WIDE = Budget(16.0, 0.4)  # five columns have Gaussian noise then, and short stages
+
+
+@pytest.mark.parametrize("position", [0, 70, 600])
+def test_with_a_delta_nearly_all_of_rho_is_spent_on_a_record(position: int) -> None:
+    """Stages end at 8, 64, 512 and 1,024; in the third pairs are chosen, in the fourth also pairs beyond the tree."""
+    one, other = both(5, 1024, WIDE, position, seed=3)
+    ledger = check(one, other, position, WIDE)
+    assert WIDE.rho is not None
+    assert WIDE.rho * Fraction(97, 100) < ledger.rho <= WIDE.rho
+    assert ledger.laws == "discrete Gaussian" + (" and exponential mechanism" if position > 64 else "")
 
 
 @pytest.mark.parametrize("position", [0, 40, 129])
 def test_a_record_is_found_in_every_table_of_its_buckets_and_nearly_all_of_epsilon_is_spent(position: int) -> None:
     """ε = 64 and five columns: the first stage with pairs ends at 128, and extras are chosen from there on."""
     one, other = both(5, 256, 64.0, position, seed=3)
-    cost = check(one, other, position, 64.0)
+    cost = check(one, other, position, 64.0).total
     assert cost > Fraction(64) * Fraction(97, 100)
     tables = [[event for event in events if isinstance(event, Table)] for events in (one, other)]
     moved = [a for a, b in zip(*tables, strict=True) if not np.array_equal(a.true, b.true)]
@@ -209,16 +226,34 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_planted_faults_are_found(fault: Fault) -> None:
+def half_the_variance(patch: pytest.MonkeyPatch) -> None:
+    """A replaced record moves two counts; this pays for one."""
+    patch.setattr(laws, "deviation_for", lambda cost: deviation_for(2 * cost))
+
+
+def choices_that_pay_a_quarter(patch: pytest.MonkeyPatch) -> None:
+    """A choice takes four times its ε, and so sixteen times its ρ."""
+    patch.setattr(laws, "choice_scale_for", lambda cost, shift: choice_scale_for(16 * cost, shift))
+
+
+PURE = [(fault, 64.0, (16, 128)) for fault in FAULTS]
+IN_RHO = [half_the_variance, choices_that_pay_a_quarter, every_pair_pays_alone, a_tree_at_half_price]
+
+
+@pytest.mark.parametrize(
+    ("fault", "budget", "positions"),
+    [*PURE, *((fault, WIDE, (70, 600)) for fault in IN_RHO)],
+    ids=lambda one: getattr(one, "__name__", str(one)),
+)
+def test_planted_faults_are_found(fault: Fault, budget: Budget | float, positions: tuple[int, int]) -> None:
     """At the first record of the first bucket with pairs, or of a later one with pairs beyond the tree."""
-    runs = [(position, both(5, 300, 64.0, position, 3, fault)) for position in (16, 128)]
+    runs = [(position, both(5, 300 if budget == 64.0 else 1024, budget, position, 3, fault)) for position in positions]
 
     def check_both() -> None:
         for position, events in runs:
-            check(*events, position, 64.0)
+            check(*events, position, budget)
 
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, OverdrawnError)):
         check_both()
 
 

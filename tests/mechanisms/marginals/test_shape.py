@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.grid import transfer, union
+from headwater.mechanisms.marginals.grid import transfer, union, widths
 from headwater.mechanisms.marginals.measured import Coding
 from headwater.mechanisms.marginals.shape import Shape, Side, estimate_shape
 
@@ -36,6 +36,13 @@ def test_a_union_is_thinned_but_keeps_the_missing_bin() -> None:
     assert len(found) <= 11
     assert found[0] == 0
     assert found[-1] == 100
+
+
+def test_a_thinned_union_has_whole_numbers() -> None:
+    coding = Coding(100, missing=False, ordered=True)
+    found = union([np.arange(100)], coding, most=10)
+    assert found.dtype == np.int64
+    assert widths(found, coding.size).sum() == 100
 
 
 def test_the_shape_is_found_where_counts_show_it_and_even_where_noise_hides_it() -> None:

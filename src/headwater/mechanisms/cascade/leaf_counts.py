@@ -1,8 +1,10 @@
 """How many points lie in each leaf of a tree, at a few nanoseconds a point.
 
-A two-level radix index over cell codes: the first bits of a code select a row, and each row is cut into equal boxes
-about as narrow as its narrowest leaf; two small tables, a shift and a base for each row, map a code to its box. Boxes
-that still hold several leaves are few; they are the rows of a further round.
+Leaves are intervals of cell codes. Searching the interval of every code by bisection would take twenty comparisons. A
+two-level radix index takes two table look-ups: the first bits of a code select a *row*; each row is cut into equal
+*boxes* about as narrow as its narrowest leaf; ``bases[row] + (code >> shifts[row])`` is the box of a code. Points are
+counted by box, and a leaf is the sum of its boxes. Boxes that still hold several leaves (*crowded*) are few; their
+points are counted again, in a further round whose rows these boxes are.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _ROWS = 12  # at most 2^12 rows to begin with: their tables stay there as well
 
 
 def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree) -> Integers:
-    """How many of the cells of depth ``depth`` lie in each leaf of a tree."""
+    """How many of these cells, all of depth ``depth``, lie in each leaf of a tree, in the order of its leaves."""
     size, deepest = len(cells).bit_length(), len(tree.splits) - 1
     if deepest <= min(size, _ROWS + 2):
         return _count_equal(cells, depth, tree, deepest)
@@ -52,7 +54,7 @@ def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 def sum_leaves(
     cells: NDArray[np.unsignedinteger[Any]], counts: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 ) -> Integers:
-    """The same of counted cells, which are sorted: how many records lie in each leaf."""
+    """The sum of the counts of the cells in each leaf. Cells are sorted and distinct."""
     starts, _ = tree.edges(depth)
     sums = np.zeros(len(cells) + 1, dtype=np.int64)
     np.cumsum(counts, out=sums[1:])

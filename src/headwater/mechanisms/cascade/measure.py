@@ -57,7 +57,8 @@ class CascadeMechanism(CellRows):
     -----------------
     All noisy counts at all times together are ε-differentially private for replacing one point, of any stream, chosen
     adaptively or not: the point lies in one bucket of each timescale, where it moves two leaf counts by one each, and
-    the budgets of the timescales add up to at most ε (`Stage.ledger`, `proofs/cascade.md`).
+    the budgets of the timescales add up to at most ε (`Stage.ledger`, `proofs/cascade.md`); with a δ, to the ρ that
+    keeps (ε, δ), in stages with Gaussian noise (`proofs/gaussian.md`).
     """
 
     name: ClassVar[str] = "cascade"
@@ -177,7 +178,7 @@ class CascadeMechanism(CellRows):
             stage = stage_at(self.t, self.partition.dimension, self.budget)
         scales = [self.stage.timescales[0], *stage.timescales[1:]]
         slow, *trees = self.history.next_trees(scales, self.stage, fast, self._kept)
-        self.history = self.history.closed(self._measure(0, self.start, slow), fast)
+        self.history = self.history.closed(self.measure_bucket(0, self.start, slow), fast)
         self._open(stage, [trees])
 
     def _second_trees(self) -> Trees:
@@ -196,13 +197,13 @@ class CascadeMechanism(CellRows):
             for start in range(covered, now - scale.size + 1, scale.size):
                 if (number, start) not in known:
                     trees = self._trees[int(start >= self._middle)][number - 1]
-                    known[number, start] = self._measure(number, start, trees)
+                    known[number, start] = self.measure_bucket(number, start, trees)
                 found.append(known[number, start])
                 covered = start + scale.size
         self._fast = known
         return found
 
-    def _measure(self, number: int, start: int, trees: tuple[Tree, ...]) -> NoisyCounts:
+    def measure_bucket(self, number: int, start: int, trees: tuple[Tree, ...]) -> NoisyCounts:
         """The only place that turns data into numbers that may be seen: one noisy count for each leaf."""
         scale = self.stage.timescales[number]
         end, counted = start + scale.size, self._counted

@@ -1,7 +1,14 @@
 """Empirical-Bayes shrinkage of each split's left fraction towards a prior.
 
-A pool of buckets has noisy counts for both halves of every split cell. The left fraction of a cell is estimated by
-weighted least squares, and drawn towards a prior fraction by as much as noise explains its distance from the prior.
+A pool of buckets has noisy counts ``L`` and ``R`` of both halves of every split cell, with noise variances ``v`` and
+``w``. For a cell that holds mass ``m``, the left fraction that fits both counts best under ``left + right = m`` is
+
+    ``f = weight + residual / m``  with  ``weight = v / (v + w)``  and  ``residual = L − weight·(L + R)``;
+
+the noise in ``m·f`` has the variance ``noise = weight·w``, whatever ``m`` is. The estimate is
+``prior + k·(f − prior)``, where ``k = s / (s + noise/m)`` is the usual ratio of signal to signal plus noise, and
+``s·m`` is the variance of ``m·(f − prior)`` that noise does not explain, fitted to the cells of a depth and of a group
+of siblings.
 All split cells are computed at once, whatever their depth: a tree has many depths, most of them small.
 
 Formal guarantees
@@ -84,11 +91,15 @@ def shrink(pool: Pool, prior: Floats, partition: Partition, *, settle: bool = Tr
     nodes = tree.split_nodes()
 
     def base_of(here: slice, held: Floats) -> Floats:
-        """The mass in a cell of the buckets that measured it: their sum, clamped to [part · held, held], at least 1."""
+        """The mass ``m`` of each cell: the noisy sum L + R, clamped to [part · held, held], at least 1.
+
+        ``held`` is what the fractions above leave in the cell; ``part`` of the pool's points are in buckets that
+        measured it.
+        """
         return np.maximum(np.minimum(np.maximum(both[here], held * part[here]), held), 1.0)
 
     def least_squares(here: slice, held: Floats) -> Floats:
-        """The left fraction that fits both counts best when their sum is the base; its variance is `noise`."""
+        """The unshrunk fraction ``f``, clamped to [0, 1]."""
         return np.minimum(np.maximum(residual[here] / base_of(here, held) + weight[here], 0.0), 1.0)  # np.clip is slow
 
     held = masses_and_fractions(tree, pool.points, least_squares)[0][nodes]
@@ -101,7 +112,7 @@ def shrink(pool: Pool, prior: Floats, partition: Partition, *, settle: bool = Tr
     limit = MAX_SHIFT * np.sqrt(noise)
 
     def shrunk(here: slice, held: Floats) -> Floats:
-        """The prior plus the part of the deviation that is kept; clamped, since the variance model may be wrong."""
+        """The shrunk fraction. What is dropped is at most `MAX_SHIFT` deviations: the variance model may be wrong."""
         base = base_of(here, held)
         deviation = residual[here] + base * (weight[here] - prior[here])
         dropped = np.minimum(np.maximum((1 - keep[here]) * deviation, -limit[here]), limit[here])
@@ -140,12 +151,13 @@ def masses_and_fractions(
 
 
 def _shrinkage_weights(deviation: Floats, noise: Floats, base: Floats, estimable: Flags, tree: Tree) -> Floats:
-    """The part of each cell's deviation from the prior to keep: ``s / (s + noise/base)``.
+    """The part ``k = s / (s + noise/base)`` of each cell's deviation from the prior that is kept.
 
-    The deviation (of the left count from its prior prediction) is modelled with variance ``s·base + noise``. ``s`` is
-    fitted by weighted moments over each depth, then again within groups of siblings, shrunk towards the depth's. An
-    excess counts only beyond its standard error (`SIGNIFICANCE` of them for a depth), since a depth of few cells
-    always looks uneven.
+    ``deviation`` is ``m·(f − prior)``, in points, and is modelled with mean 0 and variance ``s·base + noise``. So
+    ``deviation²/base − noise/base`` (`excess`) is an unbiased estimate of ``s`` from one cell. Cells of one depth are
+    averaged, weighted by one over their variance; then groups of siblings, drawn towards their depth's average, which
+    counts as `PRIOR_CELLS` cells. An average counts only beyond its standard error (`SIGNIFICANCE` of them for a
+    depth), since a few cells always look uneven. ``s = 0`` means that the prior is taken as it is.
     """
     relative = noise / base
     excess = np.square(deviation) / base - relative

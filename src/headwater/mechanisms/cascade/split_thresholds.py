@@ -1,6 +1,8 @@
 """The predicted count above which a cell is split in the tree of a bucket. Public: functions of the plan alone.
 
-Splitting a cell lowers W1 by at most its count times its diameter, and adds one noise term to each of its ancestors.
+Splitting a cell lowers W1 by at most its count times its diameter, and adds one noise term to each of its ancestors. So
+a cell is split if its count is some multiple of the noise deviation, and the multiple grows with how many depths add
+up. Noise is that of the *pooled* estimate: releases average sibling buckets, which have the same tree or nearly so.
 """
 
 from __future__ import annotations
@@ -44,10 +46,11 @@ def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tu
 
 
 def _by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) -> list[float]:
-    """The threshold holds at the depth where a uniform spread stops splitting; deeper cells are smaller and need more.
+    """The threshold of each depth: ``threshold`` where a uniform spread stops splitting, more below, less above.
 
-    In the plane, in proportion to one over the diameter. In more dimensions the noise in larger cells matters less,
-    and so does the depth; but never not at all, or every further depth would have as many leaves as the one before.
+    Deeper cells are smaller, so that a split of theirs gains less. In the plane thresholds rise in proportion
+    to one over the diameter. In more dimensions the noise in larger cells matters less, and so does the depth; but
+    never not at all, or every further depth would have as many leaves as the one before.
     """
     uniform = math.log2(max(bucket.size / threshold, 1.0))
     slope = (1.0 if dimension <= 2 else DEPTH_EXPONENT) / dimension
@@ -55,16 +58,21 @@ def _by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float)
 
 
 def _grid_count(bucket: Timescale, dimension: int) -> float:
-    """In the plane each depth of a grid adds the same error: the more of them there are, the coarser it must be."""
+    """The count from which on a cell is split if points spread uniformly would give it so many, whatever is predicted.
+
+    In the plane each depth of a grid adds the same error: the more of them there are, the coarser it must be.
+    """
     more = max(_halvings(bucket) / 16, 1.0) if dimension == 2 else 1.0
     return GRID_DEVIATIONS * bucket.noise.deviation * more
 
 
 def _minimum(bucket: Timescale) -> float:
+    """The lowest threshold of any depth."""
     return max(MIN_DEVIATIONS * _pooled_deviation(bucket), 0.25)  # at any ε, not many more leaves than points
 
 
 def _halvings(bucket: Timescale) -> float:
+    """How often all points of sibling buckets can be halved until what is left is as small as the noise."""
     return math.log2(max(2.0, bucket.epsilon * bucket.size * bucket.siblings))
 
 

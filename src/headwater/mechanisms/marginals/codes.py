@@ -115,21 +115,3 @@ def encode(points: Points, schema: Schema | UnitCube) -> Codes:
     for column, coder in enumerate(coders(schema)):
         codes[:, column] = coder.encode(points[:, column])
     return codes
-
-
-def places(codes: Codes, inside: Points, schema: Schema | UnitCube) -> Points:
-    """Points at given positions inside the cells of codes: `encode` backwards.
-
-    Parameters
-    ----------
-    codes
-        Of shape ``(n, d)``.
-    inside
-        Positions in ``[0, 1)``, of the same shape.
-    schema
-        What a record is.
-    """
-    points = np.empty(codes.shape)
-    for column, coder in enumerate(coders(schema)):
-        points[:, column] = coder.places(codes[:, column], inside[:, column])
-    return points

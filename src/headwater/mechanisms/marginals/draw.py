@@ -18,6 +18,8 @@ RUN = 32
 """Records over which the numbers that values are drawn with are even."""
 ALIKE = 4
 """Records that are alike in a sorting key, on average, so that a run holds few different ones."""
+MOST_CELLS = 1 << 18
+"""That a line of steps is cut into, to look values up: as many as stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -90,25 +92,33 @@ def even_numbers(count: int, rng: np.random.Generator) -> Floats:
     Sequences that are even over every run, such as multiples of an irrational number, are not independent of each
     other: columns that are drawn along nearly the same order would go together.
     """
-    runs = -(-count // RUN)
-    keys = rng.integers(0, 1 << 32, (runs, RUN), dtype=np.uint32) // RUN * RUN + np.arange(RUN, dtype=np.uint32)
+    keys = rng.integers(0, 1 << 32, (-(-count // RUN), RUN), dtype=np.uint32)
+    keys &= np.uint32(-RUN % (1 << 32))
+    keys |= np.arange(RUN, dtype=np.uint32)
     keys.sort(axis=1)  # by their random digits: the last ones are then in random order
-    found: Floats = (keys.ravel()[:count] % RUN + rng.random(count)) / RUN
+    keys &= np.uint32(RUN - 1)
+    found: Floats = rng.random(count)
+    found += keys.ravel()[:count]
+    found /= RUN
     return found
 
 
 def sorting(columns: Sequence[Codes], sizes: Sequence[int], most: int) -> Codes:
     """The order of records sorted by columns, the first one first; records that are alike stay as they are.
 
-    Columns are left out as soon as there would be more than ``most`` different keys, but for the first two. Keys of 16
-    bits are sorted in linear time.
+    Columns are left out as soon as there would be more than ``most`` different keys, but for the first two. Keys are
+    sorted by 16 bits at a time, the lowest first, each in linear time.
     """
     key, used = np.zeros(len(columns[0]), dtype=np.int64), 1
     for number, (column, size) in enumerate(zip(columns, sizes, strict=True)):
         if number > 1 and used * size > most:
             break
         key, used = key * size + column, used * size
-    return np.argsort(key.astype(np.uint16) if used <= 1 << 16 else key, kind="stable")
+    order: Codes = np.argsort(key.astype(np.uint16), kind="stable")
+    while used > 1 << 16:
+        key, used = key >> 16, used >> 16
+        order = order[np.argsort(key.astype(np.uint16)[order], kind="stable")]
+    return order
 
 
 def invert(laws: Floats, given: Codes, uniform: Floats) -> Codes:
@@ -127,7 +137,7 @@ def count_up_to(steps: Floats, places: Floats, end: int) -> Codes:
 
     The line is cut into equal cells. Most of them hold no step, so there the answer is known; elsewhere it is searched.
     """
-    cells = 1 << max((len(places) // end).bit_length() - 1, 0)  # to a whole, at most one for each place
+    cells = 1 << max((min(len(places), MOST_CELLS) // end).bit_length() - 1, 0)  # for each whole
     before = np.cumsum(np.bincount(np.ceil(steps * cells).astype(np.int64), minlength=end * cells + 2))
     cell = np.minimum((places * cells).astype(np.int64), end * cells)
     found: Codes = before[cell]

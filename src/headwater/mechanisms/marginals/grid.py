@@ -39,7 +39,7 @@ def union(edges: Iterable[Integers], coding: Coding, most: int = MOST_BINS) -> I
     found: Integers = np.unique(np.concatenate([*edges, [0]])).astype(np.int64)
     if coding.ordered and len(found) > most:
         keep = np.unique(np.linspace(0, len(found) - 1, most).round().astype(int))
-        found = np.union1d(found[keep], [coding.values] if coding.missing else [])
+        found = np.union1d(found[keep], np.full(int(coding.missing), coding.values, dtype=np.int64))
     return found
 
 

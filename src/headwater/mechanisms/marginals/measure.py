@@ -44,7 +44,8 @@ class MarginalsMechanism:
     All tables at all times together are ε-differentially private for replacing one record, of any stream, chosen
     adaptively or not. The record lies in one bucket of each timescale. There it moves two counts of each table by one,
     and every score of a choice by at most two; the budgets of the tables and choices of its buckets add up to at most ε
-    on every path of outcomes (`Stage.ledger`, `proofs/marginals.md`).
+    on every path of outcomes (`Stage.ledger`, `proofs/marginals.md`). With a δ they add up to the ρ that keeps (ε, δ),
+    in stages with Gaussian noise (`proofs/gaussian.md`).
     """
 
     name: ClassVar[str] = "marginals"

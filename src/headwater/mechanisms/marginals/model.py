@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError, nothing_proved
-from headwater.mechanisms.marginals.codes import coders, codings, encode, places
+from headwater.mechanisms.marginals.codes import coders, codings, encode
 from headwater.mechanisms.marginals.draw import NO_RECORD, Codes
 from headwater.mechanisms.marginals.estimate import Estimate, Estimator
 from headwater.mechanisms.marginals.estimate_state import estimate_state, restore_estimate
@@ -153,23 +153,20 @@ class MarginalsModel:
         self, records: Codes, rng: np.random.Generator, limits: dict[int, tuple[int, int]] | None = None
     ) -> Points:
         """Bins as points: each record gets a place inside its bin as the column's shape says."""
-        codes = np.empty(records.shape[::-1], dtype=np.uint16)
-        inside = np.empty(codes.shape)
-        for column, (bins, coding) in enumerate(zip(records, codings(self.schema), strict=True)):
-            shape = self.estimate.shapes[column]
-            low, high = (limits or {}).get(column, (0, coding.size - 1))
-            part, inside_part = shape.place(
-                bins, self.estimate.grids[column], shape.within(low, high, coding.size), rng
-            )
+        points = np.empty(records.shape[::-1])
+        for column, (bins, coder) in enumerate(zip(records, coders(self.schema), strict=True)):
+            shape, size = self.estimate.shapes[column], coder.coding.size
+            low, high = (limits or {}).get(column, (0, size - 1))
+            part, place = shape.place(bins, self.estimate.grids[column], shape.within(low, high, size), rng)
             first = np.maximum(shape.edges, low)
-            last = np.minimum(shape.edges + widths(shape.edges, coding.size) - 1, high)
-            if (first == last).all():
-                codes[:, column], inside[:, column] = first[part], inside_part
-                continue
-            place = inside_part * (last + 1 - first)[part] + first[part]
-            whole = np.minimum(place.astype(np.int64), last[part])
-            codes[:, column], inside[:, column] = whole, np.minimum(place - whole, np.nextafter(1.0, 0.0))
-        return places(codes, inside, self.schema)
+            last = np.minimum(shape.edges + widths(shape.edges, size) - 1, high)
+            codes = first[part]
+            if (first != last).any():
+                place = place * (last + 1 - first)[part]
+                steps = np.minimum(place.astype(np.int64), (last - first)[part])
+                codes, place = codes + steps, np.minimum(place - steps, np.nextafter(1.0, 0.0))
+            points[:, column] = coder.places(codes, place)
+        return points
 
 
 MODEL = MarginalsModel

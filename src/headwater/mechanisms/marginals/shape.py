@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.draw import even_numbers
+from headwater.mechanisms.marginals.draw import count_up_to, even_numbers
 from headwater.mechanisms.marginals.grid import Floats, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
@@ -60,7 +60,7 @@ class Shape:
         sorted_bins = bins[order]
         before = below[first]
         at = even_numbers(len(bins), rng) * (below[last] - before)[sorted_bins] + before[sorted_bins]
-        part = np.clip(np.searchsorted(upper, at, side="right"), first[sorted_bins], last[sorted_bins] - 1)
+        part = np.clip(count_up_to(upper, at, 1), first[sorted_bins], last[sorted_bins] - 1)
         found, inside = np.empty_like(part), np.empty(len(part))
         found[order] = part
         inside[order] = np.clip((at - below[part]) / np.maximum(mass, 1e-300)[part], 0, 1 - 2**-53)
