@@ -133,7 +133,8 @@ Small caps leave out what people with many records do; large ones drown in noise
 
 ## A second cap, for buckets
 
-With δ > 0 a person's records cost the sum of the squares of their numbers in buckets, so a cap for buckets lowers the noise (`per_bucket`); it also leaves out more. For pure ε it would change nothing, and is refused. Heavy tail:
+With δ > 0 a person's records cost the sum of the squares of their numbers in buckets, so a cap for buckets lowers the noise (`per_bucket`); it also leaves out more. For pure ε it would change nothing, and is refused.
+Half of a stream lies in the last bucket of marginals, so a small cap there leaves out much. Two numbers have Laplace noise unless the cap for buckets is small. Heavy tail:
 
 {buckets(kept)}
 

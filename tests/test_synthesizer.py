@@ -76,13 +76,19 @@ def test_a_tiny_budget_never_splits_and_publishes_uniform_points(mechanism: str)
 
 @every_mechanism
 def test_a_huge_budget_publishes_the_data_nearly_as_it_is(mechanism: str) -> None:
-    """With ε = 10^4 most levels are empty, the noise is gone, and cells are tiny."""
+    """With ε = 10^4 most levels are empty, the noise is gone, and cells are tiny.
+
+    Columns are within 0.015 of the data on average (other records of the same law are 0.02 to 0.035 away), and of a
+    mechanism that keeps cells, so is each point.
+    """
     synth = make(epsilon=1e4, mechanism=mechanism)
     x = crowd(64)
     synth.update(x)
     points = synth.release().points()
-    moved = np.abs(points[:, None] - x[None]).max(axis=2)
-    assert np.median(moved.min(axis=1)) < 0.02
+    assert np.abs(np.sort(points, axis=0) - np.sort(x, axis=0)).mean() < 0.015
+    if mechanism != "marginals":
+        moved = np.abs(points[:, None] - x[None]).max(axis=2)
+        assert np.median(moved.min(axis=1)) < 0.02
 
 
 @every_mechanism

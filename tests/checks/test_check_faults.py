@@ -120,7 +120,12 @@ CAUGHT: list[tuple[Fault, Callable[[Case], None], Case, str]] = [
     (asking_changes_something, behaviour.check_any_sequence_of_calls, TOY, "changed the run"),
     (a_scale_that_no_ledger_lists, offline.check_every_draw_is_in_the_ledger, TOY, "is in no ledger"),
     (a_scale_that_is_divided, offline.check_every_draw_is_in_the_ledger, TOY, "is in no ledger"),
-    (less_noise_than_is_divided, offline.check_every_draw_is_in_the_ledger, TOY, "less than any ledger lists"),
+    (
+        less_noise_than_is_divided,
+        offline.check_every_draw_is_in_the_ledger,
+        TOY,
+        "less integer Laplace noise is drawn than any ledger lists",
+    ),
     (a_ledger_that_overdraws_later, offline.check_ledger_over_time, TOY, "more than ε"),
     (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, CASCADE, "counted in part"),
     (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, TOY, "counted in part"),

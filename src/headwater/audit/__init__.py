@@ -1,7 +1,7 @@
-"""The auditor: tries to refute the claim that Headwater is ε-private, and says how far that got.
+"""The auditor: tries to refute the claim that Headwater is ε-private, or (ε, δ)-private, and says how far that got.
 
-It samples (a lower confidence bound on ε with the event that gave it), computes (exact losses on small cases) and
-checks (ledgers, and what a neighbour moves). Streams are made up: it reads nobody's data.
+It samples (a lower confidence bound on ε, or on δ, with the event that gave it), computes (exact losses on small cases)
+and checks (ledgers, and what a neighbour moves). Streams are made up: it reads nobody's data.
 """
 
 from headwater.audit.audit import audit_pairs, exact_findings, run_audit
