@@ -91,17 +91,17 @@ def test_replacing_a_record_moves_what_the_ledger_says(
 WIDE = Budget(16.0, 0.4)  # five columns have Gaussian noise then, and short stages
 
 
-@pytest.mark.parametrize("position", [0, 70, 300, 600])
+@pytest.mark.parametrize("position", [0, 70, 600])
 def test_with_a_delta_nearly_all_of_rho_is_spent_on_a_record(position: int) -> None:
-    """Stages end at 8, 64, 256, 512 and 1,024; the fourth has pairs, the fifth also some beyond the tree."""
+    """Stages end at 8, 64, 512 and 1,024; in the third pairs are chosen, in the fourth also pairs beyond the tree."""
     one, other = both(5, 1024, WIDE, position, seed=3)
     ledger = check(one, other, position, WIDE)
     assert WIDE.rho is not None
     assert WIDE.rho * Fraction(97, 100) < ledger.rho <= WIDE.rho
-    assert ledger.laws == "discrete Gaussian" + (" and exponential mechanism" if position > 256 else "")
+    assert ledger.laws == "discrete Gaussian" + (" and exponential mechanism" if position > 64 else "")
 
 
-@pytest.mark.parametrize("position", [0, 40, 100, 129])
+@pytest.mark.parametrize("position", [0, 40, 129])
 def test_a_record_is_found_in_every_table_of_its_buckets_and_nearly_all_of_epsilon_is_spent(position: int) -> None:
     """ε = 64 and five columns: the first stage with pairs ends at 128, and extras are chosen from there on."""
     one, other = both(5, 256, 64.0, position, seed=3)
@@ -162,7 +162,7 @@ def test_without_noise_tables_are_the_counts_of_their_records() -> None:
             ] += 1
         assert np.array_equal(table.counts, expected)
         pairs += len(table.columns) == 2
-    assert pairs > 4
+    assert pairs > 5
 
 
 # --- planted faults ---------------------------------------------------------------------------------------

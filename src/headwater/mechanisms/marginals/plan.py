@@ -17,7 +17,8 @@ from headwater.laws import Accounting, Concentrated, Pure
 from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Ledger, Spend
 
 FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1
-EARLY = (6, 3, 1)  # the stages without pairs end so many halvings before that
+EARLY = (6, 3)  # the stages without pairs end so many halvings before that …
+LONG = 1024  # … and one more at half of it, if it is at least this: a large ε asks about pairs sooner
 FAST = 8  # fast buckets a stage
 FAST_SHARE = Fraction(1, 20)  # of ε, for the fast buckets of a stage
 ONE_WAY = Fraction(1, 3)  # the odds of one-way marginals in the slow budget of ten columns: they count in all pairs …
@@ -105,12 +106,13 @@ def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
         start = 1 << (t.bit_length() - 1)
         early = EARLY_ONE_WAY / (2 * start // first)
         return _with_pairs(start, 2 * start, budget, columns, one_way + early, TREE_CHOICE, EXTRA_CHOICE)
-    ends = [0, *(first >> halvings for halvings in EARLY), first]
+    half = [first >> 1] if first >= LONG else []
+    ends = [0, *(first >> halvings for halvings in EARLY), *half, first]
     start, end = next((start, end) for start, end in pairwise(ends) if t < end)
     if end < first:
         whole, accounting = _currency(budget, columns, columns)
         return Stage(start, end, 0, Fraction(0), whole, accounting=accounting)
-    more = min(one_way + FIRST_ONE_WAY * one_way**3, MOST_ONE_WAY)
+    more = min(one_way + FIRST_ONE_WAY * one_way**3, MOST_ONE_WAY) if half else one_way + EARLY_ONE_WAY
     return _with_pairs(start, end, budget, columns, more, FIRST_TREE_CHOICE, Fraction(0))
 
 
