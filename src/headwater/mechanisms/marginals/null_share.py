@@ -1,7 +1,9 @@
-"""Noisy tables as if there had been no null records: the share of those is estimated from what the tables sum to.
+"""Noisy tables as if there had been no null records: how many those were is estimated from what the tables sum to.
 
 A null record is in `t` and in no cell, so tables sum to less than the records of their span, and estimates that divide
-by all records would put the rest evenly into all cells. Tables of two cells have null records in the first one.
+by all records would put the rest evenly into all cells. Null records need not come evenly: of people with a cap nearly
+all come late. So their share is estimated over time, and spans are then told in good records instead of arrivals.
+Tables of two cells have null records in the first one.
 
 Formal guarantees
 -----------------
@@ -16,44 +18,74 @@ from dataclasses import replace
 
 import numpy as np
 
+from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Measured, NoisyTable
+from headwater.mechanisms.marginals.timeline import Share, Slots, smooth
 
 SIGNIFICANCE = 4.0
 """A share counts beyond so many of its standard deviations. Without null records that is one release in 30,000."""
-MOST = 0.95
-"""No larger share is assumed: what is left would be noise."""
+MOST = 0.99
+"""No larger share of a release is assumed: what is left would be noise."""
+SHORTEST = 512
+"""Spans shorter than the run divided by this say nothing of when null records came: so the cost does not grow."""
 
 
 def without_nulls(measured: Measured) -> Measured:
-    """The same tables, scaled so that good records take the place of all; as they are if none seem to be null."""
-    share = null_share([table for table in measured.tables if table.end > max(table.start, measured.start)])
-    if not share:
+    """The same tables, with spans told in good records; as they are if no records seem to be null."""
+    tables = [table for table in measured.tables if table.end > max(table.start, measured.start)]
+    absent, deviation = _absent(tables)
+    if absent <= SIGNIFICANCE * deviation:
         return measured
-    return replace(measured, tables=tuple(_scaled(table, share) for table in measured.tables))
+    clock = Clock(measured)
+    return replace(
+        measured,
+        t=clock(measured.t),
+        start=clock(measured.start),
+        tables=tuple(clock.table(table) for table in measured.tables),
+    )
 
 
-def null_share(tables: Sequence[NoisyTable]) -> float:
-    """The share of null records among those that some tables are about; 0 unless it is significant.
+class Clock:
+    """How many good records had arrived when so many had arrived in all, as noisy tables say."""
 
-    Parameters
-    ----------
-    tables
-        Those of one or two cells say nothing of it.
-    """
+    def __init__(self, measured: Measured) -> None:
+        spans: dict[tuple[int, int], list[NoisyTable]] = {}
+        for table in measured.tables:
+            if table.counts.size > 2 and table.end - table.start >= measured.t / SHORTEST:
+                spans.setdefault((table.start, table.end), []).append(table)
+        edges = {0, measured.start, measured.t, *(edge for span in spans for edge in span)}
+        slots = Slots(np.array(sorted(edges), dtype=np.float64))
+        observed = []
+        for span, tables in sorted(spans.items()):
+            share, deviation = _absent(tables)
+            observed.append(Share(*span, np.array([1 - share, share]), np.full(2, deviation**2)))
+        good = slots.sizes * smooth(observed, slots, 2, slots.weights(measured.start, measured.t)).shares[:, 0]
+        self.edges, self.good = slots.edges, np.concatenate([[0.0], np.cumsum(good)])
+        whole = measured.t - measured.start
+        if self(measured.t) - self(measured.start) < max((1 - MOST) * whole, 1):
+            self.good = (1 - MOST) * self.edges + np.minimum(self.edges, 1)
+
+    def __call__(self, t: int) -> int:
+        """The number of good records, rounded."""
+        return round(float(np.interp(t, self.edges, self.good)))
+
+    def table(self, table: NoisyTable) -> NoisyTable:
+        """The table over its span of good records."""
+        start, end = self(table.start), self(table.end)
+        counts = table.counts
+        if counts.size <= 2:
+            counts = counts.copy()
+            counts.flat[0] -= (table.end - table.start) - (end - start)
+        return replace(table, start=start, end=end, counts=counts)
+
+
+def _absent(tables: Sequence[NoisyTable]) -> tuple[float, float]:
+    """The share of records that tables lack, and its standard deviation; tables of one or two cells say nothing of it."""
     tables = [table for table in tables if table.counts.size > 2]
     if not tables:
-        return 0.0
-    records = np.array([table.end - table.start for table in tables], dtype=np.float64)
+        return 0.0, 1.0
+    records: Floats = np.array([table.end - table.start for table in tables], dtype=np.float64)
     absent = records - [float(table.counts.sum()) for table in tables]
     precision = 1 / np.array([table.counts.size * table.variance for table in tables])
     weight = float(precision @ records)
-    share, deviation = float(precision @ absent) / weight, math.sqrt(float(precision.sum())) / weight
-    return min(share, MOST) if share > SIGNIFICANCE * deviation else 0.0
-
-
-def _scaled(table: NoisyTable, share: float) -> NoisyTable:
-    counts, up = table.counts.astype(np.float64), 1 / (1 - share)
-    if table.counts.size <= 2:
-        counts.flat[0] -= share * (table.end - table.start)
-    whole = np.rint(counts * up).astype(np.int64)  # the rest is far below the noise
-    return replace(table, counts=whole, scale=table.scale * up, variance=table.variance * up**2)
+    return float(precision @ absent) / weight, math.sqrt(float(precision.sum())) / weight
