@@ -139,6 +139,8 @@ def command(
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
             how["bad_rows"] = policy
             if expect is not None:
+                if expect < 1:
+                    raise ValueError(f"--expect must be a whole number of records from 1 on, not {expect}")
                 warn_of_delta(delta, expect, 1)
                 each = whose.records if whose else 1
                 display.foretell(
