@@ -238,6 +238,13 @@ def test_lines_that_cannot_be_read_are_nobodys(kind: str, tmp_path: Path) -> Non
     assert synth.tally.bad == 1
 
 
+@pytest.mark.parametrize("null", ["own", "nowhere"])
+def test_the_operator_is_told_how_many_records_named_nobody(null: str) -> None:
+    synth = started(person=hw.Person("who", records=3, null=null))
+    synth.update({"x": [0.5] * 4, "y": [0.5] * 4, "who": ["a", None, "", None]})
+    assert list(synth.tally.lines()) == ["who: 3 missing (75%)"]
+
+
 def said(call: Callable[[], object]) -> str:
     with pytest.raises(TableError) as refused:
         call()
