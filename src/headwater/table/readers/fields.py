@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headwater.table.arrow import from_numpy, pyarrow
 from headwater.table.columns import Category, Column, Datetime, Number
 from headwater.table.errors import TableError, listed
+from headwater.table.input_schema import InputSchema
 from headwater.table.readers.headers import absent, twice
 from headwater.table.text_options import written
 
@@ -70,6 +71,8 @@ class Fields:
 
     fields: tuple[Field, ...]
     named: bool = True
+    person: Field | None = None
+    """The one that names the person, where records belong to people."""
 
     def empty(self) -> Any:  # noqa: ANN401 - a pyarrow.Table
         """A table without rows."""
@@ -104,7 +107,9 @@ def fields_of(schema: Any, text: Mapping[str, Any] | None = None) -> Fields:  # 
     named = hasattr(schema, "columns")
     columns = schema.columns if named else {f"x{axis}": Number(0, 1) for axis in range(schema.dimension)}
     read = written(text or {}, columns)
-    return Fields(tuple(Field(name, column, _type(column)) for name, column in read.items()), named)
+    found = {name: Field(name, column, _type(column)) for name, column in read.items()}
+    person = found[schema.person] if isinstance(schema, InputSchema) else None
+    return Fields(tuple(found.values()), named, person)
 
 
 def _type(column: Column) -> Any:  # noqa: ANN401 - a pyarrow.DataType

@@ -36,7 +36,7 @@ class JsonParser:
     def __init__(self, fields: Fields, ignore_extra: bool) -> None:
         if not fields.named:
             raise TableError("JSON lines need column names, which this schema has not", "use a CSV or Parquet file")
-        self._fields, self._ignore_extra = fields.fields, ignore_extra
+        self._fields, self._person, self._ignore_extra = fields.fields, fields.person, ignore_extra
         parts = [field.name.split(".") for field in fields.fields]
         self._objects = {".".join(part[:end]) for part in parts for end in range(1, len(part))}
         """What may be an object that holds columns: pyarrow does not look into them."""
@@ -58,6 +58,24 @@ class JsonParser:
                 column = pyarrow().chunked_array([[row[index] for row in rows]], "string")
                 columns[field.name] = self._converted(column, field, line)
         return pyarrow().table(columns)
+
+    def person_of(self, record: bytearray) -> str | None:
+        """The text that names the person of a line that is bad; None unless it is an object with that key once."""
+        if self._person is None:
+            return None
+        try:
+            pairs = _parsed(bytes(record).decode("utf-8", "surrogateescape"))
+        except (ValueError, RecursionError):
+            return None
+        pairs = self._flat(pairs) if isinstance(pairs, _Pairs) else []
+        found = [value for name, value in pairs if name == self._person.name]
+        if len(found) != 1 or isinstance(found[0], list):
+            return None
+        text = _text(found[0])
+        if text is None or not is_unicode(text):
+            return None
+        name: str | None = self._person.without_nulls(pyarrow().chunked_array([[text]], "string"))[0].as_py()
+        return name
 
     def _is_usual(self, data: bytearray, ends: Offsets) -> bool:
         """Whether every line begins and ends as an object does, so that pyarrow can only find whole objects in it.
@@ -122,9 +140,7 @@ class JsonParser:
         pairs: Any = None
         error = TableError("a line that is not a JSON object", "write one JSON object a line, and no blank lines")
         try:
-            pairs = json.loads(
-                text.decode(), object_pairs_hook=_Pairs, parse_int=str, parse_float=str, parse_constant=str
-            )
+            pairs = _parsed(text.decode())
         except UnicodeDecodeError:
             error = NOT_UTF8
         except (ValueError, RecursionError):
@@ -174,6 +190,10 @@ class JsonParser:
 
 class _Pairs(list[tuple[str, Any]]):
     """An object of JSON with its keys as they stand there, also those that stand there twice."""
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - any value of JSON
+    return json.loads(text, object_pairs_hook=_Pairs, parse_int=str, parse_float=str, parse_constant=str)
 
 
 def _is_typed(field: Field) -> bool:
