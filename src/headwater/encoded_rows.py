@@ -14,6 +14,7 @@ from headwater.table.bad_rows import BadRow, flags_of
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch
 from headwater.table.schema import Schema
+from headwater.table.series import Values
 from headwater.table.tally import Tally
 
 
@@ -29,14 +30,19 @@ class EncodedRows:
         The rows that are no records, in order.
     tally
         What was clipped, unlisted, missing or bad.
+    people
+        Whose records they are, if they belong to people.
     """
 
     rows: Rows
     bad: tuple[BadRow, ...]
     tally: Tally
+    people: People | None = None
 
     def among(self, batch: Batch) -> EncodedRows:
         """These rows of a batch of a file, with its lines that could not be read, which are null records.
+
+        Such a line is one of its person's, as any other bad record is, if it names one.
 
         Parameters
         ----------
@@ -45,10 +51,16 @@ class EncodedRows:
         """
         rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
         rows[batch.places] = self.rows
+        named = [one for one in batch.bad if one.person is not None]
+        if self.people is not None and named:
+            hashes, _, _ = self.people.read(Values([one.person for one in named]), None)
+            width = rows.shape[1] - self.people.columns(rows.dtype.itemsize)
+            null = np.full((len(named), width), np.iinfo(rows.dtype).max, dtype=rows.dtype)
+            rows[[one.row for one in named]] = self.people.attached(null, hashes)
         tally = self.tally + Tally(len(batch.bad)).add_bad(one.error for one in batch.bad)
         if first := batch.all_bad(self.bad[:1])[:1]:  # with its file and line
             tally.first_bad = str(first[0].error.without_row())
-        return EncodedRows(rows, self.bad, tally)
+        return EncodedRows(rows, self.bad, tally, self.people)
 
 
 def encode_with_people(people: People, mechanism: Mechanism, schema: Schema, table: object, policy: str) -> EncodedRows:
@@ -74,4 +86,4 @@ def encode_with_people(people: People, mechanism: Mechanism, schema: Schema, tab
     bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
     null = nowhere | flags_of(list(wrong), len(hashes))
     rows = with_null_records(mechanism.encode(found.points), null if null.any() else None)
-    return EncodedRows(people.attached(rows, hashes), bad, found.tally)
+    return EncodedRows(people.attached(rows, hashes), bad, found.tally, people)

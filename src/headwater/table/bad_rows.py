@@ -51,11 +51,14 @@ class BadRow:
         What is wrong with it.
     text
         The row as it came, if that is known. As secret as the data.
+    person
+        The text that names its person, where records belong to people and it can be read. As secret as the data.
     """
 
     row: int
     error: TableError
     text: str = ""
+    person: str | None = None
 
 
 @dataclass(frozen=True)
@@ -116,17 +119,20 @@ def flags_of(rows: list[int], size: int) -> Flags:
 
 
 def complete_records(
-    records: Any,  # noqa: ANN401 - one record or many
+    records: Any,  # noqa: ANN401
     names: Sequence[str],
     person: str | None = None,
 ) -> tuple[list[Any], dict[int, TableError]]:
-    """Records with the right keys; those with others are replaced by empty ones, and their errors are kept."""
+    """Records with the right keys; those with others are replaced by empty ones, and their errors are kept.
+
+    Of those only what is the name of the ``person`` stays.
+    """
     found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
     for row, record in enumerate([records] if isinstance(records, Mapping) else records):
         try:
             check_names(list(record), names, person)
             found.append(record)
         except TableError as error:
-            found.append(nothing)
+            found.append({**nothing, person: record[person]} if person in record else nothing)
             wrong[row] = error.at(row=row)
     return found, wrong

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike, fspath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -138,11 +138,12 @@ class Schema:
             A further column that the table must have, which names the person. It is read as it is, and not encoded.
         """
         stop = check_policy(bad_rows) == "stop"
-        wrong = dict[int, TableError]()
+        wrong, unread = dict[int, TableError](), tuple[int, ...]()
         names = self.names if beside is None else (*self.names, beside)
         if not stop and kind_of(table) == "records":
-            table, wrong = complete_records(table, names, beside)
-        unread = tuple(wrong)
+            given = [table] if isinstance(table, Mapping) else cast("Sequence[Mapping[str, Any]]", table)
+            table, wrong = complete_records(given, names, beside)
+            unread = tuple(row for row in wrong if beside not in given[row])
         series, rows = columns_of(table, names, beside)
         points, tally = np.empty((rows, self.dimension)), Tally(rows)
         for axis, (name, column) in enumerate(self._items):

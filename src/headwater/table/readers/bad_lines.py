@@ -2,7 +2,9 @@
 
 Formal guarantees
 -----------------
-Whether a line is bad, and what a good one holds, is a function of that line and of the header alone. Lines with an odd
+Whether a line is bad, what a good one holds, and whom a bad one names, is a function of that line and of the header
+alone. A bad line names its person wherever that column can be found in it, so that what is in the others does not
+decide whose record it is (`proofs/people.md`). Lines with an odd
 number of quotes are taken out first; in what is left no quote is open at the end of a line, so any lot of lines is read
 as its lines one by one (`proofs/tables.md`).
 """
@@ -31,6 +33,9 @@ class Parser(Protocol):
 
     def parse(self, data: bytearray, ends: Offsets, line: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
         """Whole records as a table; ``line`` is where they begin in the file."""
+
+    def person_of(self, record: bytearray) -> str | None:
+        """The text that names the person of one line that is bad, as a good one would be read; None without it."""
 
 
 def read_lines(
@@ -85,7 +90,8 @@ def read_lines(
             else:
                 errors[int(lot[0])] = error.at(line=line + int(lot[0]))
     table = empty() if not tables else tables[0] if len(tables) == 1 else pyarrow().concat_tables(tables)
-    return table, tuple(BadRow(row, errors[row]) for row in sorted(errors))
+    people = {row: parser.person_of(data[starts[row] : ends[row]]) for row in errors}
+    return table, tuple(BadRow(row, errors[row], person=people[row]) for row in sorted(errors))
 
 
 def _joined(data: bytearray, starts: Offsets, ends: Offsets, rows: Offsets) -> tuple[bytearray, Offsets]:

@@ -37,6 +37,7 @@ class CsvParser:
 
     def __init__(self, header: list[str], fields: Fields, *, delimiter: str, ignore_extra: bool) -> None:
         self._width, self._delimiter = len(header), delimiter
+        self._person = fields.person
         self._fields = dict(zip(fields.indices(header, ignore_extra, delimiter), fields.fields, strict=True))
         # Columns that are written in their own way, or that pyarrow could not read in an earlier block: no attempt.
         self._unusual = {index for index, field in self._fields.items() if not field.column.usual_text}
@@ -74,6 +75,29 @@ class CsvParser:
                 )
         filled = {field.name: field.without_nulls(_filled(columns[i], field)) for i, field in self._fields.items()}
         return pyarrow().table(filled)
+
+    def person_of(self, record: bytearray) -> str | None:
+        """The text that names the person of a line that is bad; None if the line has not as many fields as the header.
+
+        Where its quotes or line ends are against the rule, every delimiter divides fields.
+        """
+        if self._person is None:
+            return None
+        index = next(index for index, field in self._fields.items() if field is self._person)
+        line = bytes(record).rstrip(b"\r\n")
+        if not _is_regular(line, self._delimiter):
+            mark = self._delimiter.encode()
+            pieces = line.split(mark)
+            if len(pieces) != self._width:
+                return None
+            line = mark.join(piece if place == index else b"" for place, piece in enumerate(pieces))
+            if not _is_regular(line, self._delimiter):
+                return None
+        text = self._read(line + b"\n", {index: pyarrow().string()}, len(line) + 2)
+        if text is None or len(text[index]) != 1:
+            return None
+        found: str | None = self._person.without_nulls(text[index])[0].as_py()
+        return found
 
     def _is_usual(self, data: Bytes, index: int, column: Any) -> bool:  # noqa: ANN401 - a pyarrow.ChunkedArray
         """Whether pyarrow has read these values as the column's grammar would; if in doubt, it has not."""
@@ -200,6 +224,16 @@ def check_bytes(data: Bytes, line: int) -> None:
     if outside.size:
         remedy = "end lines with a newline, and quote fields that hold line ends"
         raise TableError("a carriage return without a newline", remedy, line=line_of(data, int(outside[0]), line))
+
+
+def _is_regular(line: bytes, delimiter: str) -> bool:
+    """Whether one line keeps the rules for quotes and line ends."""
+    try:
+        check_quotes(line, delimiter, 1)
+        check_bytes(line, 1)
+    except TableError:
+        return False
+    return line.count(b'"') % 2 == 0
 
 
 def is_since_year_1(column: Any) -> bool:  # noqa: ANN401 - a pyarrow.ChunkedArray of timestamps

@@ -59,6 +59,24 @@ class JsonParser:
                 columns[field.name] = self._converted(column, field, line)
         return pyarrow().table(columns)
 
+    def person_of(self, record: bytearray) -> str | None:
+        """The text that names the person of a line that is bad; None unless it is an object with that key once."""
+        if self._person is None:
+            return None
+        try:
+            pairs = _parsed(bytes(record).decode("utf-8", "surrogateescape"))
+        except (ValueError, RecursionError):
+            return None
+        pairs = self._flat(pairs) if isinstance(pairs, _Pairs) else []
+        found = [value for name, value in pairs if name == self._person.name]
+        if len(found) != 1 or isinstance(found[0], list):
+            return None
+        text = _text(found[0])
+        if text is None or not is_unicode(text):
+            return None
+        name: str | None = self._person.without_nulls(pyarrow().chunked_array([[text]], "string"))[0].as_py()
+        return name
+
     def _is_usual(self, data: bytearray, ends: Offsets) -> bool:
         """Whether every line begins and ends as an object does, so that pyarrow can only find whole objects in it.
 
@@ -122,9 +140,7 @@ class JsonParser:
         pairs: Any = None
         error = TableError("a line that is not a JSON object", "write one JSON object a line, and no blank lines")
         try:
-            pairs = json.loads(
-                text.decode(), object_pairs_hook=_Pairs, parse_int=str, parse_float=str, parse_constant=str
-            )
+            pairs = _parsed(text.decode())
         except UnicodeDecodeError:
             error = NOT_UTF8
         except (ValueError, RecursionError):
@@ -156,7 +172,7 @@ class JsonParser:
         if missing:
             close = closest([name for name in names if name not in record], names, list(record))
             also = f" (the record has {listed(close)})" if close else ""
-            if missing == [self._person] and not close:
+            if self._person and missing == [self._person.name] and not close:
                 return TableError(f"missing key {listed(missing)}, which names the person", PERSON_MISSING)
             remedy = "add it, write its name as the file has it, or declare missing = true for the column"
             return TableError(f"missing key {listed(missing)}{also}", remedy)
@@ -175,6 +191,10 @@ class JsonParser:
 
 class _Pairs(list[tuple[str, Any]]):
     """An object of JSON with its keys as they stand there, also those that stand there twice."""
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - any value of JSON
+    return json.loads(text, object_pairs_hook=_Pairs, parse_int=str, parse_float=str, parse_constant=str)
 
 
 def _is_typed(field: Field) -> bool:
