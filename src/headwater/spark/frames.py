@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ORDER = "headwater_order_"
+BY_VALUE = "files are in partitions or buckets of the table, so their names hold values, and so would the order"
 _KAFKA = ("topic", "partition", "offset")
 _FILES = ("_metadata.file_path", "_metadata.file_block_start")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -28,8 +29,16 @@ _SCANS = frozenset(
     }
 )  # fmt: skip
 """Steps of a plan that read, and are cheap enough to be done twice."""
-_IN_ORDER = _SCANS | {"MapInArrow", "MapInPandas", "Generate", "SerializeFromObject", "ExternalRDD"}
-"""Steps of a plan that keep every record in its partition, and in its place there."""
+_IN_ORDER = frozenset(
+    {
+        "Project", "SubqueryAlias", "View", "Union", "EventTimeWatermark", "LogicalRelation", "Relation", "LocalRelation",
+        "Range", "StreamingRelation", "StreamingRelationV2", "StreamingDataSourceV2Relation",
+        "StreamingExecutionRelation",
+    }
+)  # fmt: skip
+"""Steps of a plan that keep every record and its place: what went into any other one may have been sorted or chosen by
+value, as what comes out of a checkpoint, an RDD, a filter or a function."""
+_ORDER_WAY_OUT = "name columns that say where a record stands in its source with order=, such as partition and offset"
 
 
 @dataclass(frozen=True)
@@ -107,15 +116,28 @@ def place(
     if order:
         in_order = _with(frame, read, [_quoted(name) for name in order])
         return Placed(in_order, tuple(columns), _names(order), key, sortable=True, scan=scan)
-    shuffled = next((step for step in steps if step not in _IN_ORDER), None)
-    if shuffled:
-        raise TableError(
-            f"the plan of the data frame has a step ({shuffled}) after which the order of records may depend on values",
-            "name columns that say where a record stands in its source with order=, such as partition and offset",
-        )
+    _check_steps(frame, steps)
     if _of_files(frame):
         return Placed(_with(frame, read, _FILES), tuple(columns), _names(_FILES), key, scan=scan)
     return Placed(frame.selectExpr(*read), tuple(columns), (), key, scan=scan)
+
+
+def _check_steps(frame: DataFrame, steps: Sequence[str]) -> None:
+    """Refuse a plan that says nothing about where records stand in their source, or says it with their values."""
+    unknown = next((step for step in steps if step not in _IN_ORDER), None)
+    if unknown:
+        raise TableError(
+            f"the plan of the data frame has a step ({unknown}) after which the order of records may depend on values",
+            _ORDER_WAY_OUT,
+        )
+    for step in _plan(frame):
+        if _name(step) not in ("LogicalRelation", "Relation"):
+            continue
+        relation = step.relation()
+        if str(relation.getClass().getSimpleName()) != "HadoopFsRelation":
+            raise TableError("the source of the data frame is no files, and gives records no place", _ORDER_WAY_OUT)
+        if relation.partitionSchema().size() or relation.bucketSpec().isDefined():
+            raise TableError(BY_VALUE, _ORDER_WAY_OUT)
 
 
 def _check_order(frame: DataFrame, order: Sequence[str]) -> None:
@@ -152,9 +174,18 @@ def _of_files(frame: DataFrame) -> bool:
 
 def _steps(frame: DataFrame) -> Iterator[str]:
     """The names of all steps of a plan, last one first."""
+    return map(_name, _plan(frame))
+
+
+def _name(step: Any) -> str:  # noqa: ANN401 - of Java
+    return str(step.nodeName()).split(" ")[0]
+
+
+def _plan(frame: DataFrame) -> Iterator[Any]:
+    """All steps of a plan, last one first."""
     steps: list[Any] = [frame._jdf.queryExecution().analyzed()]  # a streaming one has no other before it runs
     while steps:
         step = steps.pop()
-        yield str(step.nodeName()).split(" ")[0]
+        yield step
         children = step.children()
         steps += [children.apply(i) for i in range(children.size())]
