@@ -31,8 +31,8 @@ _SCANS = frozenset(
 """Steps of a plan that read, and are cheap enough to be done twice."""
 _IN_ORDER = frozenset(
     {
-        "Project", "SubqueryAlias", "View", "Union", "EventTimeWatermark", "LogicalRelation", "Relation", "LocalRelation",
-        "Range", "StreamingRelation", "StreamingRelationV2", "StreamingDataSourceV2Relation",
+        "Project", "SubqueryAlias", "View", "Union", "EventTimeWatermark", "LogicalRelation", "Relation",
+        "LocalRelation", "Range", "StreamingRelation", "StreamingRelationV2", "StreamingDataSourceV2Relation",
         "StreamingExecutionRelation",
     }
 )  # fmt: skip
@@ -86,7 +86,8 @@ def place(
         What a record is.
     order
         Columns whose values say where a record stands in its source, the last of them a whole number; together they
-        tell all records apart. Unless given: topic, partition and offset if the frame has them, else file and split.
+        tell all records apart. Unless given: topic, partition and offset if the frame has them, else file and split of
+        files that are in no partitions of a table, else partition and row of a table of this process.
     key
         The column of a public key, and its values.
     person
@@ -100,6 +101,8 @@ def place(
         order = [name for name in _KAFKA if name in frame.columns] if kafka else None
     if order:
         _check_order(frame, order)
+    if key:
+        _check_key(frame, key[0])
     given = set(order or ()) | ({key[0]} if key else set())
     columns = [name for name in frame.columns if name not in given]
     if isinstance(schema, Schema):
@@ -128,7 +131,7 @@ def _check_steps(frame: DataFrame, steps: Sequence[str]) -> None:
     if unknown:
         raise TableError(
             f"the plan of the data frame has a step ({unknown}) after which the order of records may depend on values",
-            _ORDER_WAY_OUT,
+            f"{_ORDER_WAY_OUT}; or make the frame of files or an Arrow table, and nothing else",
         )
     for step in _plan(frame):
         if _name(step) not in ("LogicalRelation", "Relation"):
@@ -138,6 +141,14 @@ def _check_steps(frame: DataFrame, steps: Sequence[str]) -> None:
             raise TableError("the source of the data frame is no files, and gives records no place", _ORDER_WAY_OUT)
         if relation.partitionSchema().size() or relation.bucketSpec().isDefined():
             raise TableError(BY_VALUE, _ORDER_WAY_OUT)
+
+
+def _check_key(frame: DataFrame, name: str) -> None:
+    kind = dict(frame.dtypes).get(name)
+    if kind is None:
+        raise TableError("there is no such column in the data frame", "name a column of it in key=", column=name)
+    if kind != "string":
+        raise TableError("the column of a key is not text", "cast it first, so that its texts are yours", column=name)
 
 
 def _check_order(frame: DataFrame, order: Sequence[str]) -> None:
