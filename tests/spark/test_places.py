@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.run.config import RunConfig
+from headwater.spark import frames
 from headwater.spark.counting import MARK, PART, _joined
-from headwater.spark.frames import Placed, place
+from headwater.spark.frames import Placed
 from headwater.spark.packing import COUNTED, pack, unpack, unpack_notes
 from headwater.spark.places import SameOrderError, ShuffledError, Stretch, by_part, first_numbers, ordered
 from headwater.spark.session import JAVA, PYSPARK, missing, session
@@ -146,8 +147,9 @@ class Frame:
 @pytest.mark.parametrize(("key", "problem"), [("k", "not text; cast it first"), ("short", "cast"), ("z", "no such")])
 def test_a_key_is_a_column_of_texts(key: str, problem: str) -> None:
     """Spark and Arrow write a number in two ways."""
+    frame: Any = Frame()
     with pytest.raises(hw.TableError, match=problem):
-        place(Frame(), hw.unit_cube(1), None, (key, ("1.0", "2.0")))  # type: ignore[arg-type]
+        frames.place(frame, hw.unit_cube(1), None, (key, ("1.0", "2.0")))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_files_whose_folders_hold_values_have_no_place(path: str, refused: bool)
     frame: Any = None
     placed = Placed(frame, ("x",), ("a", "b"))
     if refused:
-        with pytest.raises(hw.TableError, match="names hold values.*order="):
+        with pytest.raises(hw.TableError, match=r"names hold values.*order="):
             _joined([row], ["a"], placed)
     else:
         assert len(_joined([row], ["a"], placed)) == 1

@@ -137,9 +137,9 @@ def stream(
     bad_rows
         What happens to rows that are no records: ``"stop"``, ``"null"`` or ``"quarantine"``.
     key
-        A column of texts with a public key and all its values, such as ``{"region": ["north", "south"]}``: one run for each of
-        them, and each record in one of them, so that all of them together promise what one does for any change that
-        keeps every record's key.
+        A column of texts with a public key and all its values, such as ``{"region": ["north", "south"]}``: one run for
+        each of them, and each record in one of them, so that all of them together promise what one does for any change
+        that keeps every record's key.
     checkpoint
         Where Spark keeps what it has read; ``state`` with ``.checkpoint`` behind it unless given.
     trigger
