@@ -115,12 +115,16 @@ def flags_of(rows: list[int], size: int) -> Flags:
     return flags
 
 
-def complete_records(records: Any, names: Sequence[str]) -> tuple[list[Any], dict[int, TableError]]:  # noqa: ANN401
+def complete_records(
+    records: Any,  # noqa: ANN401 - one record or many
+    names: Sequence[str],
+    person: str | None = None,
+) -> tuple[list[Any], dict[int, TableError]]:
     """Records with the right keys; those with others are replaced by empty ones, and their errors are kept."""
     found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
     for row, record in enumerate([records] if isinstance(records, Mapping) else records):
         try:
-            check_names(list(record), names)
+            check_names(list(record), names, person)
             found.append(record)
         except TableError as error:
             found.append(nothing)

@@ -135,15 +135,15 @@ class Schema:
             ``"stop"`` refuses the batch if any row is bad. ``"null"`` and ``"quarantine"`` say which rows are; what is
             wrong with a table as a whole, such as a missing column, is refused in any case.
         beside
-            A further column that the table must have. It is read as it is, and not encoded.
+            A further column that the table must have, which names the person. It is read as it is, and not encoded.
         """
         stop = check_policy(bad_rows) == "stop"
         wrong = dict[int, TableError]()
         names = self.names if beside is None else (*self.names, beside)
         if not stop and kind_of(table) == "records":
-            table, wrong = complete_records(table, names)
+            table, wrong = complete_records(table, names, beside)
         unread = tuple(wrong)
-        series, rows = columns_of(table, names)
+        series, rows = columns_of(table, names, beside)
         points, tally = np.empty((rows, self.dimension)), Tally(rows)
         for axis, (name, column) in enumerate(self._items):
             errors: Mapping[int, TableError] = {}
