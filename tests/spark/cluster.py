@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Self
 
 
 class Cluster:
@@ -82,6 +83,13 @@ class Cluster:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in (*self.workers, self.master):
+            self.kill(process)
 
     def settings(self) -> dict[str, str]:
         """Of a session on this cluster."""

@@ -30,12 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    found = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
+    with Cluster(tmp_path_factory.mktemp("cluster")) as found:
         yield found
-    finally:
-        for process in (*found.workers, found.master):
-            found.kill(process)
 
 
 @pytest.fixture(scope="session")

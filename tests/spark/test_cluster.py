@@ -110,7 +110,18 @@ def test_without_an_order_a_shuffled_frame_is_refused(spark: Any) -> None:  # no
     frame = spark.createDataFrame(records(hw.unit_cube(2), 100, 1))
     synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0)
     assert update(synth, frame) == 100
-    for moved in (frame.repartition(2), frame.orderBy("x"), frame.distinct()):
+    sort: Any = lambda batches: (batch.sort_by("x") for batch in batches)  # noqa: E731 - Spark's workers have no tests
+    refused = {
+        "shuffled": frame.repartition(2),
+        "sorted": frame.orderBy("x"),
+        "distinct": frame.distinct(),
+        "sorted and kept": frame.orderBy("x").localCheckpoint(),
+        "an RDD": frame.rdd.sortBy(lambda row: row.x).toDF(),
+        "a function": frame.mapInArrow(sort, "x double, y double"),
+        "filtered": frame.filter("x < 0.5"),
+        "exploded": frame.selectExpr("x", "explode(array(y, y)) AS y"),
+    }
+    for moved in refused.values():
         with pytest.raises(hw.TableError, match="may depend on values; name columns"):
             update(synth, moved)
     with pytest.raises(hw.TableError, match="the column is missing"):
@@ -119,6 +130,45 @@ def test_without_an_order_a_shuffled_frame_is_refused(spark: Any) -> None:  # no
             spark.createDataFrame(records(TABLE, 5, 1)).withColumnRenamed("age", "a"),
         )
     assert synth.t == 100
+
+
+def test_files_in_partitions_of_a_table_are_refused_without_an_order(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    """Their paths hold values; a stream of them is refused when the first micro-batch shows them."""
+    table = records(TABLE, 100, 1).append_column("place", pa.array(range(100)))
+    spark.createDataFrame(table).write.partitionBy("paid").parquet(str(tmp_path / "in"))
+    synth = hw.Synthesizer(TABLE, epsilon=1.0)
+    frame = spark.read.schema(ddl(TABLE) + ", place bigint").parquet(str(tmp_path / "in"))
+    with pytest.raises(hw.TableError, match=r"names hold values.*order="):
+        update(synth, frame.drop("place"))
+    assert update(synth, frame, order=["place"]) == 100
+    flowing = spark.readStream.schema(ddl(TABLE)).parquet(str(tmp_path / "in"))
+    query = stream(flowing, TABLE, epsilon=1.0, state=tmp_path / "s", out=tmp_path / "out", every=50, trigger=NOW)
+    with pytest.raises(hw.TableError, match=r"names hold values.*order="):
+        query.wait()
+    query.stop()
+    assert query.run.t == 0
+
+
+def test_an_older_state_is_noticed_by_a_table_as_well(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    """It is put back with its lock file, into the same files."""
+    from headwater.run.store import StateCopiedError
+    from headwater.spark import TableSink
+
+    (tmp_path / "state").mkdir()
+    sink, config = TableSink(spark, str(tmp_path / "releases")), RunConfig(TABLE, 1.0, seed=3)
+    assert sink.location == f"spark:file:{tmp_path}/releases"
+    with Run.open(config, sink, state=tmp_path / "state" / "a") as run:
+        run.take(records(TABLE, 10, 1))
+    before = {path: path.read_bytes() for path in (tmp_path / "state").iterdir()}
+    with Run.open(config, sink, state=tmp_path / "state" / "a") as run:
+        run.take(records(TABLE, 60, 2))
+        run.publish()
+        assert sink.newest(run.run_id) == 70
+        assert sink.newest("another") == 0
+    for path in (tmp_path / "state").iterdir():
+        path.write_bytes(before[path]) if path in before else path.unlink()
+    with pytest.raises(StateCopiedError, match=r"older version of this state.*release of 70 "):
+        Run.open(config, sink, state=tmp_path / "state" / "a")
 
 
 def test_a_frame_without_an_order_is_taken_by_partition_and_row(spark: Any) -> None:  # noqa: ANN401

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.run.config import RunConfig
+from headwater.spark import frames
+from headwater.spark.counting import MARK, PART, _joined
+from headwater.spark.frames import Placed
 from headwater.spark.packing import COUNTED, pack, unpack, unpack_notes
 from headwater.spark.places import SameOrderError, ShuffledError, Stretch, by_part, first_numbers, ordered
 from headwater.spark.session import JAVA, PYSPARK, missing, session
@@ -130,6 +134,45 @@ def test_counts_of_one_bucket_are_added_up_and_notes_stay() -> None:
     table = pa.Table.from_batches([batch for part in parts for batch in pack(0, part)], COUNTED)
     (total,) = unpack(Adder(CONFIG)(table), synth.encode(np.empty((0, 2)))).values()
     assert sorted(total.counts.tolist()) == [3, 6]
+
+
+class Frame:
+    """What `place` asks a frame for before it looks at its plan."""
+
+    _jdf = None
+    dtypes: ClassVar = [("x", "double"), ("k", "double"), ("short", "varchar(3)")]
+    columns: ClassVar = [name for name, _ in dtypes]
+
+
+@pytest.mark.parametrize(("key", "problem"), [("k", "not text; cast it first"), ("short", "cast"), ("z", "no such")])
+def test_a_key_is_a_column_of_texts(key: str, problem: str) -> None:
+    """Spark and Arrow write a number in two ways."""
+    frame: Any = Frame()
+    with pytest.raises(hw.TableError, match=problem):
+        frames.place(frame, hw.unit_cube(1), None, (key, ("1.0", "2.0")))
+
+
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        ("file:///trips/region=north/a.parquet", True),
+        ("s3://bucket/trips/year=2024/month=1/a.csv", True),
+        ("file:///trips/region%3Dnorth/a.parquet", False),
+        ("file:///trips/a=b.parquet", False),
+        ("file:///trips/a.parquet", False),
+    ],
+)
+def test_files_whose_folders_hold_values_have_no_place(path: str, refused: bool) -> None:
+    row = {"a": path, "b": 0, "place": 0, PART: 0, MARK: 1, "key": 0, "position": 0, "first": 0, "last": 0}
+    row |= {"records": 5, "placed": 5}
+    frame: Any = None
+    placed = Placed(frame, ("x",), ("a", "b"))
+    if refused:
+        with pytest.raises(hw.TableError, match=r"names hold values.*order="):
+            _joined([row], ["a"], placed)
+    else:
+        assert len(_joined([row], ["a"], placed)) == 1
+    assert len(_joined([row], ["a"], replace(placed, sortable=True))) == 1
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,3 +152,7 @@ class ShownSink:
         published = self._sink.publish(release, run_id)
         self._display.show(published)
         return published
+
+    def newest(self, run_id: str) -> int:
+        """What the sink behind it says."""
+        return self._sink.newest(run_id)

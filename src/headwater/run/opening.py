@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def continued(
     check_windows(durable.synth, windows)
     sinks, run_id = (sink, *windows.values()), durable.synth.run_id
     if not allow_copy:
-        refuse_older(store, {place.location for place in sinks}, run_id)
+        refuse_older(store, sinks, run_id)
     for place in sinks:
         place.begin(run_id)
     return durable
@@ -66,10 +66,14 @@ def holds_run(state: Path, config: RunConfig, *, allow_copy: bool) -> bool:
     return False
 
 
-def refuse_older(store: Store, locations: set[str], run_id: str) -> None:
-    """Refuse a state that is behind what its run has published: every release is of records that were kept."""
-    for location in {*locations, *(store.noted("sinks") or ())}:
-        if (t := newest(location, run_id)) > store.t:
+def refuse_older(store: Store, sinks: Sequence[Sink], run_id: str) -> None:
+    """Refuse a state that is behind what its run has published: every release is of records that were kept.
+
+    Sinks that it publishes to now are asked; of those that it published to before, folders are looked into.
+    """
+    found = {place.location: place.newest(run_id) for place in sinks}
+    for location in {*found, *(store.noted("sinks") or ())}:
+        if (t := found[location] if location in found else newest(location, run_id)) > store.t:
             problem = (
                 f"an older version of this state was put back: {location} holds a release of {t:,} records, and "
                 f"this state has taken {store.t:,}"

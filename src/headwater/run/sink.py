@@ -69,6 +69,15 @@ class Sink(Protocol):
             The public name of the run.
         """
 
+    def newest(self, run_id: str) -> int:
+        """The largest ``t`` of this run's releases here; 0 if there is none.
+
+        Parameters
+        ----------
+        run_id
+            The public name of the run.
+        """
+
 
 class FolderSink:
     """Releases as folders with a table and a card (`headwater.release.folder`).
@@ -129,6 +138,16 @@ class FolderSink:
         if self.keep is not None:
             prune(self.out, self.keep)
         return Published(release.t, str(place), read_card(place)["sha256"], release)
+
+    def newest(self, run_id: str) -> int:
+        """The largest ``t`` of this run's releases in the folder; 0 if there is none.
+
+        Parameters
+        ----------
+        run_id
+            The public name of the run.
+        """
+        return newest(self.location, run_id)
 
 
 def newest(location: str, run_id: str) -> int:

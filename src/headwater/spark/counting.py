@@ -8,6 +8,7 @@ is noticed; it is then kept by executors, and read again from there.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.protocol import Rows
 from headwater.run.config import RunConfig
-from headwater.spark.frames import Placed
+from headwater.spark.frames import BY_VALUE, Placed
 from headwater.spark.packing import DDL, unpack, unpack_notes, unpack_rows
 from headwater.spark.places import SameOrderError, ShuffledError, Stretch, by_part, first_numbers, ordered
 from headwater.spark.workers import SAME, Adder, Counter, Encoder, Slot, empty_rows, retold, synthesizer
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 MARK, PART, PLACE = "headwater_mark", "headwater_part", "headwater_place"
 _NAME_ORDER = "name columns that say where a record stands in its source with order="
 _ARROW_RECORDS = 1 << 16
+_PARTITIONED = re.compile("/[^/=]+=[^/]*/")
+"""A folder that is named after a value of a column, as in ``trips/region=north/``."""
 
 
 @dataclass
@@ -161,6 +164,8 @@ def _joined(rows: Sequence[Mapping[str, Any]], sources: Sequence[str], placed: P
         source = tuple(row[name] for name in sources)
         if row["placed"] != row["records"] or None in source:
             raise TableError("a record has no place: an order column is null", "leave such records out, or name others")
+        if sources and not placed.sortable and _PARTITIONED.search(row[sources[0]]):
+            raise TableError(BY_VALUE, _NAME_ORDER)
         part, first, last = row[PART], row["first"], row["last"]
         if not placed.order:
             first = last = part

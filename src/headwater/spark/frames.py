@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ORDER = "headwater_order_"
+BY_VALUE = "files are in partitions or buckets of the table, so their names hold values, and so would the order"
 _KAFKA = ("topic", "partition", "offset")
 _FILES = ("_metadata.file_path", "_metadata.file_block_start")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -28,8 +29,16 @@ _SCANS = frozenset(
     }
 )  # fmt: skip
 """Steps of a plan that read, and are cheap enough to be done twice."""
-_IN_ORDER = _SCANS | {"MapInArrow", "MapInPandas", "Generate", "SerializeFromObject", "ExternalRDD"}
-"""Steps of a plan that keep every record in its partition, and in its place there."""
+_IN_ORDER = frozenset(
+    {
+        "Project", "SubqueryAlias", "View", "Union", "EventTimeWatermark", "LogicalRelation", "Relation",
+        "LocalRelation", "Range", "StreamingRelation", "StreamingRelationV2", "StreamingDataSourceV2Relation",
+        "StreamingExecutionRelation",
+    }
+)  # fmt: skip
+"""Steps of a plan that keep every record and its place: what went into any other one may have been sorted or chosen by
+value, as what comes out of a checkpoint, an RDD, a filter or a function."""
+_ORDER_WAY_OUT = "name columns that say where a record stands in its source with order=, such as partition and offset"
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,8 @@ def place(
         What a record is.
     order
         Columns whose values say where a record stands in its source, the last of them a whole number; together they
-        tell all records apart. Unless given: topic, partition and offset if the frame has them, else file and split.
+        tell all records apart. Unless given: topic, partition and offset if the frame has them, else file and split of
+        files that are in no partitions of a table, else partition and row of a table of this process.
     key
         The column of a public key, and its values.
     person
@@ -91,6 +101,8 @@ def place(
         order = [name for name in _KAFKA if name in frame.columns] if kafka else None
     if order:
         _check_order(frame, order)
+    if key:
+        _check_key(frame, key[0])
     given = set(order or ()) | ({key[0]} if key else set())
     columns = [name for name in frame.columns if name not in given]
     if isinstance(schema, Schema):
@@ -107,15 +119,36 @@ def place(
     if order:
         in_order = _with(frame, read, [_quoted(name) for name in order])
         return Placed(in_order, tuple(columns), _names(order), key, sortable=True, scan=scan)
-    shuffled = next((step for step in steps if step not in _IN_ORDER), None)
-    if shuffled:
-        raise TableError(
-            f"the plan of the data frame has a step ({shuffled}) after which the order of records may depend on values",
-            "name columns that say where a record stands in its source with order=, such as partition and offset",
-        )
+    _check_steps(frame, steps)
     if _of_files(frame):
         return Placed(_with(frame, read, _FILES), tuple(columns), _names(_FILES), key, scan=scan)
     return Placed(frame.selectExpr(*read), tuple(columns), (), key, scan=scan)
+
+
+def _check_steps(frame: DataFrame, steps: Sequence[str]) -> None:
+    """Refuse a plan that says nothing about where records stand in their source, or says it with their values."""
+    unknown = next((step for step in steps if step not in _IN_ORDER), None)
+    if unknown:
+        raise TableError(
+            f"the plan of the data frame has a step ({unknown}) after which the order of records may depend on values",
+            f"{_ORDER_WAY_OUT}; or make the frame of files or an Arrow table, and nothing else",
+        )
+    for step in _plan(frame):
+        if _name(step) not in ("LogicalRelation", "Relation"):
+            continue
+        relation = step.relation()
+        if str(relation.getClass().getSimpleName()) != "HadoopFsRelation":
+            raise TableError("the source of the data frame is no files, and gives records no place", _ORDER_WAY_OUT)
+        if relation.partitionSchema().size() or relation.bucketSpec().isDefined():
+            raise TableError(BY_VALUE, _ORDER_WAY_OUT)
+
+
+def _check_key(frame: DataFrame, name: str) -> None:
+    kind = dict(frame.dtypes).get(name)
+    if kind is None:
+        raise TableError("there is no such column in the data frame", "name a column of it in key=", column=name)
+    if kind != "string":
+        raise TableError("the column of a key is not text", "cast it first, so that its texts are yours", column=name)
 
 
 def _check_order(frame: DataFrame, order: Sequence[str]) -> None:
@@ -152,9 +185,18 @@ def _of_files(frame: DataFrame) -> bool:
 
 def _steps(frame: DataFrame) -> Iterator[str]:
     """The names of all steps of a plan, last one first."""
+    return map(_name, _plan(frame))
+
+
+def _name(step: Any) -> str:  # noqa: ANN401 - of Java
+    return str(step.nodeName()).split(" ")[0]
+
+
+def _plan(frame: DataFrame) -> Iterator[Any]:
+    """All steps of a plan, last one first."""
     steps: list[Any] = [frame._jdf.queryExecution().analyzed()]  # a streaming one has no other before it runs
     while steps:
         step = steps.pop()
-        yield str(step.nodeName()).split(" ")[0]
+        yield step
         children = step.children()
         steps += [children.apply(i) for i in range(children.size())]

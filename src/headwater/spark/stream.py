@@ -131,14 +131,15 @@ def stream(
     order
         Columns whose values say where a record stands in its source, the last of them a whole number: they decide the
         order of records inside a micro-batch, and must not depend on what records hold. Unless given: topic, partition
-        and offset if the frame has them and the schema does not; else file and place in it; else partition and row of
-        the frame, if no step of its plan moves records from one partition to another.
+        and offset if the frame has them and the schema does not; else file and place in it, unless files are in
+        partitions of a table; else partition and row of the frame. A plan that does more than read and choose columns
+        is refused without them.
     bad_rows
         What happens to rows that are no records: ``"stop"``, ``"null"`` or ``"quarantine"``.
     key
-        A column with a public key and all its values, such as ``{"region": ["north", "south"]}``: one run for each of
-        them, and each record in one of them, so that all of them together promise what one does for any change that
-        keeps every record's key.
+        A column of texts with a public key and all its values, such as ``{"region": ["north", "south"]}``: one run for
+        each of them, and each record in one of them, so that all of them together promise what one does for any change
+        that keeps every record's key.
     checkpoint
         Where Spark keeps what it has read; ``state`` with ``.checkpoint`` behind it unless given.
     trigger

@@ -37,8 +37,9 @@ class TableSink:
 
     @property
     def location(self) -> str:
-        """The path, as the state remembers it."""
-        return f"spark:{self.path}"
+        """The absolute path with its file system, as the state remembers it."""
+        path, system = self._files(self.path)
+        return f"spark:{system.makeQualified(path).toString()}"
 
     def begin(self, run_id: str) -> None:
         """Refuse a table with releases of another run.
@@ -77,6 +78,21 @@ class TableSink:
             )
         return Published(release.t, f"{self.path}/release={release.t}", card["sha256"], release)
 
+    def newest(self, run_id: str) -> int:
+        """The largest ``t`` of this run's cards; 0 if there is none.
+
+        Parameters
+        ----------
+        run_id
+            The public name of the run.
+        """
+        return max((t for t, card in self._cards().items() if card.get("run") == run_id), default=0)
+
+    def _files(self, path: str) -> tuple[Any, Any]:
+        """A path as Hadoop knows it, and its file system."""
+        files = self.session._jvm.org.apache.hadoop.fs.Path(path)
+        return files, files.getFileSystem(self.session._jsc.hadoopConfiguration())
+
     def _write(self, frame: DataFrame, path: str, t: int) -> None:
         partition = frame.selectExpr("*", f"CAST({t} AS BIGINT) AS release")
         writer = partition.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
@@ -85,8 +101,8 @@ class TableSink:
     def _cards(self) -> dict[int, dict[str, Any]]:
         """The cards of all releases by their number of records."""
         path = f"{self.path}_cards"
-        files = self.session._jvm.org.apache.hadoop.fs.Path(path)
-        if not files.getFileSystem(self.session._jsc.hadoopConfiguration()).exists(files):
+        files, system = self._files(path)
+        if not system.exists(files):
             return {}
         rows = self.session.read.parquet(path).collect()
         return {int(row["release"]): json.loads(row["card"]) for row in rows}
