@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.mechanisms.protocol import Mechanism, Rows, with_null_records
+from headwater.people.hashing import NOBODY, SOMEBODY
 from headwater.people.people import People
+from headwater.people.person import OWN
 from headwater.table.bad_rows import BadRow, flags_of
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch
@@ -73,6 +75,9 @@ def encode_with_people(people: People, mechanism: Mechanism, schema: Schema, tab
     unread = flags_of(list(found.unread), len(found.points)) if found.unread else None
     hashes, nowhere, errors = people.read(found.beside, unread)
     wrong: dict[int, TableError] = {row: error.at(row=row, column=column) for row, error in errors.items()}
+    nobody = (hashes == (SOMEBODY if people.person.null == OWN else NOBODY)).all(axis=1)
+    nobody[[*wrong, *found.unread]] = False
+    found.tally.add(column, "missing", int(np.count_nonzero(nobody)))
     if wrong and policy == "stop":
         raise wrong[min(wrong)]
     known = {bad.row: bad.error for bad in found.bad}

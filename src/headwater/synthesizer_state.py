@@ -91,6 +91,11 @@ class SynthesizerState:
         found, person = self.budget.guarantee, self.people.person if self.people else None
         return found if person is None else replace(found, unit=person.unit, neighbours=person.neighbours)
 
+    def check_doublings(self, t: int) -> None:
+        """Refuse to go on to ``t`` records where the draws of a later stage would cost more than was promised."""
+        for q in range(self.mechanism.t.bit_length(), t.bit_length()):
+            self.mechanism.ledger(1 << q).check(self.budget.of_record)
+
     def checked(self, rows: NDArray[Any]) -> Rows:
         """Rows that were encoded elsewhere, or an error that says what is wrong with them."""
         if self.people is None:
@@ -108,6 +113,7 @@ class SynthesizerState:
             counted, people = people.after(hashes, stamps, mechanism.t, ends)
             if not counted.all():
                 rows = with_null_records(rows.copy(), ~counted)
+        self.check_doublings(mechanism.t + len(rows))
         mechanism.update(rows)
         return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind, people=people)
 
@@ -115,6 +121,7 @@ class SynthesizerState:
         """With more records, ``counts`` of which have each row."""
         mechanism = copy(self.mechanism)
         assert isinstance(mechanism, CountingMechanism)  # noqa: S101 - the caller has checked that
+        self.check_doublings(mechanism.t + int(counts.sum()))
         mechanism.update_counts(rows, counts)
         return replace(self, mechanism=mechanism, tally=self.tally + tally)
 

@@ -23,6 +23,8 @@ from headwater.audit import (
 from headwater.audit.streams import Pair, crowd, heap, kind_of_pair, replaced
 from headwater.audit.suite import long_cascade, with_delta
 from headwater.laws import deviation_for
+from headwater.mechanisms.cascade import measure as cascade_module
+from headwater.mechanisms.cascade.plan import Stage, stage_at
 from headwater.noise import NoiseStream
 from headwater.privacy import Budget, OverdrawnError
 from headwater.synthesizer import Synthesizer
@@ -148,6 +150,25 @@ def test_a_run_that_would_overdraw_its_budget_does_not_begin(fault: Fault) -> No
         fault(patch)
         with pytest.raises(OverdrawnError):
             Synthesizer(unit_cube(2), epsilon=1.0)
+
+
+def test_a_run_whose_later_stages_would_overdraw_stops_before_them() -> None:
+    """The first stage is sound, so the run begins; the batch that reaches the second one is refused as a whole."""
+    find = stage_at
+
+    def generous_later(t: int, dimension: int, budget: Budget) -> Stage:
+        stage = find(t, dimension, budget)
+        if not stage.start:
+            return stage
+        return replace(stage, timescales=tuple(replace(s, epsilon=2 * s.epsilon) for s in stage.timescales))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cascade_module, "stage_at", generous_later)
+        synth = Synthesizer(unit_cube(2), epsilon=1.0)
+        synth.update(np.full((8, 2), 0.5))
+        with pytest.raises(OverdrawnError):
+            synth.update(np.full((100_000, 2), 0.5))
+        assert synth.t == 8
 
 
 @pytest.mark.parametrize("check", list(dict.fromkeys(check for _, check, _ in CAUGHT)))

@@ -58,10 +58,30 @@ def test_rows_keep_and_window_bound_what_a_run_leaves_on_the_disk(here: Path) ->
     assert read_card(folders("whole")[0])["rows"] == 1000
 
 
-@pytest.mark.parametrize("words", [("--rows", "0"), ("--keep", "few"), ("--window", "0"), ("--expect", "0")])
+@pytest.mark.parametrize("words", [("--rows", "0"), ("--keep", "few"), ("--window", "0")])
 def test_limits_that_are_none_are_refused_and_nothing_begins(here: Path, words: tuple[str, str]) -> None:
     refused = run("narrow", *words)
     assert refused.exit_code == Exit.USAGE, refused.output
+    assert not Path("releases.state").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--expect 0", "--expect must be"),
+        ("--person who --records-per-person 0", "--records-per-person must be"),
+        ("--person who --records-per-person 3 --person-period 1x", "--person-period must be"),
+        ("--person who --records-per-person 3 --null-person ignore", "--null-person must be"),
+        (
+            "--person who --records-per-person 3 --records-per-bucket 4",
+            "--records-per-bucket (4) must not be above --records-per-person (3)",
+        ),
+    ],
+)
+def test_an_option_is_refused_by_its_own_name(here: Path, words: str, said: str) -> None:
+    refused = run("narrow", *words.split())
+    assert refused.exit_code == Exit.USAGE, refused.output
+    assert f"error: {said}" in " ".join(refused.output.split())
     assert not Path("releases.state").exists()
 
 

@@ -42,6 +42,24 @@ def test_more_records_and_more_budget_are_better_and_more_columns_worse() -> Non
     assert typical(3, 1.0, 50_000) > typical(2, 1.0, 50_000)
 
 
+def test_a_delta_is_counted_and_the_promise_is_stated_as_it_was_given() -> None:
+    """A δ never foretells more noise for one record; for people it is worth most with a cap for buckets."""
+    for columns in (2, 20):
+        pure = hw.outlook(table(columns, 8), epsilon=1.0, records=50_000, records_per_person=10)
+        loose = hw.outlook(
+            table(columns, 8), epsilon=1.0, delta=1e-9, records=50_000, records_per_person=10, records_per_bucket=1
+        )
+        assert loose.typical < pure.typical
+        assert "at ε = 1 for 10 records of a person (" in str(pure)
+        assert "at ε = 1, δ = 1e-09 for 10 records of a person (" in str(loose)
+        each = hw.outlook(table(columns, 8), epsilon=0.1, records=50_000)
+        assert pure.epsilon == 1.0
+        assert pure.typical == pytest.approx(each.typical)
+        assert "person" not in str(each)
+    with pytest.raises(ValueError, match="delta"):
+        hw.outlook(table(2, 2), epsilon=1.0, delta=0.9, records=100)
+
+
 def test_what_cannot_be_good_is_said_with_numbers() -> None:
     poor = hw.outlook(table(20, 50), epsilon=0.1, records=2000)
     assert poor.poor

@@ -175,6 +175,7 @@ def test_a_draft_warns() -> None:
     assert "perhaps an identifier" in column_of([str(number) for number in range(30)])[1]
     for name in ("id", "user_id", "customerId", "E-Mail", "first_name", "Passport No"):
         assert "sounds like a person's" in column_of(["a", "a"], name)[1], name
+        assert "name it by --person in the run" in column_of(["a", "a"], name)[1], name
     for name in ("idle", "width", "paid"):
         assert "sounds like a person's" not in column_of(["a", "a"], name)[1], name
     assert "Looks like dates" in column_of(["2024-01-02", "3/4/2024", "5.6.2024"])[1]

@@ -82,6 +82,7 @@ class Display:
             epsilon=release.epsilon,
             records=len(release),
             mechanism=release.mechanism,
+            delta=release.guarantee.delta,
             records_per_person=release.guarantee.records,
         )
         later = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
@@ -28,6 +29,14 @@ PerBucket = Annotated[
     int | None, typer.Option("--records-per-bucket", help="Of those, how many count in one bucket; with --delta only.")
 ]
 
+_OPTIONS = {
+    "records": "--records-per-person",
+    "per": "--person-period",
+    "null": "--null-person",
+    "per_bucket": "--records-per-bucket",
+}
+_ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})\b(?= must| \()")
+
 
 def person_of(
     column: str | None, records: int | None, period: str | None, null: str, per_bucket: int | None
@@ -39,4 +48,9 @@ def person_of(
         return None
     if records is None:
         raise ValueError("--person needs --records-per-person, how many records of a person count")
-    return Person(column, records=records, per=period, null=null, per_bucket=per_bucket)
+    if not column:
+        raise ValueError("--person needs the name of the column that names the person")
+    try:
+        return Person(column, records=records, per=period, null=null, per_bucket=per_bucket)
+    except ValueError as error:  # names arguments
+        raise ValueError(_ARGUMENT.sub(lambda found: _OPTIONS[found[0]], str(error))) from None

@@ -139,13 +139,13 @@ def command(
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
             how["bad_rows"] = policy
             if expect is not None:
+                if expect < 1:
+                    raise ValueError(f"--expect must be a whole number of records from 1 on, not {expect}")
                 warn_of_delta(delta, expect, 1)
-                each = whose.records if whose else 1
-                display.foretell(
-                    outlook(
-                        config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, records_per_person=each
-                    )
-                )
+                each: dict[str, Any] = {"delta": delta}
+                if whose:
+                    each |= {"records_per_person": whose.records, "records_per_bucket": whose.per_bucket}
+                display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, **each))
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
             sink = ShownSink(FolderSink(out_, format_, **limits), display)
             windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}

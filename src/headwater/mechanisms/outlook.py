@@ -10,7 +10,7 @@ from headwater.mechanisms import registry
 from headwater.mechanisms.accuracy import ExpectedError
 from headwater.mechanisms.marginals.plan import Stage, stage_at
 from headwater.mechanisms.protocol import AnySchema
-from headwater.privacy import check_epsilon, record_epsilon
+from headwater.privacy import Budget, check_delta, check_epsilon
 from headwater.table.categorical import Boolean, Category
 from headwater.table.unit_cube import UnitCube
 
@@ -36,7 +36,7 @@ class Outlook:
     columns
         How many there are.
     epsilon
-        The budget.
+        The privacy budget, as it was given.
     records
         How many records are expected.
     measure
@@ -45,6 +45,10 @@ class Outlook:
         The error to expect; NaN for a mechanism of which nothing is known.
     needed
         From about how many records on it is no longer poor; None if that is not known.
+    delta
+        The probability with which ε may be exceeded.
+    records_per_person
+        How many records of a person ε is for.
     """
 
     mechanism: str
@@ -54,6 +58,8 @@ class Outlook:
     measure: str
     typical: float
     needed: int | None
+    delta: float = 0.0
+    records_per_person: int = 1
 
     @property
     def poor(self) -> bool:
@@ -61,7 +67,11 @@ class Outlook:
         return self.typical >= POOR[self.measure]
 
     def __str__(self) -> str:
-        what = f"{self.records:,} records of {self.columns} column(s) at ε = {self.epsilon:g} ({self.mechanism})"
+        each = self.records_per_person
+        loss = Budget(self.epsilon, self.delta).guarantee.loss + (
+            f" for {each:,} records of a person" if each > 1 else ""
+        )
+        what = f"{self.records:,} records of {self.columns} column(s) at {loss} ({self.mechanism})"
         if math.isnan(self.typical):
             return f"{what}: nothing is known of the error"
         text = f"{what}: {self.measure} about {self.typical:.2g}"
@@ -80,7 +90,9 @@ def outlook(
     epsilon: float,
     records: int,
     mechanism: str = registry.AUTO,
+    delta: float = 0.0,
     records_per_person: int = 1,
+    records_per_bucket: int | None = None,
 ) -> Outlook:
     """What to expect of releases of so many records, from public facts alone.
 
@@ -94,8 +106,12 @@ def outlook(
         How many records are expected.
     mechanism
         As for `headwater.Synthesizer`.
+    delta
+        As for `headwater.Synthesizer`: with a δ noise may be Gaussian, and less.
     records_per_person
         How many records of a person count, if ε is for a person: each of them gets its part of ε.
+    records_per_bucket
+        How many of them count in one bucket, if there is such a cap (``per_bucket`` of `headwater.Person`).
 
     Examples
     --------
@@ -104,21 +120,22 @@ def outlook(
     >>> outlook(wide, epsilon=0.1, records=1000).poor, outlook(wide, epsilon=1.0, records=100_000).poor
     (True, False)
     """
-    epsilon = record_epsilon(check_epsilon(epsilon), records_per_person)
+    whole = Budget(check_epsilon(epsilon), check_delta(delta), records_per_person, records_per_bucket)
+    budget = whole.of_record
     given: object = records
     if isinstance(given, bool) or not isinstance(given, int) or records < 1:
         raise ValueError(f"records must be a whole number from 1 on, not {records!r}")
     name = registry.choose(schema) if mechanism == registry.AUTO else mechanism
     registry.folder_of(name)  # or refused
     measure = ONE_WAY if name == "marginals" else W1
-    typical, needed = _typical(name, schema, epsilon, records), None
+    typical, needed = _typical(name, schema, budget, records), None
     if typical >= POOR[measure]:
         enough = records
-        while enough < _MOST and _typical(name, schema, epsilon, enough) >= POOR[measure]:
+        while enough < _MOST and _typical(name, schema, budget, enough) >= POOR[measure]:
             enough *= 2
         digit = 10 ** int(math.log10(enough))
         needed = -(-enough // digit) * digit if enough < _MOST else None
-    return Outlook(name, schema.dimension, epsilon, records, measure, typical, needed)
+    return Outlook(name, schema.dimension, whole.epsilon, records, measure, typical, needed, whole.delta, whole.records)
 
 
 def is_poor(expected: ExpectedError) -> bool:
@@ -134,10 +151,12 @@ def is_poor(expected: ExpectedError) -> bool:
     return "one-way" in expected.parts and expected.parts["one-way"][0] >= POOR[ONE_WAY]
 
 
-def _typical(name: str, schema: AnySchema, epsilon: float, records: int) -> float:
+def _typical(name: str, schema: AnySchema, budget: Budget, records: int) -> float:
     if name == "cascade":
+        # A count has variance 8/ε² of Laplace noise or 1/ρ of Gaussian, whichever is less.
+        epsilon = max(budget.epsilon, math.sqrt(8 * (budget.rho or 0)))
         return of_cells(schema.dimension, epsilon * records)
-    return _of_marginals(schema, epsilon, records) if name == "marginals" else math.nan
+    return _of_marginals(schema, budget, records) if name == "marginals" else math.nan
 
 
 def of_cells(columns: int, product: float) -> float:
@@ -146,25 +165,26 @@ def of_cells(columns: int, product: float) -> float:
     return min(constant * math.pow(product, -power), BLIND)
 
 
-def _of_marginals(schema: AnySchema, epsilon: float, records: int) -> float:
+def _of_marginals(schema: AnySchema, budget: Budget, records: int) -> float:
     """The noise of the closed slow buckets in a column's counts, as a part of their records; at most 1.
 
-    A one-way table of one of ``D`` columns has noise of scale ``2 D / one-way budget``, and ``k`` counts are off by
+    A one-way table of one of ``D`` columns has Laplace noise of scale ``2 D / one-way budget``, or Gaussian noise of
+    the variance that its ρ gives, and ``k`` counts are off by
     half of ``k`` times the deviation of their sum. Counts that are below the noise are shrunk: ``x / (1 + x)``.
     """
-    closed = [stage for stage in stages(epsilon, schema.dimension, records) if stage.end <= records]
+    closed = [stage for stage in stages(budget, schema.dimension, records) if stage.end <= records]
     if not closed:
         return 1.0
-    scale = math.hypot(*(2 * schema.dimension / float(stage.one_way) for stage in closed))
+    scale = math.hypot(*(stage.accounting.width(float(stage.one_way), schema.dimension) for stage in closed))
     found = [count * scale / closed[-1].end / 2 for count in counts_of(schema)]
     return sum(x / (1 + x) for x in found) / len(found)
 
 
-def stages(epsilon: float, columns: int, until: int) -> Iterator[Stage]:
+def stages(budget: Budget | float, columns: int, until: int) -> Iterator[Stage]:
     """The stages of marginals up to some time."""
     t = 0
     while t < until:
-        yield (stage := stage_at(t, epsilon, columns))
+        yield (stage := stage_at(t, budget, columns))
         t = stage.end
 
 

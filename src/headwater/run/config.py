@@ -10,6 +10,7 @@ from headwater.mechanisms.protocol import AnySchema
 from headwater.people import Person
 from headwater.run.store import Store, StoreError
 from headwater.synthesizer import Synthesizer
+from headwater.table.errors import quoted
 from headwater.table.schema import schema_from_dict
 
 
@@ -98,15 +99,21 @@ class RunConfig:
             The state.
         """
         if different := self._different(store):
-            problem = f"this run was begun with another {' and another '.join(different)}"
+            kept_numbers = {name: f" (--{name} {store.config.get(name, 0.0)!r})" for name in ("epsilon", "delta")}
+            said = [name + kept_numbers.get(name, "") for name in different]
+            problem = f"this run was begun with another {' and another '.join(said)}"
             remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
             if "person" in different:
                 kept, given = (config.person for config in (RunConfig.of(store), self))
                 was = "one record, without a person" if kept is None else str(kept)
-                if kept is not None and given is not None:
+                if kept is None:
+                    settings = "none: leave out --person"
+                elif given is None:
+                    settings = f"named by the column {quoted(kept.column)}: give it as --person"
+                else:
                     old, new = kept.to_dict(), given.to_dict()
                     settings = ", ".join(f"{name} = {old[name]!r}" for name in old if old[name] != new[name])
-                    problem += f" ({settings})"
+                problem += f" ({settings})"
                 problem += f"; that cannot change, since ε is promised for {was}"
             raise StoreError(store.path, problem, remedy)
 

@@ -95,7 +95,7 @@ def place(
     columns = [name for name in frame.columns if name not in given]
     if isinstance(schema, Schema):
         wanted = [*schema.names, *([person.column] if person else [])]
-        check_names(columns, wanted)
+        check_names(columns, wanted, person.column if person else None)
         columns = wanted
     elif len(columns) != schema.dimension:
         raise TableError(

@@ -119,20 +119,20 @@ def flags_of(rows: list[int], size: int) -> Flags:
 
 
 def complete_records(
-    records: Any,  # noqa: ANN401
+    records: Any,  # noqa: ANN401 - one record or many
     names: Sequence[str],
-    beside: str | None = None,
+    person: str | None = None,
 ) -> tuple[list[Any], dict[int, TableError]]:
     """Records with the right keys; those with others are replaced by empty ones, and their errors are kept.
 
-    Of those only what is ``beside`` the columns of the schema stays.
+    Of those only the person stays.
     """
     found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
     for row, record in enumerate([records] if isinstance(records, Mapping) else records):
         try:
-            check_names(list(record), names)
+            check_names(list(record), names, person)
             found.append(record)
         except TableError as error:
-            found.append({**nothing, beside: record[beside]} if beside in record else nothing)
+            found.append({**nothing, person: record[person]} if person in record else nothing)
             wrong[row] = error.at(row=row)
     return found, wrong

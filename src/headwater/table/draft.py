@@ -17,7 +17,8 @@ from headwater.table.schema_files import FORMAT
 
 HEAD = f"""\
 # A draft of a schema, made from the names and types of the columns and from a look at the first records.
-# Everything in it is a guess: check every kind and every note. No value is in here.
+# Everything in it is a guess: check every kind and every note. No value but what stands for missing
+# is in here.
 #
 # Fill in what is left open. Take bounds from what you know: what can be measured, what a form allows, what a
 # year holds. Never take them from the data: the lowest value of a column is somebody's value, and a bound is

@@ -94,6 +94,15 @@ class SchemaError(_PlacedError):
     """
 
 
+UNDECLARED = (
+    "add it to the schema, or read with ignore_extra (--ignore-extra); a column that says who a record belongs to does "
+    "not belong in the schema: a run names it by person= (--person)"
+)
+"""What to do about a column that the schema does not name."""
+PERSON_MISSING = "give that column beside those of the schema, or name another one by person= (--person)"
+"""What to do if the column that names the person is not there."""
+
+
 def is_unicode(text: str) -> bool:
     r"""Whether text can be written to a file; JSON and Python let halves of characters through.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.table.errors import TableError, listed
+from headwater.table.errors import PERSON_MISSING, TableError, listed, quoted
 from headwater.table.near_names import closest
 
 TABLE_KINDS = ("pandas", "polars", "arrow", "arrow-batch", "columns", "records", "numpy")
@@ -45,36 +45,61 @@ def kind_of(table: object) -> str:
     )
 
 
-def columns_of(table: Any, names: Sequence[str]) -> tuple[dict[str, Any], int]:  # noqa: ANN401 - of any library
-    """The columns of a table by name, and how many rows it has; exactly these names in any order, or an error."""
+def columns_of(
+    table: Any,  # noqa: ANN401 - of any library
+    names: Sequence[str],
+    person: str | None = None,
+) -> tuple[dict[str, Any], int]:
+    """The columns of a table by name, and how many rows it has; exactly these names in any order, or an error.
+
+    Parameters
+    ----------
+    table
+        Of any library.
+    names
+        The columns wanted.
+    person
+        The one of them that names the person, if there is one.
+    """
     kind = kind_of(table)
     if kind == "numpy":
-        return _of_array(table, names)
+        return _of_array(table, names, person)
     if kind == "records":
-        return _of_records([table] if isinstance(table, Mapping) else table, names)
+        return _of_records([table] if isinstance(table, Mapping) else table, names, person)
     if kind == "columns":
-        check_names(list(table), names)
+        check_names(list(table), names, person)
         ragged = [name for name in names if not _is_column(table[name])]
         if ragged:
             raise TableError("one value where other columns have many", "give a list of values", column=ragged[0])
         return dict(table), len(table[names[0]])
     if kind == "arrow-batch" or kind == "arrow":
-        check_names(table.schema.names, names)
+        check_names(table.schema.names, names, person)
         return {name: table.column(name) for name in names}, table.num_rows
-    check_names(list(table.columns), names)
+    check_names(list(table.columns), names, person)
     return {name: table[name] for name in names}, len(table)
 
 
-def check_names(found: Sequence[Any], names: Sequence[str]) -> None:
+def check_names(found: Sequence[Any], names: Sequence[str], person: str | None = None) -> None:
     """Raise an error unless the names found are the names wanted, in any order.
 
     Names that are not in the schema are shown only if all that are in it were found. Otherwise what was taken for
     names may be a row of data.
+
+    Parameters
+    ----------
+    found
+        The names of a table.
+    names
+        Those wanted.
+    person
+        The one of them that names the person, if there is one.
     """
     times = Counter(found)
     absent = [name for name in names if name not in times]
     if absent:
         close = closest(absent, names, [str(name) for name in times])
+        if absent == [person] and not close:
+            raise TableError("the column that names the person is missing", PERSON_MISSING, column=person)
         also = f" (the table has {listed(close)})" if close else ""
         others = f", as are {len(absent) - 1} others" if len(absent) > 1 else ""
         remedy = "give every column of the schema, under its name"
@@ -86,31 +111,38 @@ def check_names(found: Sequence[Any], names: Sequence[str]) -> None:
     if extra:
         raise TableError(
             f"the schema has no column {listed(extra)}",
-            "leave it out, or declare it in the schema",
+            "leave it out, or declare it in the schema; if it says who a record belongs to, name it by person= instead",
             column=extra[0],
         )
 
 
-def _of_array(table: Any, names: Sequence[str]) -> tuple[dict[str, Any], int]:  # noqa: ANN401 - array-like
+def _of_array(
+    table: Any,  # noqa: ANN401 - array-like
+    names: Sequence[str],
+    person: str | None,
+) -> tuple[dict[str, Any], int]:
     if not isinstance(table, np.ndarray):
         raise TableError(
             "a list of something else than records",
             "give a list of dictionaries, or a 2-D array with the columns in order",
         )
+    last = "" if person is None else f", and last the one that names the person ({quoted(person)})"
     if table.ndim != 2 or table.shape[1] != len(names):
         raise TableError(
             f"an array of shape {table.shape}, where (n, {len(names)}) was expected",
-            "give a 2-D array with one column for each column of the schema, in order",
+            f"give a 2-D array with one column for each column of the schema, in order{last}",
         )
     return {name: table[:, axis] for axis, name in enumerate(names)}, len(table)
 
 
-def _of_records(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[dict[str, Any], int]:
+def _of_records(
+    records: Sequence[Mapping[str, Any]], names: Sequence[str], person: str | None
+) -> tuple[dict[str, Any], int]:
     wanted = set(names)
     for row, record in enumerate(records):
         if record.keys() != wanted:
             try:
-                check_names(list(record), names)
+                check_names(list(record), names, person)
             except TableError as error:
                 raise error.at(row=row) from None
     return {name: [record[name] for record in records] for name in names}, len(records)

@@ -221,6 +221,7 @@ def _persons(name: str, seen: Observed, values: list[Any]) -> None:
             seen.notes.append("More than 100 values were seen: list those that matter, and declare other for the rest.")
     if _PERSON.search(name):
         seen.notes.append("Its name sounds like a person's name, number or address: leave it out unless it is none.")
+        seen.notes.append("If it says who a record belongs to, leave it out here and name it by --person in the run.")
 
 
 def _are_sentences(values: list[Any]) -> bool:

@@ -135,7 +135,7 @@ class Schema:
             ``"stop"`` refuses the batch if any row is bad. ``"null"`` and ``"quarantine"`` say which rows are; what is
             wrong with a table as a whole, such as a missing column, is refused in any case.
         beside
-            A further column that the table must have. It is read as it is, and not encoded.
+            A further column that the table must have, which names the person. It is read as it is, and not encoded.
         """
         stop = check_policy(bad_rows) == "stop"
         wrong, unread = dict[int, TableError](), tuple[int, ...]()
@@ -144,7 +144,7 @@ class Schema:
             given = [table] if isinstance(table, Mapping) else cast("Sequence[Mapping[str, Any]]", table)
             table, wrong = complete_records(given, names, beside)
             unread = tuple(row for row in wrong if beside not in given[row])
-        series, rows = columns_of(table, names)
+        series, rows = columns_of(table, names, beside)
         points, tally = np.empty((rows, self.dimension)), Tally(rows)
         for axis, (name, column) in enumerate(self._items):
             errors: Mapping[int, TableError] = {}

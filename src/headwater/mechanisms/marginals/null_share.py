@@ -80,7 +80,7 @@ class Clock:
 
 
 def _absent(tables: Sequence[NoisyTable]) -> tuple[float, float]:
-    """The share of records that tables lack, and its standard deviation; tables of one or two cells say nothing of it."""
+    """The share of records that tables lack, and its standard deviation; those of one or two cells say nothing."""
     tables = [table for table in tables if table.counts.size > 2]
     if not tables:
         return 0.0, 1.0

@@ -10,13 +10,19 @@ import csv
 from collections.abc import Sequence
 from contextlib import suppress
 
-from headwater.table.errors import TableError, listed
+from headwater.table.errors import PERSON_MISSING, TableError, listed
 from headwater.table.near_names import closest, plain_name
 
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 
 
-def absent(missing: Sequence[str], names: Sequence[str], header: Sequence[str], delimiter: str | None) -> TableError:
+def absent(
+    missing: Sequence[str],
+    names: Sequence[str],
+    header: Sequence[str],
+    delimiter: str | None,
+    person: str | None = None,
+) -> TableError:
     """The error for columns that a file does not have.
 
     Parameters
@@ -24,11 +30,13 @@ def absent(missing: Sequence[str], names: Sequence[str], header: Sequence[str], 
     missing
         Names that were not found.
     names
-        All names of the schema.
+        All names that are read.
     header
         What the file has in their place.
     delimiter
         Of a CSV file.
+    person
+        The one of the names that names the person, if there is one.
 
     Examples
     --------
@@ -45,6 +53,8 @@ def absent(missing: Sequence[str], names: Sequence[str], header: Sequence[str], 
     if close:
         remedy = "write the name as the file has it, or rename the column in the file"
         return TableError(f"{problem} (the file has {listed(close)})", remedy)
+    if missing == [person]:
+        return TableError(f"{problem}, which names the person", PERSON_MISSING)
     if 2 * (len(names) - len(missing)) >= len(names):
         here = [name for name in header if name not in names]
         also = f" (the file has also {listed(here)})" if here else ""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headwater.table.arrow import pyarrow
-from headwater.table.errors import TableError, is_unicode, listed
+from headwater.table.errors import PERSON_MISSING, UNDECLARED, TableError, is_unicode, listed
 from headwater.table.near_names import closest
 from headwater.table.readers.csv_text import NOT_UTF8, Bytes, is_since_year_1
 from headwater.table.readers.fields import Field, Fields
@@ -36,7 +36,8 @@ class JsonParser:
     def __init__(self, fields: Fields, ignore_extra: bool) -> None:
         if not fields.named:
             raise TableError("JSON lines need column names, which this schema has not", "use a CSV or Parquet file")
-        self._fields, self._person, self._ignore_extra = fields.fields, fields.person, ignore_extra
+        self._fields, self._naming, self._ignore_extra = fields.fields, fields.naming, ignore_extra
+        self._person = fields.person
         parts = [field.name.split(".") for field in fields.fields]
         self._objects = {".".join(part[:end]) for part in parts for end in range(1, len(part))}
         """What may be an object that holds columns: pyarrow does not look into them."""
@@ -61,20 +62,20 @@ class JsonParser:
 
     def person_of(self, record: bytearray) -> str | None:
         """The text that names the person of a line that is bad; None unless it is an object with that key once."""
-        if self._person is None:
+        if self._naming is None:
             return None
         try:
             pairs = _parsed(bytes(record).decode("utf-8", "surrogateescape"))
         except (ValueError, RecursionError):
             return None
         pairs = self._flat(pairs) if isinstance(pairs, _Pairs) else []
-        found = [value for name, value in pairs if name == self._person.name]
+        found = [value for name, value in pairs if name == self._naming.name]
         if len(found) != 1 or isinstance(found[0], list):
             return None
         text = _text(found[0])
         if text is None or not is_unicode(text):
             return None
-        name: str | None = self._person.without_nulls(pyarrow().chunked_array([[text]], "string"))[0].as_py()
+        name: str | None = self._naming.without_nulls(pyarrow().chunked_array([[text]], "string"))[0].as_py()
         return name
 
     def _is_usual(self, data: bytearray, ends: Offsets) -> bool:
@@ -172,13 +173,14 @@ class JsonParser:
         if missing:
             close = closest([name for name in names if name not in record], names, list(record))
             also = f" (the record has {listed(close)})" if close else ""
+            if missing == [self._person] and not close:
+                return TableError(f"missing key {listed(missing)}, which names the person", PERSON_MISSING)
             remedy = "add it, write its name as the file has it, or declare missing = true for the column"
             return TableError(f"missing key {listed(missing)}{also}", remedy)
         extra = [name for name in record if name not in names]
         if extra and not self._ignore_extra:
-            remedy = "add it to the schema, or read with ignore_extra (--ignore-extra)"
             shown = listed(extra) if known else f"{len(extra)} key(s)"  # else it may be any object
-            return TableError(f"the schema does not name {shown}", remedy)
+            return TableError(f"the schema does not name {shown}", UNDECLARED)
         for name in known:
             value = record[name]
             if isinstance(value, list):
