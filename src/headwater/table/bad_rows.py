@@ -119,13 +119,13 @@ def flags_of(rows: list[int], size: int) -> Flags:
 
 
 def complete_records(
-    records: Any,  # noqa: ANN401
+    records: Any,  # noqa: ANN401 - one record or many
     names: Sequence[str],
     person: str | None = None,
 ) -> tuple[list[Any], dict[int, TableError]]:
     """Records with the right keys; those with others are replaced by empty ones, and their errors are kept.
 
-    Of those only what is the name of the ``person`` stays.
+    Of those only the person stays.
     """
     found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
     for row, record in enumerate([records] if isinstance(records, Mapping) else records):

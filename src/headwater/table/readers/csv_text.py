@@ -37,7 +37,7 @@ class CsvParser:
 
     def __init__(self, header: list[str], fields: Fields, *, delimiter: str, ignore_extra: bool) -> None:
         self._width, self._delimiter = len(header), delimiter
-        self._person = fields.person
+        self._person = fields.naming
         self._fields = dict(zip(fields.indices(header, ignore_extra, delimiter), fields.fields, strict=True))
         # Columns that are written in their own way, or that pyarrow could not read in an earlier block: no attempt.
         self._unusual = {index for index, field in self._fields.items() if not field.column.usual_text}

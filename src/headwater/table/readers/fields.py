@@ -71,8 +71,13 @@ class Fields:
 
     fields: tuple[Field, ...]
     named: bool = True
-    person: Field | None = None
-    """The one that names the person, where records belong to people."""
+    person: str | None = None
+    """The column that names the person, if there is one: the schema does not name it."""
+
+    @property
+    def naming(self) -> Field | None:
+        """The field of the column that names the person."""
+        return next((field for field in self.fields if field.name == self.person), None) if self.person else None
 
     def empty(self) -> Any:  # noqa: ANN401 - a pyarrow.Table
         """A table without rows."""
@@ -92,7 +97,7 @@ class Fields:
         names = [field.name for field in self.fields]
         missing = [name for name in names if name not in header]
         if missing:
-            raise absent(missing, names, header, delimiter, self.person and self.person.name)
+            raise absent(missing, names, header, delimiter, self.person)
         if any(header.count(name) > 1 for name in (names if ignore_extra else header)):
             raise twice(header)
         extra = [name for name in header if name not in names]
@@ -107,9 +112,8 @@ def fields_of(schema: Any, text: Mapping[str, Any] | None = None) -> Fields:  # 
     named = hasattr(schema, "columns")
     columns = schema.columns if named else {f"x{axis}": Number(0, 1) for axis in range(schema.dimension)}
     read = written(text or {}, columns)
-    found = {name: Field(name, column, _type(column)) for name, column in read.items()}
-    person = found[schema.person] if isinstance(schema, InputSchema) else None
-    return Fields(tuple(found.values()), named, person)
+    person = schema.person if isinstance(schema, InputSchema) else None
+    return Fields(tuple(Field(name, column, _type(column)) for name, column in read.items()), named, person)
 
 
 def _type(column: Column) -> Any:  # noqa: ANN401 - a pyarrow.DataType

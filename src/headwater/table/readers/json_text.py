@@ -36,7 +36,8 @@ class JsonParser:
     def __init__(self, fields: Fields, ignore_extra: bool) -> None:
         if not fields.named:
             raise TableError("JSON lines need column names, which this schema has not", "use a CSV or Parquet file")
-        self._fields, self._person, self._ignore_extra = fields.fields, fields.person, ignore_extra
+        self._fields, self._naming, self._ignore_extra = fields.fields, fields.naming, ignore_extra
+        self._person = fields.person
         parts = [field.name.split(".") for field in fields.fields]
         self._objects = {".".join(part[:end]) for part in parts for end in range(1, len(part))}
         """What may be an object that holds columns: pyarrow does not look into them."""
@@ -61,20 +62,20 @@ class JsonParser:
 
     def person_of(self, record: bytearray) -> str | None:
         """The text that names the person of a line that is bad; None unless it is an object with that key once."""
-        if self._person is None:
+        if self._naming is None:
             return None
         try:
             pairs = _parsed(bytes(record).decode("utf-8", "surrogateescape"))
         except (ValueError, RecursionError):
             return None
         pairs = self._flat(pairs) if isinstance(pairs, _Pairs) else []
-        found = [value for name, value in pairs if name == self._person.name]
+        found = [value for name, value in pairs if name == self._naming.name]
         if len(found) != 1 or isinstance(found[0], list):
             return None
         text = _text(found[0])
         if text is None or not is_unicode(text):
             return None
-        name: str | None = self._person.without_nulls(pyarrow().chunked_array([[text]], "string"))[0].as_py()
+        name: str | None = self._naming.without_nulls(pyarrow().chunked_array([[text]], "string"))[0].as_py()
         return name
 
     def _is_usual(self, data: bytearray, ends: Offsets) -> bool:
