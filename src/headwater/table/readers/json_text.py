@@ -173,7 +173,7 @@ class JsonParser:
         if missing:
             close = closest([name for name in names if name not in record], names, list(record))
             also = f" (the record has {listed(close)})" if close else ""
-            if self._person and missing == [self._person.name] and not close:
+            if missing == [self._person] and not close:
                 return TableError(f"missing key {listed(missing)}, which names the person", PERSON_MISSING)
             remedy = "add it, write its name as the file has it, or declare missing = true for the column"
             return TableError(f"missing key {listed(missing)}{also}", remedy)
