@@ -94,7 +94,7 @@ class Encoder:
             problem = f"{type(error).__name__} when a batch was encoded"
             raise TableError(problem, "compare the columns with the schema") from None
         texts = row_texts(records, found.bad) if self.policy == "quarantine" else ()
-        return found.rows, found.tally, [(bad.row, told(bad.error), bad.text) for bad in texts]
+        return found.rows, found.tally, [(bad.row, error_to_dict(bad.error), bad.text) for bad in texts]
 
 
 class Slot(NamedTuple):
@@ -171,7 +171,7 @@ class Counter:
                     rows, tally, bad = self.encoder.encode(piece)
                 except TableError as error:
                     at = None if error.row is None else row + int(chosen[error.row])
-                    note.error = told(error) | {"row": at, "stretch": slot.stretch}
+                    note.error = error_to_dict(error) | {"row": at, "stretch": slot.stretch}
                     continue
                 number = slot.first[key] + first[key]
                 first[key] += len(rows)
@@ -257,11 +257,11 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def told(error: TableError) -> dict[str, Any]:
+def error_to_dict(error: TableError) -> dict[str, Any]:
     """An error as JSON. It holds no value of a record."""
     return {"problem": error.problem, "remedy": error.remedy, "row": error.row, "column": error.column}
 
 
 def retold(said: Mapping[str, Any]) -> TableError:
-    """The error that `told` has told."""
+    """The error that `error_to_dict` was given."""
     return TableError(said["problem"], said["remedy"], row=said["row"], column=said["column"])

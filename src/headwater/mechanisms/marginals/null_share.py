@@ -2,7 +2,7 @@
 
 A null record is in `t` and in no cell, so tables sum to less than the records of their span, and estimates that divide
 by all records would put the rest evenly into all cells. Null records need not come evenly: of people with a cap nearly
-all come late. So their share is estimated over time, and spans are then told in good records instead of arrivals.
+all come late. So their share is estimated over time, and spans are then counted in good records instead of arrivals.
 Tables of two cells have null records in the first one.
 
 Formal guarantees
@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from headwater.mechanisms.marginals.estimate import SHORTEST
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Measured, NoisyTable
 from headwater.mechanisms.marginals.timeline import Share, Slots, smooth
@@ -26,12 +27,10 @@ SIGNIFICANCE = 4.0
 """A share counts beyond so many of its standard deviations. Without null records that is one release in 30,000."""
 MOST = 0.99
 """No larger share of a release is assumed: what is left would be noise."""
-SHORTEST = 512
-"""Spans shorter than the run divided by this say nothing of when null records came: so the cost does not grow."""
 
 
 def without_nulls(measured: Measured) -> Measured:
-    """The same tables, with spans told in good records; as they are if no records seem to be null."""
+    """The same tables, with spans counted in good records; as they are if no records seem to be null."""
     tables = [table for table in measured.tables if table.end > max(table.start, measured.start)]
     absent, deviation = _absent(tables)
     if absent <= SIGNIFICANCE * deviation:
