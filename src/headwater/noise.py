@@ -295,9 +295,7 @@ class _Law:
         if scale > 2.0**50:
             raise ValueError(f"the scale of noise must be at most 2^50, not {scale!r}")
         self.rate, self._rate = 1 / Fraction(scale), 1 / scale
-        self.digits = 0
-        while (1 << self.digits) * self.rate < 12:  # e^−12 < 2^−16
-            self.digits += 1
+        self.digits = (math.ceil(12 * Fraction(scale)) - 1).bit_length()  # 2^digits/σ ≥ 12, and e^−12 < 2^−16
         # Two geometric variables' coins side by side: in one machine word if they fit, else in one word each.
         self.coins = self.digits + 1 if self.digits < 32 else 64
         heads = np.zeros(2 * self.coins + -2 * self.coins % 8, dtype=np.uint16)
