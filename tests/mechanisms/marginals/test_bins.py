@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import prod
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.mechanisms.marginals.bins import bin_of, cut, profile
 from headwater.mechanisms.marginals.codes import Coding
-from headwater.mechanisms.marginals.counting import Question, count
+from headwater.mechanisms.marginals.counting import Question, count, cover
 from headwater.mechanisms.marginals.measured import NoisyTable
 
 
@@ -82,6 +85,35 @@ def test_counts_of_two_lots_add_up_to_those_of_both(records: int, cut_at: int, s
         for record in codes.T:
             plain[tuple(int((edges[i] <= record[i]).sum()) - 1 for i in question.columns)] += 1
         assert np.array_equal(table, plain)
+
+
+@pytest.mark.parametrize("most", [0, 60, 1 << 14])
+def test_pairs_that_are_counted_together_are_what_they_are_by_themselves(most: int) -> None:
+    rng = np.random.default_rng(most)
+    codings = [Coding(size, True, False) for size in (3, 40, 5, 8, 2, 300, 7)]
+    codes = np.stack([rng.integers(0, c.size, 8 * most + 50) for c in codings]).astype(np.uint16)
+    weights = rng.integers(0, 5, codes.shape[1]).astype(np.uint64)
+    edges = [np.arange(c.size) for c in codings]
+    pairs = [(a, b) for a, b in combinations(range(7), 2) if (a + b) % 5]
+    questions = [Question(pair, (edges[pair[0]], edges[pair[1]])) for pair in pairs]
+    questions += [Question((0, 1), (edges[0], np.array([0, 9]))), Question((4,), (edges[4],)), questions[0]]
+    axes = [tuple((c, id(e)) for c, e in zip(q.columns, q.edges, strict=True)) for q in questions]
+    sizes = {
+        axis: len(e) for q, of_q in zip(questions, axes, strict=True) for axis, e in zip(of_q, q.edges, strict=True)
+    }
+    groups = cover(axes, sizes, most)
+    assert sorted(q for _, answered in groups for q in answered) == sorted(set(axes))
+    assert all(len(group) <= 2 or prod(sizes[axis] for axis in group) <= most for group, _ in groups)
+    assert len(groups) < len(set(axes)) if most else len(groups) == len(set(axes))
+    for counted in (None, weights):
+        for question, table in zip(questions, count(codes, questions, codings, counted), strict=True):
+            plain = np.zeros(question.shape, dtype=np.int64)
+            where = [
+                np.searchsorted(e, codes[c], "right") - 1 for c, e in zip(question.columns, question.edges, strict=True)
+            ]
+            np.add.at(plain, tuple(where), 1 if counted is None else counted.astype(np.int64))
+            assert np.array_equal(table, plain)
+    assert count(codes, [], codings) == []
 
 
 def test_bins_of_codes() -> None:
