@@ -119,7 +119,13 @@ class Pooled:
 
 
 def denoise(
-    pooled: Pooled, prediction: Floats | None, earlier: Floats | None, ordered: bool, iterations: int = 25
+    pooled: Pooled,
+    prediction: Floats | None,
+    earlier: Floats | None,
+    ordered: bool,
+    iterations: int = 25,
+    *,
+    rough: bool = False,
 ) -> tuple[Floats, float]:
     """The estimated two-way table of a pair, with the margins of ``pooled``, and its expected total variation.
 
@@ -135,6 +141,8 @@ def denoise(
         Whether neighbouring bins of both columns are neighbouring values.
     iterations
         Of EM.
+    rough
+        Whether posterior means are good enough.
     """
     rows, columns = pooled.rows, pooled.columns
     predictions = [] if prediction is None else [fit_margins(prediction, rows, columns)]
@@ -147,7 +155,7 @@ def denoise(
     if earlier is not None and earlier.size < LARGE:
         first, second = neighbours(earlier, 1), neighbours(earlier, 0)
         predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]
-    table, loss = Atoms(pooled, predictions).estimate(iterations)
+    table, loss = Atoms(pooled, predictions).estimate(iterations, rough=rough)
     return fit_margins(table, rows, columns), loss
 
 
@@ -200,7 +208,7 @@ class Atoms:
             done += len(multiples)
         return found
 
-    def estimate(self, iterations: int) -> tuple[Floats, float]:
+    def estimate(self, iterations: int, *, rough: bool = False) -> tuple[Floats, float]:
         """Posterior medians after EM, the best estimates in total variation, and the total variation to expect.
 
         Tilts are Newton steps on the sums of posterior means, clipped to `REACH` standard deviations of the noise.
@@ -233,6 +241,9 @@ class Atoms:
                 step = 0.7 * (columns - mean.sum(0)) * variance / (spread.sum(0) + 0.3 * variance)
                 across = np.clip(across + step, -limit, limit)
                 likely = self._likely(down, across)
+        if rough:
+            mean, spread = self._moments(*nearest)
+            return mean, NORMAL * float(np.sqrt(np.maximum(spread, 0)).sum()) / 2
         posterior = self._posterior(*nearest)
         median = self._median(posterior)
         return median, float((posterior * np.abs(self.values - median.astype(np.float32))).sum() / 2)

@@ -6,7 +6,7 @@ given the one-way marginals of its spans. So each needs the other: a second roun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -70,10 +70,20 @@ class Estimate:
 
 
 class Estimator:
-    """Everything that is computed from one `Measured`, step by step."""
+    """Everything that is computed from one `Measured`, step by step.
 
-    def __init__(self, measured: Measured) -> None:
-        self.measured = measured
+    Parameters
+    ----------
+    measured
+        What is published.
+    rough
+        Whether it is only to choose by: good enough for that, and several times as fast.
+    drifts
+        Of the columns, if they are known already.
+    """
+
+    def __init__(self, measured: Measured, *, rough: bool = False, drifts: Sequence[float] | None = None) -> None:
+        self.measured, self.rough, self.drifts = measured, rough, drifts
         self.codings = measured.codings
         tables = [t for t in measured.tables if t.end > t.start]
         self.grids = model_grids(self.codings, tables)
@@ -105,7 +115,7 @@ class Estimator:
         for done in range(rounds):
             self.smoothed = [self.smooth(column) for column in columns]
             self.pooled = {pair: self.pool(pair, found.get(pair)) for pair in pairs}
-            effort = 10 if done == 0 else 20
+            effort = 6 if self.rough else 10 if done == 0 else 20
             denoised = {pair: self.denoise(pair, predicted.get(pair), found.get(pair), effort) for pair in pairs}
             found = {pair: table for pair, (table, _) in denoised.items()}
             margins = tuple(parts @ s.shares for s in self.smoothed)
@@ -164,7 +174,8 @@ class Estimator:
             counts, variance = counts + (records - counts.sum()) * share, variance * (1 - share)  # the sum is known
             observed.append(Share(start, end, counts / records, variance / records**2))
         values = widths(grid, coding.size)[: len(grid) - coding.missing] if coding.ordered else None
-        return smooth(observed, self.slots, len(grid), self.span, values)
+        drift = self.drifts[column] if self.drifts else None
+        return smooth(observed, self.slots, len(grid), self.span, values, drift, rough=self.rough)
 
     def side(self, pair: Pair, table: NoisyTable, column: int) -> Side:
         """A column's counts from a two-way table: row sums, or matched filters where they have less variance.
@@ -226,7 +237,7 @@ class Estimator:
     ) -> tuple[Floats, float]:
         """The estimated table of a pair on its own bins, and its expected total variation."""
         ordered = self.codings[pair[0]].ordered and self.codings[pair[1]].ordered
-        return denoise(self.pooled[pair], predicted, earlier, ordered, effort)
+        return denoise(self.pooled[pair], predicted, earlier, ordered, effort, rough=self.rough)
 
     def expand(self, pair: Pair, table: Floats) -> Floats:
         """The ratio of a table to independence, on the grids."""

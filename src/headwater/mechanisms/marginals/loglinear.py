@@ -21,7 +21,7 @@ from headwater.mechanisms.marginals.tree import Forest, Pair, along
 
 POOL = 1 << 16
 """Records that factors are found with."""
-PREDICTED = 1 << 15
+PREDICTED = 1 << 13
 """Records that predictions are made with: only what raking changes is taken from them."""
 PASSES = 6
 """Of raking."""

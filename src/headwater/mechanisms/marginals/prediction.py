@@ -53,11 +53,14 @@ class Prediction:
         All that is published; its ``t`` is the end of the bucket.
     start
         Where the bucket begins.
+    before
+        An earlier prediction of the same bucket, if there is one: how fast columns move is not estimated again.
     """
 
-    def __init__(self, measured: Measured, start: int) -> None:
+    def __init__(self, measured: Measured, start: int, before: Prediction | None = None) -> None:
         self.measured, self.start = measured, start
-        self.estimator = Estimator(measured)
+        drifts = [smoothed.drift for smoothed in before._smoothed] if before else None
+        self.estimator = Estimator(measured, rough=True, drifts=drifts)
 
     @cached_property
     def _estimate(self) -> Estimate:

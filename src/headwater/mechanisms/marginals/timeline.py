@@ -84,7 +84,14 @@ class Smoothed:
 
 
 def smooth(
-    observed: Sequence[Share], slots: Slots, bins: int, span: Floats, widths: Integers | None = None
+    observed: Sequence[Share],
+    slots: Slots,
+    bins: int,
+    span: Floats,
+    widths: Integers | None = None,
+    drift: float | None = None,
+    *,
+    rough: bool = False,
 ) -> Smoothed:
     """Smoothed shares of a column's bins in each slot.
 
@@ -100,6 +107,10 @@ def smooth(
         Weights of the slots whose mean is of interest: its error is reported and its estimate is kept under clipping.
     widths
         How many values each bin holds, if neighbouring bins are neighbouring values (`nonnegative`).
+    drift
+        The variance of a share of 1 over one record, if it is known already.
+    rough
+        Whether shares are only projected to be non-negative: a fifth of the time, and good enough for choices.
     """
     if not observed or bins == 1:
         even = np.full(bins, 1 / bins)
@@ -130,7 +141,8 @@ def smooth(
         diagonal = np.diagonal(root, axis1=1, axis2=2)[:, :-1]
         return float(0.5 * (root[:, -1, :-1] ** 2).sum() + np.log(diagonal).sum())
 
-    drift = float(DRIFTS[lowest(surprise, len(DRIFTS))] / length) if len(observed) > 1 else 0.0
+    if drift is None:
+        drift = float(DRIFTS[lowest(surprise, len(DRIFTS))] / length) if len(observed) > 1 else 0.0
     inverse = np.linalg.inv(covariance(drift, slice(None)))
     back = np.einsum("koi,ki->ko", inverse, residual) @ average  # per bin and slot
     found = drift * speed[:, None] * (back @ slots.walk) + mean[:, None] * back / sizes + level * back.sum(1)[:, None]
@@ -140,6 +152,8 @@ def smooth(
     cross = cross + mean[:, None] * (average @ (span / sizes))
     prior = drift * speed * (span @ slots.walk @ span) + mean * (span @ (span / sizes)) + level
     error = np.sqrt(np.maximum(prior - np.einsum("ko,koi,ki->k", cross, inverse, cross), 0))
+    if rough:
+        return Smoothed(simplex(shares), drift, error)
     return Smoothed(_consistent(shares, span, nonnegative(span @ shares, error, widths)), drift, error)
 
 
