@@ -120,9 +120,9 @@ def cover(
             group.append(best)
             cells *= sizes[best]
             fits = [axis for axis in fits if sizes[axis] * cells <= most]
-        answered = [(a, b) for a, b in combinations(sorted(group), 2) if b in left[a]]
+        answered = [pair for pair in combinations(sorted(group), 2) if pair[1] in left[pair[0]]]
         for a, b in answered:
             left[a].remove(b)
             left[b].remove(a)
-        found.append((tuple(sorted(group)), answered))
+        found.append((tuple(sorted(group)), list[tuple[Axis, ...]](answered)))
     return found

@@ -16,7 +16,7 @@ from headwater.mechanisms.marginals.denoise import Counted, Pooled, denoise
 from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats, model_grids, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
-from headwater.mechanisms.marginals.shape import Shape, Side, Split, estimate_shape
+from headwater.mechanisms.marginals.shape import Shape, Side, Sides, estimate_shape, stacked
 from headwater.mechanisms.marginals.timeline import Share, Slots, Smoothed, smooth
 from headwater.mechanisms.marginals.tree import Forest, Pair, along, spanning_forest
 
@@ -103,8 +103,9 @@ class Estimator:
                 self.two.setdefault((table.columns[0], table.columns[1]), []).append(table)
         self.own = {pair: self._own_edges(pair) for pair in self.two}
         self.joints: dict[tuple[Pair, int, int], Floats] = {}
-        every = enumerate(zip(self.grids, self.codings, strict=True))
-        self.shapes = [estimate_shape(self.sides(column), grid, coding) for column, (grid, coding) in every]
+        self.stacks = [stacked(self.sides(column)) for column in range(len(self.codings))]
+        every = zip(self.stacks, self.grids, self.codings, strict=True)
+        self.shapes = [estimate_shape(*of_column) for of_column in every]
 
     def run(self, rounds: int = ROUNDS) -> Estimate:
         """The estimate after some rounds."""
@@ -126,6 +127,7 @@ class Estimator:
                 self.joints = {
                     (pair, t.start, t.end): self.joint(pair, found[pair], t) for pair in pairs for t in self.two[pair]
                 }
+                self.stacks = [stacked(self.sides(column)) for column in columns]
         return Estimate(
             grids=self.grids,
             edges=edges,
@@ -153,29 +155,40 @@ class Estimator:
 
     def smooth(self, column: int) -> Smoothed:
         """One-way marginals of a column in every slot."""
-        spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
         shape, grid, coding = self.shapes[column], self.grids[column], self.codings[column]
         unknown = np.bincount(shape.inside(grid), shape.variance)
-        splits: dict[bytes, tuple[Split, Floats]] = {}
-        sides = self.sides(column)
-        long = [side for side in sides if side.end - side.start >= self.least]
-        for side in long or sides:
-            key = side.edges.tobytes()
-            if key not in splits:
-                split = shape.split(grid, side.edges, coding.size)
-                splits[key] = split, np.where(split.whole(), 0.0, unknown)
-            split, unsure = splits[key]  # parts of a count share its precision, and know no more than the shape does
-            variance = split.variance(side.variance, 1e-6) + unsure * (side.end - side.start) ** 2
-            spans.setdefault((side.start, side.end), []).append((split @ side.counts, variance))
-        observed = []
-        for (start, end), several in sorted(spans.items()):
-            variance, records = 1 / np.sum([1 / v for _, v in several], axis=0), end - start
-            counts, share = np.sum([y / v for y, v in several], axis=0) * variance, variance / variance.sum()
-            counts, variance = counts + (records - counts.sum()) * share, variance * (1 - share)  # the sum is known
-            observed.append(Share(start, end, counts / records, variance / records**2))
+        spans, several = list[tuple[int, int]](), list[tuple[Floats, Floats]]()
+        for side in self.long(self.stacks[column]):
+            split = shape.split(grid, side.edges, coding.size)
+            unsure = np.where(split.whole(), 0.0, unknown)
+            # parts of a count share its precision, and know no more than the shape does
+            variance = split.variance(side.variance, 1e-6) + unsure * side.records**2
+            several.append((split @ side.counts, variance))
+            spans += [(start, end) for start, end in side.spans.tolist()]
+        observed = self.observed(spans, several) if spans else []
         values = widths(grid, coding.size)[: len(grid) - coding.missing] if coding.ordered else None
         drift = self.drifts[column] if self.drifts else None
         return smooth(observed, self.slots, len(grid), self.span, values, drift, rough=self.rough)
+
+    def long(self, sides: Sequence[Sides]) -> Sequence[Sides]:
+        """Counts of spans that are not too short; all of them if there are no others."""
+        kept = [side.rows(side.records[:, 0] >= self.least) for side in sides]
+        return [side for side in kept if len(side.spans)] or sides
+
+    @staticmethod
+    def observed(spans: Sequence[tuple[int, int]], several: Sequence[tuple[Floats, Floats]]) -> list[Share]:
+        """Counts of the same spans averaged by precision, as shares; their sum is known."""
+        ordered = {span: number for number, span in enumerate(sorted(set(spans)))}
+        of_span = np.zeros((len(ordered), len(spans)))
+        of_span[[ordered[span] for span in spans], np.arange(len(spans))] = 1
+        counts, variance = (np.concatenate(part) for part in zip(*several, strict=True))
+        precision = 1 / variance
+        records = np.array([end - start for start, end in ordered], dtype=np.float64)[:, None]
+        variance = 1 / (of_span @ precision)
+        counts, share = (of_span @ (counts * precision)) * variance, variance / variance.sum(1, keepdims=True)
+        counts = counts + (records - counts.sum(1, keepdims=True)) * share
+        shares, variance = counts / records, variance * (1 - share) / records**2
+        return [Share(*span, *of_one) for span, *of_one in zip(ordered, shares, variance, strict=True)]
 
     def side(self, pair: Pair, table: NoisyTable, column: int) -> Side:
         """A column's counts from a two-way table: row sums, or matched filters where they have less variance.
