@@ -25,6 +25,8 @@ GROUPS = 12
 """The model has about this many spans of time, each with one-way marginals of its own."""
 SHORTEST = 512
 """Spans shorter than the release divided by this are left out of smoothing: so its cost does not grow with time."""
+TELLING = 1 / 50
+"""Tables of a pair with a smaller part of the precision of another one do not count: all of them say as little."""
 LEAST_DEPENDENCE = 1e-5
 """Pairs with less mutual information (in nats) than this are not in the tree."""
 
@@ -78,12 +80,13 @@ class Estimator:
         What is published.
     rough
         Whether it is only to choose by: good enough for that, and several times as fast.
-    drifts
-        Of the columns, if they are known already.
+    before
+        An estimator of nearly the same tables, if there is one: drifts, and shapes that fit, are taken from it.
     """
 
-    def __init__(self, measured: Measured, *, rough: bool = False, drifts: Sequence[float] | None = None) -> None:
-        self.measured, self.rough, self.drifts = measured, rough, drifts
+    def __init__(self, measured: Measured, *, rough: bool = False, before: Estimator | None = None) -> None:
+        self.measured, self.rough, self.before = measured, rough, before
+        self.smoothed: list[Smoothed] = []
         self.codings = measured.codings
         tables = [t for t in measured.tables if t.end > t.start]
         self.grids = model_grids(self.codings, tables)
@@ -101,11 +104,11 @@ class Estimator:
                 self.one[table.columns[0]].append(table)
             elif len(table.columns) == 2:
                 self.two.setdefault((table.columns[0], table.columns[1]), []).append(table)
+        self.telling = {pair: telling(several) for pair, several in self.two.items()}
         self.own = {pair: self._own_edges(pair) for pair in self.two}
         self.joints: dict[tuple[Pair, int, int], Floats] = {}
         self.stacks = [stacked(self.sides(column)) for column in range(len(self.codings))]
-        every = zip(self.stacks, self.grids, self.codings, strict=True)
-        self.shapes = [estimate_shape(*of_column) for of_column in every]
+        self.shapes = [self._shape(column) for column in range(len(self.codings))]
 
     def run(self, rounds: int = ROUNDS) -> Estimate:
         """The estimate after some rounds."""
@@ -125,7 +128,9 @@ class Estimator:
             if done < rounds - 1:
                 predicted = self.predict(scores, ratios, margins, np.diff(edges))
                 self.joints = {
-                    (pair, t.start, t.end): self.joint(pair, found[pair], t) for pair in pairs for t in self.two[pair]
+                    (pair, t.start, t.end): self.joint(pair, found[pair], t)
+                    for pair in pairs
+                    for t in self.telling[pair]
                 }
                 self.stacks = [stacked(self.sides(column)) for column in columns]
         return Estimate(
@@ -167,7 +172,7 @@ class Estimator:
             spans += [(start, end) for start, end in side.spans.tolist()]
         observed = self.observed(spans, several) if spans else []
         values = widths(grid, coding.size)[: len(grid) - coding.missing] if coding.ordered else None
-        drift = self.drifts[column] if self.drifts else None
+        drift = self.before.smoothed[column].drift if self.before else None
         return smooth(observed, self.slots, len(grid), self.span, values, drift, rough=self.rough)
 
     def long(self, sides: Sequence[Sides]) -> Sequence[Sides]:
@@ -212,7 +217,14 @@ class Estimator:
         return Side(table.start, table.end, table.edges[axis], counts, variance)
 
     def _own_edges(self, pair: Pair) -> tuple[Integers, ...]:
-        return tuple(union((t.edges[i] for t in self.two[pair]), self.codings[c]) for i, c in enumerate(pair))
+        return tuple(union((t.edges[i] for t in self.telling[pair]), self.codings[c]) for i, c in enumerate(pair))
+
+    def _shape(self, column: int) -> Shape:
+        """How records spread inside the bins of a column."""
+        grid = self.grids[column]
+        if self.before and np.isin(grid, self.before.shapes[column].edges).all():
+            return self.before.shapes[column]
+        return estimate_shape(self.stacks[column], grid, self.codings[column])
 
     def independent(self, pair: Pair, start: float, end: float) -> Floats:
         """What independence inside each slot says of a pair in a span, on the grids."""
@@ -230,7 +242,7 @@ class Estimator:
     def pool(self, pair: Pair, earlier: Floats | None) -> Pooled:
         """The tables of a pair on its own bins; without an earlier estimate, only those that have these bins."""
         found = []
-        for table in self.two[pair]:
+        for table in self.telling[pair]:
             base = self.merge(pair, self.independent(pair, table.start, table.end))
             shape = np.maximum(base if earlier is None else earlier, 1e-12)
             first, second = (
@@ -242,7 +254,7 @@ class Estimator:
             # as if each part had noise of its own, so strong that all of them say as much as the one count did
             scale = table.width * np.sqrt(shape / whole)
             found.append(Counted(counts, scale, table.end - table.start, base, table.gaussian))
-        fine = [f for f, t in zip(found, self.two[pair], strict=True) if t.counts.shape == f.counts.shape]
+        fine = [f for f, t in zip(found, self.telling[pair], strict=True) if t.counts.shape == f.counts.shape]
         return Pooled(fine if fine and earlier is None else found)
 
     def denoise(
@@ -311,6 +323,12 @@ class Estimator:
             float(np.abs(table - pooled.independent).sum() / 2),
             float(np.minimum(pooled.deviation, table).sum() / 4),
         )
+
+
+def telling(tables: Sequence[NoisyTable]) -> list[NoisyTable]:
+    """Those tables of a pair that are not far less precise than another one: shares of older, shorter spans."""
+    precision = [(table.end - table.start) ** 2 / max(table.variance, 1e-300) for table in tables]
+    return [table for table, one in zip(tables, precision, strict=True) if one >= TELLING * max(precision)]
 
 
 def information(table: Floats, independent: Floats) -> float:

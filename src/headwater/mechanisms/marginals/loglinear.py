@@ -17,11 +17,11 @@ from headwater.mechanisms.marginals.estimate import Estimate, time_joint
 from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.rake import PAIR_POWER, Constraint, rake
-from headwater.mechanisms.marginals.tree import Forest, Pair, along
+from headwater.mechanisms.marginals.tree import Forest, Pair, along, conditional, joint
 
 POOL = 1 << 16
 """Records that factors are found with."""
-PREDICTED = 1 << 13
+PREDICTED = 1 << 15
 """Records that predictions are made with: only what raking changes is taken from them."""
 PASSES = 6
 """Of raking."""
@@ -98,6 +98,22 @@ class LogLinear:
                 moved = np.bincount(records[a] * table.shape[1] + records[b], change, minlength=table.size)
                 table = np.maximum(table + moved.reshape(table.shape), 0)
             found.append(fit_margins(table, margins[a], margins[b], passes=10))
+        return found
+
+    def rough_pairs(self, wanted: Sequence[Pair], start: float, end: float) -> list[Floats]:
+        """The same without raking: measured pairs as they were estimated, others as the tree says."""
+        shares = self._overlap(start, end)
+        inside = shares > 0
+        weights, margins = shares[inside], tuple(margin[inside] for margin in self.estimate.margins)
+        used = {*self.estimate.tree, *wanted}
+        joints = {p: time_joint(ratio, margins, p) for p, ratio in self.estimate.ratios.items() if p in used}
+        laws = {(a, b): conditional(joint(joints, a, b)) for e in self.estimate.tree for a, b in (e, e[::-1])}
+        from_first = {first: self.forest.tables_from(first, joints, laws) for first in {pair[0] for pair in wanted}}
+        found = []
+        for a, b in wanted:
+            table = joints.get((a, b), from_first[a].get(b))
+            apart = (margins[a] * weights[:, None]).T @ margins[b]
+            found.append(apart if table is None else np.tensordot(weights, table, 1))
         return found
 
     def independent(self, wanted: Sequence[Pair], start: float, end: float) -> list[Floats]:
