@@ -13,7 +13,6 @@ from headwater.mechanisms.marginals.estimate import Estimator
 from headwater.mechanisms.marginals.loglinear import LogLinear
 from headwater.mechanisms.marginals.measured import Coding, Measured, NoisyTable
 from headwater.mechanisms.marginals.model import MODEL, MarginalsModel
-from headwater.mechanisms.marginals.tree import along
 from headwater.table.columns import Boolean, Category, Integer, Number
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
@@ -111,22 +110,6 @@ def test_a_prediction_without_pairs_beyond_the_tree_is_exact() -> None:
             for k in range(5):
                 literal[i, k] += share * sum(first[i, j] * second[j, k] / first[:, j].sum() for j in range(3))
     assert np.abs(found - literal).max() < 1e-6
-    assert np.abs(LogLinear(estimate).rough_pairs([(0, 3)], 0, 20_000)[0] - literal).max() < 1e-6
-
-
-def test_rough_pairs_are_the_measured_ones_and_what_the_tree_says_of_others(model: MarginalsModel) -> None:
-    """In half of the time: against the tables of all spans, weighted."""
-    law, pairs = model.distribution, list(combinations(range(4), 2))
-    edges = model.estimate.edges
-    half = np.clip(np.minimum(edges[1:], 10_000) - edges[:-1], 0, None) / 10_000
-    for pair, table in zip(pairs, law.rough_pairs(pairs, 0, 10_000), strict=True):
-        path = law.forest.path(*pair)
-        literal = law.independent([pair], 0, 10_000)[0]
-        if pair in law.joints or path:
-            joint = law.joints[pair] if pair in law.joints else along(path or (), law.joints)
-            literal = np.tensordot(half, joint, 1)
-        assert np.isclose(table.sum(), 1)
-        assert np.abs(table - literal).max() < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -87,6 +86,7 @@ class Estimator:
     def __init__(self, measured: Measured, *, rough: bool = False, before: Estimator | None = None) -> None:
         self.measured, self.rough, self.before = measured, rough, before
         self.smoothed: list[Smoothed] = []
+        self.weights: dict[tuple[float, float], Floats] = {}  # of the slots in spans, as columns
         self.codings = measured.codings
         tables = [t for t in measured.tables if t.end > t.start]
         self.grids = model_grids(self.codings, tables)
@@ -228,16 +228,22 @@ class Estimator:
 
     def independent(self, pair: Pair, start: float, end: float) -> Floats:
         """What independence inside each slot says of a pair in a span, on the grids."""
-        weights = self.slots.weights(start, end)
+        if (start, end) not in self.weights:
+            self.weights[start, end] = self.slots.weights(start, end)[:, None]
         first, second = (self.smoothed[c].shares for c in pair)
-        return (first * weights[:, None]).T @ second
+        return (first * self.weights[start, end]).T @ second
 
     def merge(self, pair: Pair, table: Floats) -> Floats:
         """A table on the grids moved to the pair's own bins."""
-        first, second = (
-            transfer(self.grids[c], own, self.codings[c].size) for c, own in zip(pair, self.own[pair], strict=True)
-        )
-        return first @ table @ second.T
+        return self._moved(pair, table, [self.grids[column] for column in pair], self.own[pair])
+
+    def _moved(self, pair: Pair, table: Floats, source: Sequence[Integers], target: Sequence[Integers]) -> Floats:
+        """A table of a pair moved from some bins to others."""
+        for axis, (column, old, new) in enumerate(zip(pair, source, target, strict=True)):
+            if not np.array_equal(old, new):
+                matrix = transfer(old, new, self.codings[column].size)
+                table = table @ matrix.T if axis else matrix @ table
+        return table
 
     def pool(self, pair: Pair, earlier: Floats | None) -> Pooled:
         """The tables of a pair on its own bins; without an earlier estimate, only those that have these bins."""
@@ -245,14 +251,16 @@ class Estimator:
         for table in self.telling[pair]:
             base = self.merge(pair, self.independent(pair, table.start, table.end))
             shape = np.maximum(base if earlier is None else earlier, 1e-12)
-            first, second = (
-                transfer(own, edges, self.codings[c].size)
-                for c, own, edges in zip(pair, self.own[pair], table.edges, strict=True)
-            )
-            whole = first.T @ (first @ shape @ second.T) @ second  # a count of wide bins is split by what is known
-            counts = first.T @ table.counts @ second * shape / whole
-            # as if each part had noise of its own, so strong that all of them say as much as the one count did
-            scale = table.width * np.sqrt(shape / whole)
+            counts, scale = table.counts.astype(np.float64), np.full(base.shape, table.width)
+            if counts.shape != base.shape:
+                first, second = (
+                    transfer(own, edges, self.codings[c].size)
+                    for c, own, edges in zip(pair, self.own[pair], table.edges, strict=True)
+                )
+                whole = first.T @ (first @ shape @ second.T) @ second  # a count of wide bins is split by what is known
+                counts = first.T @ counts @ second * shape / whole
+                # as if each part had noise of its own, so strong that all of them say as much as the one count did
+                scale = table.width * np.sqrt(shape / whole)
             found.append(Counted(counts, scale, table.end - table.start, base, table.gaussian))
         fine = [f for f, t in zip(found, self.telling[pair], strict=True) if t.counts.shape == f.counts.shape]
         return Pooled(fine if fine and earlier is None else found)
@@ -282,7 +290,7 @@ class Estimator:
         if end - edges[-1] < (end - start) / GROUPS and len(edges) > 1:
             edges.pop()
         edges.append(end)
-        return np.array(edges), np.array([self.slots.weights(a, b) for a, b in pairwise(edges)])
+        return np.array(edges), self.slots.weights(np.array(edges[:-1]), np.array(edges[1:]))
 
     def predict(
         self,
@@ -310,11 +318,7 @@ class Estimator:
         base = self.merge(pair, self.independent(pair, counted.start, counted.end))
         ratio = table / np.maximum(self.pooled[pair].independent, 1e-12)
         found = fit_margins(ratio * base, base.sum(1), base.sum(0), passes=30)
-        first, second = (
-            transfer(own, edges, self.codings[c].size)
-            for c, own, edges in zip(pair, self.own[pair], counted.edges, strict=True)
-        )
-        return first @ found @ second.T
+        return self._moved(pair, found, self.own[pair], counted.edges)
 
     def deviation(self, pair: Pair, table: Floats) -> tuple[float, float]:
         """Total variation from independence, and what noise may add to it."""

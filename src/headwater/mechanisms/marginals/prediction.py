@@ -22,6 +22,7 @@ from headwater.mechanisms.marginals.timeline import EVEN_DRIFT
 Shares = NDArray[np.float64]
 
 STRONG = 0.1  # pairs of the tree this far from independence, beyond noise, are measured again without a choice
+POOL = 1 << 13  # records that predictions of pairs are raked with
 UNITS = 60  # the budget of a fast bucket is dealt out in so many equal parts
 
 
@@ -90,7 +91,7 @@ class Prediction:
     def joint(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
         """Tables of pairs, as the published model has them."""
         model = LogLinear(self._estimate)
-        return self._moved(questions, model.rough_pairs(list(questions), self.start, self.measured.t))
+        return self._moved(questions, model.pairs(list(questions), self.start, self.measured.t, POOL))
 
     def _moved(self, questions: Mapping[Pair, Question], tables: Iterable[Shares]) -> dict[Pair, Shares]:
         """Tables on the model's bins moved to the bins of questions, wide ones split as the column's shape says."""

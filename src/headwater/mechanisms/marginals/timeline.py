@@ -46,10 +46,11 @@ class Slots:
         found: Floats = np.minimum.outer(middle, middle)
         return found
 
-    def weights(self, start: float, end: float) -> Floats:
-        """The part of the span's records that lies in each slot; sums to 1."""
-        held = np.clip(np.minimum(self.edges[1:], end) - np.maximum(self.edges[:-1], start), 0, None)
-        found: Floats = held / max(held.sum(), 1e-300)
+    def weights(self, start: float | Floats, end: float | Floats) -> Floats:
+        """The part of the span's records that lies in each slot; sums to 1. A row for each of several spans."""
+        first, last = np.asarray(start)[..., None], np.asarray(end)[..., None]
+        held = np.maximum(np.minimum(self.edges[1:], last) - np.maximum(self.edges[:-1], first), 0)
+        found: Floats = held / np.maximum(held.sum(-1, keepdims=True), 1e-300)
         return found
 
 
@@ -115,7 +116,7 @@ def smooth(
     if not observed or bins == 1:
         even = np.full(bins, 1 / bins)
         return Smoothed(np.tile(even, (len(slots.sizes), 1)), 0.0, np.sqrt(even * (1 - even)))
-    average = np.array([slots.weights(o.start, o.end) for o in observed])
+    average = slots.weights(*np.array([(o.start, o.end) for o in observed], dtype=np.float64).T)
     noisy, noise = np.array([o.shares for o in observed]), np.array([o.variance for o in observed])
     precision = (1 / noise).sum(0)
     mean = simplex((noisy / noise).sum(0) / precision)
