@@ -36,6 +36,8 @@ REACH = 0.65
 """Of a tilt, in standard deviations: a row's and a column's together must not outweigh Laplace noise, of slope √2."""
 SETTLED = 5
 """Iterations of EM after which atoms that hardly occur are dropped, and tilts begin."""
+STILL = 0.004
+"""Iterations end when two of them move less than this part of the records."""
 LARGE = 20_000
 """Tables with more cells do without the neighbours as predictors, to save time and memory."""
 SMALL = 30
@@ -142,7 +144,7 @@ def denoise(
     iterations
         Of EM.
     rough
-        Whether posterior means over fewer atoms are good enough.
+        Whether fewer atoms are good enough.
     """
     rows, columns = pooled.rows, pooled.columns
     predictions = [] if prediction is None else [fit_margins(prediction, rows, columns)]
@@ -220,7 +222,7 @@ class Atoms:
         down, across = np.zeros(len(rows)), np.zeros(len(columns))
         weights = np.full(len(self.values), 1 / len(self.values))
         likely = self._likely(down, across)
-        best, nearest = np.inf, (weights, likely)
+        best, nearest, before = np.inf, (weights, likely), np.full(self.values.shape[1:], np.inf)
         for iteration in range(iterations + 1):
             if iteration >= SETTLED:
                 mean, spread = self._moments(weights, likely)
@@ -228,6 +230,10 @@ class Atoms:
                 gap = float(np.abs(rows - mean.sum(1)).sum() + np.abs(columns - mean.sum(0)).sum())
                 if gap < best:
                     best, nearest = gap, (weights, likely)
+                if iteration % 2 == 0:  # tilts move after odd ones
+                    moved, before = float(np.abs(mean - before).sum()), mean
+                    if moved < STILL:
+                        break
             weights = self._occurring(weights, likely) + 1e-7
             if iteration == SETTLED:
                 often = weights > 1e-4
@@ -242,9 +248,6 @@ class Atoms:
                 step = 0.7 * (columns - mean.sum(0)) * variance / (spread.sum(0) + 0.3 * variance)
                 across = np.clip(across + step, -limit, limit)
                 likely = self._likely(down, across)
-        if self._rough:
-            mean, spread = self._moments(*nearest)
-            return mean, NORMAL * float(np.sqrt(np.maximum(spread, 0)).sum()) / 2
         posterior = self._posterior(*nearest)
         median = self._median(posterior)
         return median, float((posterior * np.abs(self.values - median.astype(np.float32))).sum() / 2)

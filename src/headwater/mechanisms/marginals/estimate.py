@@ -24,6 +24,8 @@ GROUPS = 12
 """The model has about this many spans of time, each with one-way marginals of its own."""
 SHORTEST = 512
 """Spans shorter than the release divided by this are left out of smoothing: so its cost does not grow with time."""
+OLDEST = 16
+"""Pairs that were only counted in spans shorter than the release divided by this are left out: they only pile up."""
 TELLING = 1 / 50
 """Tables of a pair with a smaller part of the precision of another one do not count: all of them say as little."""
 LEAST_DEPENDENCE = 1e-5
@@ -104,6 +106,8 @@ class Estimator:
                 self.one[table.columns[0]].append(table)
             elif len(table.columns) == 2:
                 self.two.setdefault((table.columns[0], table.columns[1]), []).append(table)
+        old = (measured.t - measured.start) / OLDEST
+        self.two = {p: several for p, several in self.two.items() if max(t.end - t.start for t in several) >= old}
         self.telling = {pair: telling(several) for pair, several in self.two.items()}
         self.own = {pair: self._own_edges(pair) for pair in self.two}
         self.joints: dict[tuple[Pair, int, int], Floats] = {}
@@ -172,7 +176,8 @@ class Estimator:
             spans += [(start, end) for start, end in side.spans.tolist()]
         observed = self.observed(spans, several) if spans else []
         values = widths(grid, coding.size)[: len(grid) - coding.missing] if coding.ordered else None
-        drift = self.before.smoothed[column].drift if self.before else None
+        known = self.before or self  # a second round changes drifts by less than they are unsure
+        drift = known.smoothed[column].drift if known.smoothed else None
         return smooth(observed, self.slots, len(grid), self.span, values, drift, rough=self.rough)
 
     def long(self, sides: Sequence[Sides]) -> Sequence[Sides]:

@@ -52,7 +52,10 @@ def _threshold(table: Floats, sums: Floats) -> Floats:
     return found
 
 
-def lowest(function: Callable[[int], float], count: int) -> int:
-    """Where a function that falls and then rises is lowest, of ``0 … count − 1``: of every third, then near it."""
-    coarse = min(range(0, count, 3), key=function)
+def lowest(function: Callable[[int], float], count: int, rough: Callable[[int], float] | None = None) -> int:
+    """Where a function that falls and then rises is lowest, of ``0 … count − 1``: of every third, then near it.
+
+    A rough version of the function, if there is one, is enough for the first look.
+    """
+    coarse = min(range(0, count, 3), key=rough or function)
     return min(range(max(coarse - 2, 0), min(coarse + 3, count)), key=function)
