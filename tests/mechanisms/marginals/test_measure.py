@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from headwater.files import FileRefusedError
+from headwater.mechanisms.marginals.codes import NULL
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import NoisyTable
 from headwater.noise import Noise
@@ -260,3 +261,8 @@ def test_rows_that_are_no_codes_are_refused(rows: NDArray[Any], error: type[Exce
         mechanism.check(rows)
     good = rows_of(mechanism, 10)
     assert np.array_equal(mechanism.check(good.astype(np.int64)), good)
+    good[3] = NULL  # a null record
+    assert np.array_equal(mechanism.check(good), good)
+    good[4, 1:] = NULL
+    with pytest.raises(ValueError, match="must lie between"):
+        mechanism.check(good)

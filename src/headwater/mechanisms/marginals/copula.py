@@ -59,7 +59,8 @@ def copula(shares: Floats, rows: Floats, columns: Floats, *, rough: bool = False
     @cache
     def first(points: int) -> Floats:
         inside = (np.arange(points) + 0.5) / points
-        return np.interp((bounds[0][:-1, None] + inside * np.diff(bounds[0])[:, None]).ravel(), normal, places)[:, None]
+        found: Floats = np.interp((bounds[0][:-1, None] + inside * np.diff(bounds[0])[:, None]).ravel(), normal, places)
+        return found[:, None]
 
     @cache
     def table(number: int, points: int) -> Floats:
