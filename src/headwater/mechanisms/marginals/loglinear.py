@@ -88,21 +88,23 @@ class LogLinear:
         joints = {pair: time_joint(ratio, margins, pair) for pair, ratio in self.estimate.ratios.items()}
         laws = {(a, b): conditional(joint(joints, a, b)) for e in self.estimate.tree for a, b in (e, e[::-1])}
         from_first = {first: self.forest.tables_from(first, joints, laws) for first in {pair[0] for pair in wanted}}
-        found = []
-        for a, b in wanted:
-            table = from_first[a].get(b)
-            apart = (margins[a] * shares[:, None]).T @ margins[b]
-            found.append(apart if table is None else np.tensordot(shares, table, 1))
+        found = [
+            np.tensordot(shares, from_first[a][b], 1)
+            if b in from_first[a]
+            else (margins[a] * shares[:, None]).T @ margins[b]
+            for a, b in wanted
+        ]
         if len(joints) == len(self.estimate.tree):
             return found
         records, spans = draw_tree(
             self.forest, tree_laws(self.forest, joints, margins, shares), pool, np.random.default_rng(0)
         )
         change = rake(_constraints(records, spans, joints, margins, shares), pool, PASSES)[0] - 1 / pool
+        totals = [shares @ margin for margin in margins]
         for number, ((a, b), table) in enumerate(zip(wanted, found, strict=True)):
             moved = np.bincount(records[a] * table.shape[1] + records[b], change, minlength=table.size)
             table = np.maximum(table + moved.reshape(table.shape), 0)
-            found[number] = fit_margins(table, shares @ margins[a], shares @ margins[b], passes=10)
+            found[number] = fit_margins(table, totals[a], totals[b], passes=3)
         return found
 
     def independent(self, wanted: Sequence[Pair], start: float, end: float) -> list[Floats]:
