@@ -67,8 +67,8 @@ def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int) -> 
         while len(nodes):
             first, last = values * nodes >> level, values * (nodes + 1) >> level
             enough = factor * least[min(level, len(least) - 1)]
-            wide = last - first
-            held = (1 - EVEN) * (profile.below(last) - profile.below(first)) + EVEN / values * wide
+            wide, below = last - first, profile.below(np.stack([first, last]))
+            held = (1 - EVEN) * (below[1] - below[0]) + EVEN / values * wide
             halved = (held >= enough) & (wide > 1)
             done.append(first[~halved])
             nodes = np.concatenate([2 * nodes[halved], 2 * nodes[halved] + 1])
@@ -115,6 +115,6 @@ def profile(coding: Coding, own: Sequence[NoisyTable]) -> Profile:
     return Profile(starts, upper / upper[-1])
 
 
-def bin_of(edges: Integers, size: int) -> NDArray[np.intp]:
+def bin_of(edges: Integers, size: int) -> NDArray[np.uint16]:
     """The bin of each of ``size`` codes."""
-    return np.repeat(np.arange(len(edges)), np.diff(edges, append=size))
+    return np.repeat(np.arange(len(edges), dtype=np.uint16), np.diff(edges, append=size))

@@ -70,7 +70,7 @@ def count(
     joint = cover(axes, sizes, min(_CHUNK, codes.shape[1] // 8))
     totals = [np.zeros(prod(sizes[axis] for axis in group), dtype=np.int64) for group, _ in joint]
     kind = np.uint16 if max(map(len, totals), default=0) <= 1 << 16 else np.int64
-    lookup = {axis: bin_of(e, codings[axis[0]].size).astype(kind) for axis, e in edges.items()}
+    lookup = {axis: bin_of(e, codings[axis[0]].size).astype(kind, copy=False) for axis, e in edges.items()}
     for start in range(0, codes.shape[1], _CHUNK):
         part = codes[:, start : start + _CHUNK]
         bins = {axis: table.take(part[axis[0]]) for axis, table in lookup.items()}
