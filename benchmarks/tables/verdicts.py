@@ -143,9 +143,6 @@ def _cost(cost: Cost) -> list[Requirement]:
         bare = [(where, cost.take / cost.count_all)]
         framed = [(where, cost.update / cost.count_all)]
         asked.append(compare(f"{where}: taking codes / bare bincount of all pairs", bare, at_most=3))
-        if cost.longer:
-            long = [(f"{copies * cost.t:,} records", ratio) for copies, ratio in cost.longer[-1:]]
-            asked.append(compare(f"{where}: taking codes / the same, a longer stream", long, at_most=3))
         asked.append(compare(f"{where}: taking data frames / the same (goal)", framed, at_most=3, goal=True))
         drawing = [(where, cost.draw / cost.random)]
         asked.append(compare(f"{where}: drawing / Generator.random of the same shape", drawing, at_most=100))
