@@ -71,10 +71,7 @@ class ColumnAxis:
         Of kinds with an order they are scaled to 0..1, from the lowest possible value to the highest; else they are
         numbers of values.
 
-        Parameters
-        ----------
-        places
-            Coordinates in 0..1.
+        Places are coordinates in 0..1.
         """
         values, gone = self.axis.value(places)
         there = np.ones(len(places), dtype=bool) if gone is None else ~gone
@@ -84,11 +81,6 @@ class ColumnAxis:
 
 def column_axes(schema: SchemaLike) -> tuple[ColumnAxis, ...]:
     """The columns of a schema. Those of a unit cube are numbers from 0 to 1.
-
-    Parameters
-    ----------
-    schema
-        Any; it holds no data.
 
     Examples
     --------

@@ -215,13 +215,7 @@ class ServiceConfig:
 
     @staticmethod
     def load(path: Path) -> ServiceConfig:
-        """Read a ``service.toml``; paths in it start from its folder.
-
-        Parameters
-        ----------
-        path
-            The file.
-        """
+        """Read a ``service.toml``; paths in it start from its folder."""
         with path.open("rb") as file:
             try:
                 found = tomllib.load(file)
@@ -235,13 +229,7 @@ class ServiceConfig:
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address.
-
-    Parameters
-    ----------
-    host
-        A name or an address.
-    """
+    """Whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:

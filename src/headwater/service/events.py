@@ -36,13 +36,7 @@ class Events:
         return len(self._changed)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Use this loop.
-
-        Parameters
-        ----------
-        loop
-            Where readers are.
-        """
+        """Use this loop."""
         self._loop = loop
 
     def notify(self) -> None:

@@ -76,13 +76,7 @@ class HostedRun:
         return self._mechanism
 
     def count_refused(self, problem: ProblemError) -> None:
-        """Note that a post was refused because of its records. Secret: only admins may see it.
-
-        Parameters
-        ----------
-        problem
-            What was wrong, without any value.
-        """
+        """Note that a post was refused because of its records. Secret: only admins may see it."""
         with self._refused_lock:
             self.refused[str(problem.more.get("column", ""))] += 1
 

@@ -27,16 +27,7 @@ class Metrics:
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request.
 
-        Parameters
-        ----------
-        method
-            Of the request.
-        route
-            The pattern of its address, never the address itself.
-        status
-            Of the answer.
-        seconds
-            From its first byte to the beginning of the answer.
+        The route is the pattern of its address, never the address itself; the seconds end where the answer begins.
         """
         if method == "POST" and status < 500:
             status = 0  # whether records were refused is made from raw data
@@ -46,13 +37,7 @@ class Metrics:
             self._sum += seconds
 
     def text(self, runs: Mapping[str, HostedRun]) -> str:
-        """Everything in the text format of Prometheus.
-
-        Parameters
-        ----------
-        runs
-            Those that the reader may read.
-        """
+        """Everything in the text format of Prometheus."""
         lines = ["# TYPE headwater_requests_total counter"]
         with self._lock:
             for (method, route, status), count in sorted(self._requests.items()):

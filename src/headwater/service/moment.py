@@ -42,13 +42,7 @@ class Moment:
         self._saved, self._saved_at = _SAVED, time.monotonic()
 
     def release(self, last: int | None = None) -> Release:
-        """The release of this moment, or one that is a little older if there was no time to make another.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        """
+        """The release of this moment, or one that is a little older if there was no time to make another."""
         t = self._t()
         if t == 0:
             raise ProblemError(404, "no record has come yet, so there is no release")
@@ -68,13 +62,7 @@ class Moment:
             self._waiting -= 1
 
     def recent(self, last: int | None) -> Release | None:
-        """The release of this moment if it is known, or an older one if no new one is to be made yet.
-
-        Parameters
-        ----------
-        last
-            As for `release`.
-        """
+        """The release of this moment if it is known, or an older one if no new one is to be made yet."""
         found = self._made.get(last)
         if found is None or found.t >= self._t() or self._making.locked() or not self._may_make():
             return found

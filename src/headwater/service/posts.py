@@ -94,13 +94,7 @@ class Encoder:
         self._lines = None if isinstance(schema, UnitCube) else JsonLines(schema, ignore_extra=ignore_extra)
 
     def encode(self, post: Post) -> None:
-        """Read the records of a post, or raise a problem; small JSON is left to be read together with others.
-
-        Parameters
-        ----------
-        post
-            The request.
-        """
+        """Read the records of a post, or raise a problem; small JSON is left to be read together with others."""
         if post.form == "json":
             try:
                 post.body, post.form = bodies.lines_of(post.body), "jsonl"
@@ -113,10 +107,7 @@ class Encoder:
     def encode_small(self, posts: list[Post]) -> None:
         """Read small JSON lines of many posts at once; one by one if anything is wrong, to find out where.
 
-        Parameters
-        ----------
-        posts
-            Each of them gets its rows, or its outcome if it is refused.
+        Each of them gets its rows, or its outcome if it is refused.
         """
         lines = [post.body.removesuffix(b"\n").split(b"\n") for post in posts]
         batch = self._lines.read([line for some in lines for line in some]) if self._lines and posts else None

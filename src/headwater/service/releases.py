@@ -101,13 +101,7 @@ class Releases:
             self._folders[int(t)] = folder
 
     def add(self, t: int) -> None:
-        """A release was published.
-
-        Parameters
-        ----------
-        t
-            Its time.
-        """
+        """A release was published."""
         self._note(self._out / f"release-{t:012d}")
 
     def count(self) -> int:
@@ -123,13 +117,7 @@ class Releases:
         return sorted(self._folders)
 
     def card(self, t: int) -> dict[str, Any]:
-        """The card of a published release.
-
-        Parameters
-        ----------
-        t
-            Its time.
-        """
+        """The card of a published release."""
         if t not in self._folders:
             raise ProblemError(404, f"there is no release of t = {t}; see the list of releases")
         if t not in self._cards:
@@ -142,54 +130,24 @@ class Releases:
         return self._cards[t]
 
     def folder(self, t: int) -> Path:
-        """The folder of a published release.
-
-        Parameters
-        ----------
-        t
-            Its time.
-        """
+        """The folder of a published release."""
         self.card(t)
         return self._folders[t]
 
     # ---- this moment
 
     def now(self, last: int | None = None) -> Release:
-        """The release of this moment, or one that is a little older: see `Moment`.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        """
+        """The release of this moment, or one that is a little older: see `Moment`."""
         return self._moment.release(last)
 
     def now_card(self, last: int | None) -> dict[str, Any]:
-        """What anyone may know of the release of this moment: its card, without a file.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        """
+        """What anyone may know of the release of this moment: its card, without a file."""
         return facts_of(self.now(last), self._run.run_id)
 
     # ---- tables
 
     def table(self, t: int | None, wanted: Wanted, form: str, gzip: bool) -> Table:
-        """A table of a release as a file.
-
-        Parameters
-        ----------
-        t
-            The time of the release; None for this moment.
-        wanted
-            Which records.
-        form
-            ``"parquet"``, ``"csv"``, ``"json"`` or ``"arrow"``.
-        gzip
-            Whether it is to be compressed.
-        """
+        """A table of a release as a file. Of this moment if ``t`` is None."""
         if t is None:
             release = self.now(wanted.last)
             whole = release.t in self._folders and self.card(release.t)["rows"] == len(release)
@@ -199,19 +157,7 @@ class Releases:
         return self._published(t, wanted, form, gzip)
 
     def ready(self, t: int | None, wanted: Wanted, form: str, gzip: bool) -> Table | None:
-        """What `table` gives, if that can be known at once.
-
-        Parameters
-        ----------
-        t
-            As for `table`.
-        wanted
-            As for `table`.
-        form
-            As for `table`.
-        gzip
-            As for `table`.
-        """
+        """What `table` gives, if that can be known at once."""
         release = self._moment.recent(wanted.last) if t is None else None
         if release is None or release.t in self._folders:
             return None

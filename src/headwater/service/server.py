@@ -58,12 +58,7 @@ class _Server(uvicorn.Server):
 def serve(config: ServiceConfig, ready: Callable[[str], None] = lambda address: None) -> None:
     """Serve until SIGTERM or SIGINT, then finish what has come, keep a snapshot of every run, and return.
 
-    Parameters
-    ----------
-    config
-        What the service was told.
-    ready
-        Called with the address when requests are answered.
+    ``ready`` is called with the address when requests are answered.
     """
     _bound_memory(config.limits.memory_bytes)
     sys.setswitchinterval(_SWITCH)

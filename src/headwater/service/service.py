@@ -48,13 +48,7 @@ class Service:
         return self._runs
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Use this loop for events.
-
-        Parameters
-        ----------
-        loop
-            Where requests are answered.
-        """
+        """Use this loop for events."""
         for run in self._runs.values():
             run.events.start(loop)
 

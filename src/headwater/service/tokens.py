@@ -42,29 +42,14 @@ class Token:
     sha256: str
 
     def allows(self, role: str, run: str | None) -> bool:
-        """Whether it may act in a role on a run.
-
-        Parameters
-        ----------
-        role
-            What is asked for.
-        run
-            The run; None for what is about no single run.
-        """
+        """Whether it may act in a role on a run. Without a run: what is about no single one."""
         return (self.role == role or (self.role, role) == ("admin", "read")) and self.run in ("*", run)
 
 
 def create(path: Path, role: str, run: str = "*") -> str:
     """Make a token, add its hash to a file, and return the token: it is shown this once.
 
-    Parameters
-    ----------
-    path
-        The file; made if it is not there, for its owner only.
-    role
-        ``"write"``, ``"read"`` or ``"admin"``.
-    run
-        The run that it is for; ``"*"`` for all of them.
+    The file is made if it is not there, for its owner only.
     """
     if role not in ROLES:
         raise ValueError(f"a role is one of {', '.join(ROLES)}, not {role!r}")
@@ -76,15 +61,7 @@ def create(path: Path, role: str, run: str = "*") -> str:
 
 
 def revoke(path: Path, identifier: str) -> None:
-    """Remove a token from a file; a running service follows within a second.
-
-    Parameters
-    ----------
-    path
-        The file.
-    identifier
-        The token's id, or the token itself.
-    """
+    """Remove a token from a file; a running service follows within a second. By its id, or by the token itself."""
     match = _TOKEN.fullmatch(identifier)
     identifier = match[1] if match else identifier
     before = read(path)
@@ -95,13 +72,7 @@ def revoke(path: Path, identifier: str) -> None:
 
 
 def read(path: Path) -> list[Token]:
-    """The tokens of a file, or an error that names it.
-
-    Parameters
-    ----------
-    path
-        The file.
-    """
+    """The tokens of a file, or an error that names it."""
     if os.stat(path).st_mode & 0o022:
         raise FileRefusedError(f"{path}: other users may write this file, and so make tokens; chmod 600 it")
     try:
@@ -129,13 +100,7 @@ class Tokens:
         self._seen, self._looked = _version(path), time.monotonic()
 
     def find(self, text: str) -> Token | None:
-        """The token that was presented, compared in constant time; None if there is no such token.
-
-        Parameters
-        ----------
-        text
-            What was presented.
-        """
+        """The token that was presented, compared in constant time; None if there is no such token."""
         self._follow()
         match = _TOKEN.fullmatch(text)
         known = self._found.get(match[1]) if match else None

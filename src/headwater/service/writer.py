@@ -67,13 +67,7 @@ class Writer:
         return len(self._queue)
 
     def submit(self, post: Post) -> None:
-        """Put a post into the queue, or raise a 429 if it is full. Nothing is dropped silently.
-
-        Parameters
-        ----------
-        post
-            The request, after `encode`.
-        """
+        """Put a post into the queue, or raise a 429 if it is full. Nothing is dropped silently."""
         post.size = len(post.body) + (post.rows.nbytes if post.rows is not None else 0) + _OVERHEAD
         with self._changed:
             if self._closing:
