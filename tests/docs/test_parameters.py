@@ -36,7 +36,8 @@ def members(thing: Any, name: str) -> Iterator[tuple[str, Callable[..., Any], st
         yield name, thing.__init__, inspect.getdoc(thing) or ""
     if f"::: {name}\n    options: {{members: false}}" in PAGE.read_text(encoding="utf-8"):
         return  # its methods are not shown, and not for users
-    for key, member in vars(thing).items():
+    ours = [vars(one) for one in reversed(thing.__mro__) if one.__module__ not in ("builtins", "typing")]
+    for key, member in {key: member for one in ours for key, member in one.items()}.items():
         plain = member.__func__ if isinstance(member, staticmethod | classmethod) else member
         if not key.startswith("_") and inspect.isfunction(plain):
             yield f"{name}.{key}", plain, inspect.getdoc(plain) or ""

@@ -99,8 +99,7 @@ def _good_rows(batch: Batch, schema: SchemaLike, encode: Encoder, policy: str) -
 
 
 def inferred(*tables: object) -> Schema:
-    """A schema for comparing tables that have none, from their columns. It must never be published: it depends on both.
-    """
+    """A schema for comparing tables that have none, from their columns. It depends on both: never publish it."""
     if any(_are_paths(table) or isinstance(table, np.ndarray | Encoded) for table in tables):
         raise ValueError("name the schema of these tables (schema=), or give a release, which has one")
     frames = [_frame(table) for table in tables]
