@@ -139,13 +139,7 @@ def outlook(
 
 
 def is_poor(expected: ExpectedError) -> bool:
-    """Whether a release says little, by its own estimate.
-
-    Parameters
-    ----------
-    expected
-        What a release says of its error.
-    """
+    """Whether a release says little, by its own estimate."""
     if expected.measure == W1:
         return expected.typical >= POOR[W1]
     return "one-way" in expected.parts and expected.parts["one-way"][0] >= POOR[ONE_WAY]

@@ -31,13 +31,7 @@ WIDE = 4
 
 
 def choose(schema: AnySchema) -> str:
-    """The mechanism that is likely to be the most accurate, by the schema alone.
-
-    Parameters
-    ----------
-    schema
-        What a record is.
-    """
+    """The mechanism that is likely to be the most accurate, by the schema alone."""
     return "marginals" if _is_wide(schema) and "marginals" in _FOLDERS else "cascade"
 
 

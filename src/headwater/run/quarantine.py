@@ -37,14 +37,7 @@ class Quarantine:
     def append(self, rows: Sequence[BadRow], t: int, size: int) -> int:
         """Bring rows of a batch to the disk behind the first ``size`` bytes; how long the file is then.
 
-        Parameters
-        ----------
-        rows
-            Bad rows.
-        t
-            How many records came before their batch.
-        size
-            How long the file was by the state.
+        ``size`` is how long the file was by the state, ``t`` how many records came before the batch.
         """
         lines = []
         for bad in rows:

@@ -42,14 +42,7 @@ class OwnerGoneError(StoreError):
 def request_status(state: Path, *, plan: bool = False, seconds: float = 60.0) -> tuple[dict[str, str], Tally]:
     """What a run that is under way says of itself: `headwater.run.status.status_of`, and `Run.tally`, which is secret.
 
-    Parameters
-    ----------
-    state
-        The file that keeps the run.
-    plan
-        Whether the schedule of buckets and noise is wanted too.
-    seconds
-        How long to wait for the owner.
+    With ``plan`` also the schedule of buckets and noise.
     """
     answer = _ask(state, {"request": "status", "plan": plan}, seconds)
     return {str(name): str(value) for name, value in answer["status"].items()}, Tally.from_dict(answer["tally"])
@@ -77,13 +70,7 @@ def request_release(
 
 
 def answer_requests(run: Run) -> None:
-    """Answer every request about a run. Called by its owner between two steps; costs nothing if there is none.
-
-    Parameters
-    ----------
-    run
-        The run, which has a state.
-    """
+    """Answer every request about a run. Called by its owner between two steps; costs nothing if there is none."""
     if run.state is None:
         return
     folder = _folder(run.state)

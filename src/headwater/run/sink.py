@@ -151,15 +151,7 @@ class FolderSink:
 
 
 def newest(location: str, run_id: str) -> int:
-    """The largest ``t`` of this run's releases at a location; 0 if it is no folder, or holds none.
-
-    Parameters
-    ----------
-    location
-        Of a sink, as the state remembers it.
-    run_id
-        The run.
-    """
+    """The largest ``t`` of this run's releases at a location; 0 if it is no folder, or holds none."""
     found = [(int(match[1]), folder) for folder in folders(location) if (match := _NAME.match(folder.name))]
     for t, folder in sorted(found, reverse=True):
         with suppress(FileRefusedError, OSError):  # no release of ours

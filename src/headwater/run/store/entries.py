@@ -61,13 +61,7 @@ class Snapshot(NamedTuple):
 
 
 def check_rows(rows: object) -> Rows:
-    """Rows of unsigned integers, little-endian and contiguous.
-
-    Parameters
-    ----------
-    rows
-        An array of shape (n, width) of any unsigned type.
-    """
+    """Rows of unsigned integers, little-endian and contiguous."""
     array = np.ascontiguousarray(rows)
     if array.dtype.kind != "u" or array.ndim != 2:
         raise TypeError(f"rows must be a two-dimensional array of unsigned integers, not {array.ndim}-d {array.dtype}")

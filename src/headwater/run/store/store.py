@@ -173,13 +173,7 @@ class Store(OwnedDatabase):
             return self._snapshot_bytes
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """The last value that was kept under ``name``, ``None`` if there is none.
-
-        Parameters
-        ----------
-        name
-            As given to `append`.
-        """
+        """The last value that was kept under ``name``, ``None`` if there is none."""
         with self._current():
             return self._position.get(name)
 
@@ -299,26 +293,12 @@ class Store(OwnedDatabase):
             self._refresh()
 
     def noted(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """What `note` has kept under this name, ``None`` if nothing.
-
-        Parameters
-        ----------
-        name
-            ``"measured_by"`` or ``"sinks"``.
-        """
+        """What `note` has kept under this name, ``None`` if nothing."""
         with self._current():
             return self._notes.get(name)
 
     def published(self, t: int, sha256: str) -> None:
-        """Note that the release of ``t`` was published. Other content for the same ``t`` is refused.
-
-        Parameters
-        ----------
-        t
-            The time of the release.
-        sha256
-            The digest of its data.
-        """
+        """Note that the release of ``t`` was published. Other content for the same ``t`` is refused."""
         with self._current():
             known = self.releases().get(t)
             if known is None:
