@@ -234,15 +234,7 @@ class Run:
         return self.take_rows(rows, tally, position=position, quarantined=bad)
 
     def encode_batch(self, batch: Batch, *, bad_rows: str | None = None) -> tuple[Rows, Tally, Sequence[BadRow]]:
-        """What `take_batch` keeps of a batch: its rows, what was bad or clipped in it, and bad rows for quarantine.
-
-        Parameters
-        ----------
-        batch
-            As for `take_batch`.
-        bad_rows
-            As for `take_batch`.
-        """
+        """What `take_batch` keeps of a batch: its rows, what was bad or clipped in it, and bad rows for quarantine."""
         policy = self._bad_rows.policy(bad_rows)
         found = self.synth.encode_batch(batch.table, bad_rows=policy)
         bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
@@ -310,13 +302,7 @@ class Run:
             return t
 
     def encode(self, table: object) -> Rows:
-        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted.
-
-        Parameters
-        ----------
-        table
-            Any kind of table that the schema reads.
-        """
+        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted."""
         return self.synth.encode(table)
 
     def receipts(self) -> list[bytes]:
@@ -324,13 +310,7 @@ class Run:
         return self._durable.store.receipts() if self._durable.store else []
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
-        """Keep positions without records, such as that a file was read to its end.
-
-        Parameters
-        ----------
-        position
-            As for `take`.
-        """
+        """Keep positions without records, such as that a file was read to its end."""
         with self._durable.step():
             self._durable.keep_position(position)
 
@@ -389,15 +369,7 @@ class Run:
             return sink.publish(self._release(sink.location, last, since), self.run_id)
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
-        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        since
-            Only about the records after the first so many.
-        """
+        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε."""
         return self._release(None, last, since)
 
     def _release(self, location: str | None, last: int | None = None, since: int | None = None) -> Release:

@@ -9,13 +9,7 @@ from headwater.service.problems import ProblemError
 
 
 class Admission:
-    """Reserves room for bodies before they are read. Used in one loop only.
-
-    Parameters
-    ----------
-    most
-        How many bytes may be reserved at a time.
-    """
+    """Reserves room for bodies before they are read. Used in one loop only."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -16,13 +16,7 @@ HEARTBEAT = 15.0
 
 
 class Events:
-    """Tells any number of readers what has changed. Keeps nothing for a slow one: it gets the newest state.
-
-    Parameters
-    ----------
-    state
-        What there is to be told, as JSON.
-    """
+    """Tells any number of readers what has changed. Keeps nothing for a slow one: it gets the newest state."""
 
     def __init__(self, state: Callable[[], dict[str, Any]]) -> None:
         self._state = state

@@ -26,13 +26,6 @@ class Moment:
 
     Making one takes the time of fitting a model, which writers need as well. So a release is made again only when
     making has taken less than `SHARE` of the time; until then readers get the one that there is.
-
-    Parameters
-    ----------
-    run
-        The run.
-    t
-        How many records it has taken.
     """
 
     def __init__(self, run: Run, t: Callable[[], int]) -> None:

@@ -38,13 +38,7 @@ def digest(*parts: bytes) -> bytes:
 
 
 class Receipts:
-    """The last million or more receipts, in sorted blocks: 48 bytes each. Not safe between threads.
-
-    Parameters
-    ----------
-    kept
-        What a run has kept of them, oldest first.
-    """
+    """The last million or more receipts, in sorted blocks: 48 bytes each. Not safe between threads."""
 
     def __init__(self, kept: Iterable[bytes] = ()) -> None:
         self._blocks: list[np.ndarray] = []

@@ -52,19 +52,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that can be sent.
-
-    Parameters
-    ----------
-    path
-        The file.
-    etag
-        Changes whenever the content does.
-    t
-        The time of the release.
-    media_type
-        Of the file.
-    """
+    """A table that can be sent. The etag changes whenever the content does."""
 
     path: Path
     etag: str
@@ -73,19 +61,7 @@ class Table:
 
 
 class Releases:
-    """The releases of one run, for readers. Safe between threads; everything that takes long is shared.
-
-    Parameters
-    ----------
-    run
-        The run.
-    t
-        How many records it has taken.
-    out
-        The folder of its published releases.
-    cache
-        Where tables are kept that were made for readers.
-    """
+    """The releases of one run, for readers. Safe between threads; everything that takes long is shared."""
 
     def __init__(self, run: Run, t: Callable[[], int], out: Path, cache: FileCache) -> None:
         self._run, self._out, self._cache = run, out, cache

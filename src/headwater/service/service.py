@@ -15,13 +15,7 @@ from headwater.service.tokens import Tokens
 
 
 class Service:
-    """The runs of a service and who may do what with them. It has threads, and no sockets.
-
-    Parameters
-    ----------
-    config
-        What the service was told.
-    """
+    """The runs of a service and who may do what with them. It has threads, and no sockets."""
 
     def __init__(self, config: ServiceConfig) -> None:
         self.config = config

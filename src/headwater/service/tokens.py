@@ -86,13 +86,7 @@ def read(path: Path) -> list[Token]:
 
 
 class Tokens:
-    """The tokens of a service; follows its file while it runs.
-
-    Parameters
-    ----------
-    path
-        The file.
-    """
+    """The tokens of a service; follows its file while it runs."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
