@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from headwater import kafka as topics
-from headwater.cli import people, reading
+from headwater.cli import people, publishing, reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.mechanisms.outlook import outlook
@@ -37,31 +37,18 @@ def command(
     ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
     epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
-    delta: Annotated[
-        float, typer.Option(help="The probability with which ε may be exceeded, such as 1e-9. 0: pure ε.")
-    ] = 0.0,
-    out_: Annotated[Path, typer.Option("--out", help="The folder that releases go to.")] = Path("releases"),
-    every: Annotated[
-        str, typer.Option(help="Publish after so many records (10000) or so much time (30s, 15min, 1h).")
-    ] = "10000",
-    state: Annotated[
-        Path | None,
-        typer.Option(help="The file that keeps the run. Secret. Default: the name of --out plus .state."),
-    ] = None,
+    delta: publishing.Delta = 0.0,
+    out_: publishing.Out = Path("releases"),
+    every: publishing.Every = "10000",
+    state: publishing.State = None,
     no_state: Annotated[bool, typer.Option("--no-state", help="Keep nothing: the run cannot be continued.")] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading what is added to the last file or folder.")
     ] = False,
-    mechanism: Annotated[
-        str, typer.Option(help="How records are measured: auto, cascade, marginals or paper. auto goes by the schema.")
-    ] = "auto",
-    format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
-    rows: Annotated[
-        str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")
-    ] = str(ROWS),
-    keep: Annotated[
-        str, typer.Option(help="Only the newest so many releases keep their table, older ones their card; or all.")
-    ] = str(KEEP),
+    mechanism: publishing.Mechanism = "auto",
+    format_: publishing.Format = "parquet",
+    rows: publishing.Rows = str(ROWS),
+    keep: publishing.Keep = str(KEEP),
     window: Annotated[
         list[int] | None,
         typer.Option(
@@ -71,12 +58,7 @@ def command(
     input_format: reading.InputFormat = None,
     delimiter: reading.Delimiter = None,
     ignore_extra: reading.IgnoreExtra = False,
-    bad_rows: Annotated[
-        str | None,
-        typer.Option(
-            help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
-        ),
-    ] = None,
+    bad_rows: publishing.BadRows = None,
     encoding: reading.Encoding = None,
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
@@ -90,10 +72,7 @@ def command(
         bool,
         typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
     ] = False,
-    allow_copy: Annotated[
-        bool,
-        typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
-    ] = False,
+    allow_copy: publishing.AllowCopy = False,
     expect: Annotated[
         int | None,
         typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),

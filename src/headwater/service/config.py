@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from headwater.mechanisms.protocol import AnySchema
 from headwater.people import Person
 from headwater.run import RunConfig, Schedule
 from headwater.run.limits import KEEP, ROWS, limit
@@ -90,22 +89,14 @@ class TopicSettings:
             raise ValueError(f"the format of a topic must be json or csv, not {self.format!r}")
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """One run of a service.
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(RunConfig):
+    """One run of a service: what never changes during it, and what may.
 
     Parameters
     ----------
-    schema
-        What a record is.
-    epsilon
-        The privacy budget of the whole run.
     out
         The folder that releases go to.
-    delta
-        The probability with which ε may be exceeded; 0 for pure ε.
-    mechanism
-        The name of the mechanism.
     schedule
         When releases are published.
     state
@@ -127,17 +118,9 @@ class RunSettings:
         Whether the state may be a copy or an older backup: no other run may continue from it.
     topic
         What feeds the run besides posts, if anything.
-    person
-        Who records belong to, if ε is for all records of one person.
-    seed
-        For tests only: a seeded run protects nobody.
     """
 
-    schema: AnySchema
-    epsilon: float
     out: Path
-    delta: float = 0.0
-    mechanism: str = "auto"
     schedule: Schedule = _EVERY
     state: Path | None = None
     format: str = "parquet"
@@ -148,13 +131,6 @@ class RunSettings:
     public: bool = False
     allow_copy: bool = False
     topic: TopicSettings | None = None
-    person: Person | None = None
-    seed: int | None = None
-
-    @property
-    def config(self) -> RunConfig:
-        """What never changes during the run."""
-        return RunConfig(self.schema, self.epsilon, self.mechanism, self.seed, self.delta, self.person)
 
     @property
     def policy(self) -> str:

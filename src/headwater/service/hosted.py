@@ -38,7 +38,7 @@ class HostedRun:
         self.schema = settings.schema
         self._sink = FolderSink(settings.out, settings.format, rows=settings.rows, keep=settings.keep)
         self.run = Run.open(
-            settings.config,
+            settings,
             self._sink,
             state=settings.state_path,
             schedule=settings.schedule,
