@@ -84,7 +84,7 @@ def answering(port: int, process: subprocess.Popen[bytes], seconds: float = 120)
 
 
 class Writer(threading.Thread):
-    """Writes single records and batches until it is told to stop; each until it is acknowledged."""
+    """Writes single records and batches until it is stopped; each until it is acknowledged."""
 
     def __init__(self, port: int, number: int, seed: int, most: int, stop: threading.Event) -> None:
         super().__init__(daemon=True)

@@ -37,8 +37,8 @@ from headwater.table.columns import Boolean, Category, Column, Datetime, Integer
 from headwater.table.errors import TableError
 from headwater.table.readers import open_source, stream
 from headwater.table.schema import Schema
+from tests.support.nightly import NIGHTLY
 
-NIGHTLY = os.environ.get("HEADWATER_NIGHTLY") == "1"
 PAIRS = settings(max_examples=600 if NIGHTLY else 60, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 COLUMNS: dict[str, Column] = {

@@ -60,11 +60,14 @@ class Case:
         What a record is.
     delta
         The δ of its runs.
+    thorough
+        Whether to look at everything, which takes some times as long.
     """
 
     mechanism: str
     schema: AnySchema
     delta: float = 0.0
+    thorough: bool = False
 
     @property
     def kind(self) -> type[Mechanism]:

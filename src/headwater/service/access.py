@@ -83,7 +83,7 @@ def token_of(service: Service, request: Request) -> Token | None:
 def run_for(service: Service, request: Request, role: str) -> HostedRun:
     """The run of a request, if it may act in this role; otherwise a 401, 403 or 404.
 
-    Which runs there are is not told to whoever may not read them.
+    Whoever may not read a run does not learn that there is one.
 
     The role is ``"write"``, ``"read"`` or ``"admin"``.
     """

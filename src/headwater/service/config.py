@@ -1,4 +1,4 @@
-"""What a service is told at its start: addresses, limits, and one table for each run."""
+"""The settings of a service: addresses, limits, and one table for each run."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class RunSettings(RunConfig):
 
 @dataclass(frozen=True)
 class ServiceConfig:
-    """What a service is told at its start.
+    """The settings of a service.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ HEARTBEAT = 15.0
 
 
 class Events:
-    """Tells any number of readers what has changed. Keeps nothing for a slow one: it gets the newest state."""
+    """Sends any number of readers what has changed. Keeps nothing for a slow one: it gets the newest state."""
 
     def __init__(self, state: Callable[[], dict[str, Any]]) -> None:
         self._state = state

@@ -26,7 +26,7 @@ class HostedRun:
     name
         Of the run, in addresses.
     settings
-        What the service was told about it.
+        Its settings.
     limits
         What requests may cost.
     cache
@@ -66,7 +66,7 @@ class HostedRun:
         return self.writer.failing or self.publisher.failing or (self.feeder.failing if self.feeder else "")
 
     def state(self) -> dict[str, Any]:
-        """What readers are told when it changes. Public."""
+        """What readers of events get when it changes. Public."""
         newest = self.releases.newest()
         return {"t": self.t, "releases": self.releases.count(), "newest": newest}
 

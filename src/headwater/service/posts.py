@@ -26,7 +26,7 @@ _SMALL = 1 << 12  # bytes of JSON lines that are read together with others
 
 
 class Answer(NamedTuple):
-    """What a writer is told: how many records were accepted, the ``t`` they ended at, and whether it was a retry."""
+    """The answer to a writer: how many records were accepted, the ``t`` they ended at, and whether it was a retry."""
 
     accepted: int
     t: int

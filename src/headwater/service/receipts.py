@@ -1,4 +1,4 @@
-"""What writers were told, by idempotency key: so that a retry is answered as the first time and counted once."""
+"""Answers to writers, by idempotency key: so that a retry is answered as the first time and counted once."""
 
 from __future__ import annotations
 

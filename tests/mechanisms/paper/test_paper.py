@@ -26,6 +26,7 @@ from headwater.noise import Noise
 from headwater.partition import DEEPEST, Partition
 from headwater.privacy import scale_for
 from tests.support.literal_paper import LiteralPaper
+from tests.support.nightly import NIGHTLY
 from tests.support.runs import cube, feed
 from tests.support.same_law import Sample, p_value
 
@@ -44,7 +45,7 @@ class Setting:
     points: int
     constant: float = 9.0
     sub: SubCounter = HybridCounter
-    runs: int = 200
+    runs: int = 800 if NIGHTLY else 200
 
 
 SETTINGS = {
