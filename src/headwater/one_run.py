@@ -98,9 +98,15 @@ class OneRun:
             raise ValueError(f"mechanism={self.mechanism!r} has no plan to print; 'cascade' and 'marginals' have")
         return self._mechanism.plan(max(2 * self.t, 1) if until is None else whole("until", until))
 
-    def ledger(self) -> Ledger:
-        """Every draw of noise that a record arriving now can move; it adds up to at most ε."""
-        return self._mechanism.ledger()
+    def ledger(self, t: int | None = None) -> Ledger:
+        """Every draw of noise that a record arriving now can move; it adds up to at most ε.
+
+        Parameters
+        ----------
+        t
+            How many records arrived before it, if it is another one than the next: past or to come.
+        """
+        return self._mechanism.ledger(None if t is None else whole("t", t))
 
     @property
     def run_id(self) -> str:

@@ -277,8 +277,8 @@ def test_a_durable_run_keeps_counts_before_it_counts_them(case: str, tmp_path: P
                 run.publish_if_due()
                 run.close()
             else:  # killed: neither a snapshot nor the releases that are due
-                assert run._durable.store is not None
-                run._durable.store.close()
+                assert run.store is not None
+                run.store.close()
         with Run.open(config, sink, state=state, schedule=Schedule(records=350)) as run:
             run.publish()
         tables = sorted((tmp_path / how).glob("release-*/*.parquet"))

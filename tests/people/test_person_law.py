@@ -130,13 +130,13 @@ def test_all_records_of_a_person_are_counted_in_one_currency(columns: int) -> No
     for records, per_bucket in [(2, None), (20, 10), (20, 2), (1000, 1)]:
         person = hw.Person("who", records=records, per_bucket=per_bucket)
         synth = hw.Synthesizer(schema, epsilon=1.0, delta=1e-9, person=person)
-        kinds = {synth._mechanism.ledger(1 << q).total < math.inf for q in range(45)}
+        kinds = {synth.ledger(1 << q).total < math.inf for q in range(45)}
         assert len(kinds) == 1
         (pure,) = kinds
         seen.add(pure)
         squares = records * (per_bucket or records)
         for q in range(45):
-            ledger = synth._mechanism.ledger(1 << q)
+            ledger = synth.ledger(1 << q)
             assert (records * ledger.total <= 1) if pure else (squares * ledger.rho <= rho_for(1.0, 1e-9))
     assert False in seen
     assert columns > 2 or True in seen
@@ -144,12 +144,12 @@ def test_all_records_of_a_person_are_counted_in_one_currency(columns: int) -> No
 
 def test_a_plan_that_mixes_currencies_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: early stages in ε, later ones in ρ, each within what one record may cost."""
-    real = plan_module._with_law
+    real = plan_module.with_law
 
     def mixed(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
         return real(scales, replace(budget, records=1, whole=None, delta=0.0) if scales[0].size < 5000 else budget)
 
-    monkeypatch.setattr(plan_module, "_with_law", mixed)
+    monkeypatch.setattr(plan_module, "with_law", mixed)
     person = hw.Person("who", records=100, per_bucket=10)
     with pytest.raises(OverdrawnError, match="do not add up"):
         hw.Synthesizer(hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1)), epsilon=1.0, delta=1e-9, person=person)

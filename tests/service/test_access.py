@@ -99,7 +99,7 @@ def test_a_token_is_kept_as_a_hash_and_revoked_while_the_service_runs(
     assert file.stat().st_mode & 0o077 == 0
     client = opened(tokens=file)
     assert client.get(READ, headers=bearer(kept["read"])).status_code == 200
-    monkeypatch.setattr(tokens, "_RELOAD", 0.0)
+    monkeypatch.setattr(tokens, "RELOAD", 0.0)
     tokens.revoke(file, kept["read"].split("_")[1])
     assert client.get(READ, headers=bearer(kept["read"])).status_code == 401
     assert client.get(READ, headers=bearer(kept["all"])).status_code == 200

@@ -163,9 +163,14 @@ class Run:
     # ---- taking records
 
     @property
+    def store(self) -> Store | None:
+        """What keeps the run, if anything does. Secret."""
+        return self._durable.store
+
+    @property
     def state(self) -> Path | None:
         """The file that keeps the run, if there is one. Secret."""
-        return self._durable.store.path if self._durable.store else None
+        return self.store.path if self.store else None
 
     @property
     def t(self) -> int:
@@ -185,7 +190,7 @@ class Run:
         name
             As given to `take`.
         """
-        return self._durable.store.position(name) if self._durable.store else None
+        return self.store.position(name) if self.store else None
 
     @property
     def tally(self) -> Tally:
@@ -307,7 +312,7 @@ class Run:
 
     def receipts(self) -> list[bytes]:
         """What `take_rows` has kept as receipts, oldest first; very old ones are forgotten."""
-        return self._durable.store.receipts() if self._durable.store else []
+        return self.store.receipts() if self.store else []
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
         """Keep positions without records, such as that a file was read to its end."""
@@ -387,7 +392,7 @@ class Run:
         for last, sink in self.windows.items():
             sink.publish(self._release(sink.location, last), self.run_id)
         published = self.sink.publish(release, self.run_id)
-        if self._durable.store:
-            self._durable.store.published(published.t, published.sha256)
+        if self.store:
+            self.store.published(published.t, published.sha256)
         self._due.published.add(published.t)
         return published

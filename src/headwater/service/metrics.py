@@ -20,7 +20,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self.requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds = [0] * (len(_BOUNDS) + 1)
         self._sum = 0.0
 
@@ -32,7 +32,7 @@ class Metrics:
         if method == "POST" and status < 500:
             status = 0  # whether records were refused is made from raw data
         with self._lock:
-            self._requests[method, route, status] += 1
+            self.requests[method, route, status] += 1
             self._seconds[bisect_left(_BOUNDS, seconds)] += 1
             self._sum += seconds
 
@@ -40,7 +40,7 @@ class Metrics:
         """Everything in the text format of Prometheus."""
         lines = ["# TYPE headwater_requests_total counter"]
         with self._lock:
-            for (method, route, status), count in sorted(self._requests.items()):
+            for (method, route, status), count in sorted(self.requests.items()):
                 labels = f'method="{method}",route="{route}",status="{status or _ANSWERED}"'
                 lines.append(f"headwater_requests_total{{{labels}}} {count}")
             lines.append("# TYPE headwater_request_seconds histogram")

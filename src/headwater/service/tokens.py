@@ -16,7 +16,7 @@ from headwater.files import FileRefusedError
 
 ROLES = ("write", "read", "admin")
 _TOKEN = re.compile(r"hw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-_RELOAD = 1.0  # seconds between looks at the file
+RELOAD = 1.0  # seconds between looks at the file
 _NOBODY = hashlib.sha256(secrets.token_bytes(32)).hexdigest()  # compared with where no token has this id
 
 
@@ -103,7 +103,7 @@ class Tokens:
 
     def _follow(self) -> None:
         now = time.monotonic()
-        if now - self._looked < _RELOAD:
+        if now - self._looked < RELOAD:
             return
         self._looked = now
         try:

@@ -112,8 +112,8 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> None:
 
 def one_threshold_for_all(patch: pytest.MonkeyPatch) -> None:
     """In the fast engine: every segment's noise lives at the first segment's address."""
-    address = paper_module._address
-    patch.setattr(paper_module, "_address", lambda purpose, level, index=0: address(purpose, level, 0 * index))
+    address = paper_module.draw_address
+    patch.setattr(paper_module, "draw_address", lambda purpose, level, index=0: address(purpose, level, 0 * index))
 
 
 def late_by_one(patch: pytest.MonkeyPatch) -> None:

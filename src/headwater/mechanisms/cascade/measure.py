@@ -173,7 +173,7 @@ class CascadeMechanism(CellRows):
 
     def _close(self) -> None:
         """Measure the slow bucket that is full, and open the next."""
-        fast, stage = self._closed_fast(), self.stage
+        fast, stage = self.closed_fast(), self.stage
         if self.t == stage.end:
             stage = stage_at(self.t, self.partition.dimension, self.budget)
         scales = [self.stage.timescales[0], *stage.timescales[1:]]
@@ -183,10 +183,10 @@ class CascadeMechanism(CellRows):
 
     def _second_trees(self) -> Trees:
         """Trees for the fast buckets in the second half of the open slow bucket, from those in the first half."""
-        first = self._closed_fast(until=self._middle)
+        first = self.closed_fast(until=self._middle)
         return self.history.next_trees(self.stage.timescales[1:], self.stage, first, self._kept)
 
-    def _closed_fast(self, until: int | None = None) -> list[NoisyCounts]:
+    def closed_fast(self, until: int | None = None) -> list[NoisyCounts]:
         """Noisy counts of the closed fast buckets of the open slow bucket, measured now if they were not before.
 
         At each timescale these are the closed buckets after the last closed one of the next slower timescale.
@@ -229,12 +229,12 @@ class CascadeMechanism(CellRows):
         """The last start of a bucket, of any timescale that still tells it apart, before record ``since + 1``."""
         if not since:
             return 0
-        buckets = [*self.history.slow, *self.history.recent, *self._closed_fast()]
+        buckets = [*self.history.slow, *self.history.recent, *self.closed_fast()]
         return max((bucket.start for bucket in buckets if bucket.start <= since), default=0)
 
     def measured(self, start: int, seed: int) -> Measured:
         """All that is published about the points after the first ``start``."""
-        fast = self._closed_fast()
+        fast = self.closed_fast()
         covered = max((bucket.end for bucket in fast), default=self.start)
         return Measured(self.t, start, covered, self.history, tuple(fast))
 

@@ -42,10 +42,10 @@ def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tu
     fine, grid = uniform_threshold(bucket, dimension), _grid_count(bucket, dimension)
     steps = [fine * (bucket.size / fine) ** (i / bucket.resolutions) for i in range(bucket.resolutions)]
     bases = [grid, *(max(grid, step) for step in steps[1:])]  # that of the finest must not grow with its threshold
-    return [(_by_depth(bucket, dimension, deepest, step), base) for step, base in zip(steps, bases, strict=True)]
+    return [(by_depth(bucket, dimension, deepest, step), base) for step, base in zip(steps, bases, strict=True)]
 
 
-def _by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) -> list[float]:
+def by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) -> list[float]:
     """The threshold of each depth: ``threshold`` where a uniform spread stops splitting, more below, less above.
 
     Deeper cells are smaller, so that a split of theirs gains less. In the plane thresholds rise in proportion

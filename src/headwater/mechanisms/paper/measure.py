@@ -39,7 +39,7 @@ from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 _LEVEL_TOTAL, _THRESHOLD, _WAIT, _SUB = range(4)  # what a draw is for
 
 
-def _address(purpose: int, level: int, index: ArrayLike = 0) -> NDArray[np.uint64]:
+def draw_address(purpose: int, level: int, index: ArrayLike = 0) -> NDArray[np.uint64]:
     """The lower half of a draw's address; the upper half names the cell."""
     return np.uint64(purpose << 45 | level << 38) | np.asarray(index, np.uint64)
 
@@ -154,7 +154,7 @@ class PaperMechanism(CellRows):
             if past.level >= first:
                 scale = scale_for(self._budget(depth, past.level) / 2)
                 counts += past.count(depth, cells)
-                counts += self.noise.laplace_at(scale, names, _address(_LEVEL_TOTAL, past.level))
+                counts += self.noise.laplace_at(scale, names, draw_address(_LEVEL_TOTAL, past.level))
         return NoisyCounts(depth, cells, counts)
 
     def _sealed(self, depth: int, cells: Cells, names: Cells) -> Integers:
@@ -168,9 +168,9 @@ class PaperMechanism(CellRows):
         horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
         base = segment_threshold(horizon, epsilon, self.constant)
         # A cell's chance of a first seal so far is at most `steps` times its chance with all its points there.
-        margins = base + self.noise.laplace_at(scale, names, _address(_THRESHOLD, level))
+        margins = base + self.noise.laplace_at(scale, names, draw_address(_THRESHOLD, level))
         chance = chance_above(margins - self._now.count(depth, cells), scale)
-        v = as_float(self.noise.uniform_at(names, _address(_WAIT, level)))
+        v = as_float(self.noise.uniform_at(names, draw_address(_WAIT, level)))
         for index in np.flatnonzero(v <= 1.001 * steps * chance):
             arrivals = self._now.arrivals(depth, int(cells[index]))
             counts[index] = self._walk(int(names[index]), arrivals, epsilon, scale, base)
@@ -179,9 +179,9 @@ class PaperMechanism(CellRows):
     def _walk(self, name: int, arrivals: Integers, epsilon: float, scale: float, base: int) -> int:
         """Seal one cell's segments one after the other; the private count of what they held."""
         level, begin = self._now.level, 0
-        sub = self.sub(epsilon=epsilon / 2, noise=self.noise.stream(name, int(_address(_SUB, level)), ahead=8))
+        sub = self.sub(epsilon=epsilon / 2, noise=self.noise.stream(name, int(draw_address(_SUB, level)), ahead=8))
         for first in count(0, 8):
-            addresses = [_address(purpose, level, np.arange(first, first + 8)) for purpose in (_THRESHOLD, _WAIT)]
+            addresses = [draw_address(purpose, level, np.arange(first, first + 8)) for purpose in (_THRESHOLD, _WAIT)]
             margins = base + self.noise.laplace_at(scale, name, addresses[0])
             waits = self.noise.uniform_at(name, addresses[1])
             for margin, words, address in zip(margins.tolist(), waits, addresses[1].tolist(), strict=True):

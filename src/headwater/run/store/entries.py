@@ -22,7 +22,7 @@ Position = dict[str, Any]
 UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError)
 """What can be raised when parts are put together that do not belong together."""
 
-_PART = 1 << 26  # SQLite takes blobs below 1 GB: a snapshot is kept in parts
+PART = 1 << 26  # SQLite takes blobs below 1 GB: a snapshot is kept in parts
 _UNSIGNED = re.compile(r"\|u1|<u[248]")
 
 
@@ -126,7 +126,7 @@ def receipts_in(head: Mapping[str, Any]) -> bytes:
 def pack_snapshot(snapshot: Snapshot) -> list[tuple[int, bytes | memoryview, bytes]]:
     """Number, data and checksum of each part of a snapshot; part 0 says what the others are."""
     view = memoryview(snapshot.data)
-    parts = [view[start : start + _PART] for start in range(0, len(view), _PART)]
+    parts = [view[start : start + PART] for start in range(0, len(view), PART)]
     head = json.dumps({"t": snapshot.t, "position": snapshot.position, "parts": len(parts)}).encode()
     return [(i, part, digest(str(i).encode(), part)) for i, part in enumerate([memoryview(head), *parts])]
 
