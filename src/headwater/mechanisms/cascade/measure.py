@@ -42,7 +42,7 @@ def resolution(partition: Partition) -> int:
 
 
 class CascadeMechanism(CellRows):
-    """Cascade: the same promise as the paper's mechanism, and a smaller error.
+    """Noisy counts of the leaves of trees of cells, in buckets of time at a few timescales.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class CascadeMechanism(CellRows):
         return start, start + size
 
     def coarser(self, rows: Rows, number: int) -> Rows:
-        """The first cells of those that no tree of the stage of record ``number`` tells apart."""
+        """Rows without the bits of a cell that no tree of the stage of record ``number`` looks at."""
         stage = self._stage_of(number)
         shift = np.uint64(self.finest - self._deepest(stage))
         return np.where(rows == NULL, rows, rows >> shift << shift) if shift else rows
@@ -226,7 +226,7 @@ class CascadeMechanism(CellRows):
         return replace(parts[0], coarse=tuple(parts[1:])) if len(parts) > 1 else parts[0]
 
     def window(self, since: int) -> int:
-        """The last start of a bucket, of any timescale that still tells it apart, before record ``since + 1``."""
+        """The latest start of a bucket whose noisy counts are kept that is not after ``since``; 0 if there is none."""
         if not since:
             return 0
         buckets = [*self.history.slow, *self.history.recent, *self.closed_fast()]
@@ -244,7 +244,7 @@ class CascadeMechanism(CellRows):
         return f"records {self.stage.start:,} to {self.stage.end:,}, in buckets of {sizes}"
 
     def ledger(self, t: int | None = None) -> Ledger:
-        """What one point of a stage can move."""
+        """Every draw that record number ``t + 1``, the next one unless given, can move: the same for all of a stage."""
         return (self.stage if t is None else self._stage_of(t)).ledger()
 
     def bucket_end(self, t: int) -> int:
