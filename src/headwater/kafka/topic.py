@@ -10,6 +10,8 @@ from typing import Any, Self
 from headwater.kafka.batch import TopicBatch
 from headwater.kafka.offsets import Offsets, TopicError
 
+_BATCH = 10_000  # messages that are taken at a time, at most
+
 
 class Topic:
     """A topic as an iterator of batches that never ends; None after a poll that found nothing.
@@ -22,8 +24,6 @@ class Topic:
         Of the topic.
     position
         What a run has kept under `POSITION`; None to start with the oldest messages that there are.
-    batch
-        How many messages are taken at a time, at most.
     poll_seconds
         How long to stay idle before that is said.
     look_seconds
@@ -40,7 +40,6 @@ class Topic:
         name: str,
         position: Mapping[str, Any] | None = None,
         *,
-        batch: int = 10_000,
         poll_seconds: float = 1.0,
         look_seconds: float = 30.0,
         timeout: float = 10.0,
@@ -51,7 +50,7 @@ class Topic:
         except ImportError:
             raise ImportError("confluent_kafka is not installed: pip install 'headwater[kafka]'") from None
         self._kafka = confluent_kafka
-        self.name, self._batch, self._poll = name, batch, poll_seconds
+        self.name, self._poll = name, poll_seconds
         self._look_seconds, self._timeout = look_seconds, timeout
         self._fresh = position is None
         self._offsets = Offsets(name, position, self._is_compacted)
@@ -81,7 +80,7 @@ class Topic:
         """The next messages, at most a batch of them; None if there were none for a while."""
         if time.monotonic() - self._looked >= self._look_seconds or not self._offsets.next:
             self._look()
-        messages = self._consumer.consume(self._batch, timeout=self._poll)
+        messages = self._consumer.consume(_BATCH, timeout=self._poll)
         values, places = list[bytes](), list[tuple[int, int]]()
         for message in messages:
             if message.error():

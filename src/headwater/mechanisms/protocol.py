@@ -99,6 +99,17 @@ class Measured(Protocol):
 class Mechanism(Protocol):
     """Takes records in order of arrival, and measures them under one budget, for ever.
 
+    Parameters
+    ----------
+    schema
+        What a record is.
+    budget
+        Of the whole run: pure ε only, unless `deltas` says otherwise.
+    noise
+        Where the noise comes from.
+    **options
+        Of `options`.
+
     Formal guarantees
     -----------------
     Everything that `measured` ever returns, for all times and windows together, is ε-differentially private for

@@ -63,8 +63,8 @@ def find(place: str | os.PathLike[str]) -> list[Published]:
     return found
 
 
-def thin(releases: Sequence[Published], most: int = MOST) -> list[Published]:
-    """At most so many releases, evenly spread, the first and the last among them."""
-    if len(releases) <= most:
+def thin(releases: Sequence[Published]) -> list[Published]:
+    """At most `MOST` releases, evenly spread, the first and the last among them."""
+    if len(releases) <= MOST:
         return list(releases)
-    return [releases[i] for i in np.unique(np.linspace(0, len(releases) - 1, most).round().astype(int))]
+    return [releases[i] for i in np.unique(np.linspace(0, len(releases) - 1, MOST).round().astype(int))]

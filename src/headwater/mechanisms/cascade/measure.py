@@ -44,15 +44,6 @@ def resolution(partition: Partition) -> int:
 class CascadeMechanism(CellRows):
     """Noisy counts of the leaves of trees of cells, in buckets of time at a few timescales.
 
-    Parameters
-    ----------
-    schema
-        What a record is.
-    budget
-        Of the whole run.
-    noise
-        Where the noise comes from.
-
     Formal guarantees
     -----------------
     All noisy counts at all times together are ε-differentially private for replacing one point, of any stream, chosen

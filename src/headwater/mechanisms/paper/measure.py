@@ -49,12 +49,8 @@ class PaperMechanism(CellRows):
 
     Parameters
     ----------
-    schema
-        What a record is.
-    budget
-        Of the whole run: pure ε only.
-    noise
-        Where the noise comes from.
+    schema, budget, noise
+        As of any `headwater.mechanisms.protocol.Mechanism`.
     consistency
         How noisy counts are made to add up: a name of `headwater.mechanisms.paper.consistency.STRATEGIES`.
     constant

@@ -25,12 +25,8 @@ class PmmMechanism(CellRows):
 
     Parameters
     ----------
-    schema
-        What a record is.
-    budget
-        Of the one release: pure ε only.
-    noise
-        Where the noise comes from.
+    schema, budget, noise
+        As of any `headwater.mechanisms.protocol.Mechanism`; the budget is that of the one release.
     consistency
         How noisy counts are made to add up: a name of `headwater.mechanisms.paper.consistency.STRATEGIES`.
 
