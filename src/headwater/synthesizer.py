@@ -31,6 +31,7 @@ from headwater.privacy import (
 from headwater.randomness import new_keys, new_person_key, release_seed
 from headwater.release.release import Release
 from headwater.synthesizer_state import SynthesizerState
+from headwater.table.bad_rows import policy_of
 from headwater.table.batches import Part, batches_of
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
@@ -131,7 +132,7 @@ class Synthesizer(CountedUpdates):
             record has arrived and is nowhere: `t` counts it, and nothing else does. None: as the schema says, or else
             ``"stop"``.
         """
-        bad_rows = self._policy(bad_rows)
+        bad_rows = policy_of(bad_rows, self.schema)
         if bad_rows == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
@@ -151,9 +152,6 @@ class Synthesizer(CountedUpdates):
         with self._lock:
             rows, kind = self.stamped(encoded.rows), table_kind(self.schema, part.table)
             self._state = self._state.after(rows, encoded.tally, kind)
-
-    def _policy(self, bad_rows: str | None) -> str:
-        return bad_rows or getattr(self.schema, "bad_rows", None) or "stop"
 
     def encode(self, table: object, *, bad_rows: str | None = None) -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
@@ -184,7 +182,7 @@ class Synthesizer(CountedUpdates):
         person_key
             The `person_key` of the run that takes the rows, where records belong to people; this run's unless given.
         """
-        bad_rows = self._policy(bad_rows)
+        bad_rows = policy_of(bad_rows, self.schema)
         people = self._state.people
         if people is not None:
             people = people if person_key is None else replace(people, key=person_key)

@@ -20,8 +20,9 @@ from headwater.mechanisms.outlook import outlook
 from headwater.privacy import warn_of_delta
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
+from headwater.run.opening import state_beside
 from headwater.run.store import StateInUseError, StoreError
-from headwater.table.bad_rows import check_policy
+from headwater.table.bad_rows import policy_of
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
@@ -99,8 +100,7 @@ def command(
         raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
     if kafka is not None and any((input_format, delimiter, encoding, null_values, decimal, thousands, formats)):
         raise ValueError("how values of a topic are written is said in the schema: options about it are for files")
-    whole = out_.resolve() if out_.name in ("", "..") else out_
-    kept = None if no_state else state or whole.with_name(whole.name + ".state")
+    kept = None if no_state else state or state_beside(out_)
     how: dict[str, Any] = {
         **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats),
         "stdin_continues": stdin_continues,
@@ -113,7 +113,7 @@ def command(
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
             config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, delta, whose)
-            policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
+            policy = policy_of(bad_rows, config.schema)
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
             how["bad_rows"] = policy

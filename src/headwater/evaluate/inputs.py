@@ -13,6 +13,7 @@ from headwater.evaluate.axes import SchemaLike
 from headwater.evaluate.encoded import Encoded, Encoder, batches, joined
 from headwater.release.folder import folders, read_card
 from headwater.release.release import Release
+from headwater.table.bad_rows import policy_of
 from headwater.table.columns import Boolean, Category, Column, Datetime, Number
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch, open_source
@@ -77,7 +78,7 @@ def rows_of(tables: object, schema: SchemaLike, **reading: Any) -> Iterator[Enco
         yield from map(encode, batches(tables))
         return
     paths: Any = tables
-    reading["bad_rows"] = reading.get("bad_rows") or getattr(schema, "bad_rows", None) or "stop"
+    reading["bad_rows"] = policy_of(reading.get("bad_rows"), schema)
     with open_source(paths, schema, **reading) as source:
         for batch in source:
             if batch is not None:

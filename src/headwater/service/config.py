@@ -15,7 +15,8 @@ from typing import Any
 from headwater.people import Person
 from headwater.run import RunConfig, Schedule
 from headwater.run.limits import KEEP, ROWS, limit
-from headwater.table.bad_rows import check_policy
+from headwater.run.opening import state_beside
+from headwater.table.bad_rows import policy_of
 from headwater.table.schema import Schema
 
 PORT = 8640
@@ -135,13 +136,12 @@ class RunSettings(RunConfig):
     @property
     def policy(self) -> str:
         """What happens to rows that are no records."""
-        return check_policy(self.bad_rows or getattr(self.schema, "bad_rows", None) or "stop")
+        return policy_of(self.bad_rows, self.schema)
 
     @property
     def state_path(self) -> Path:
         """The file that keeps the run."""
-        out = self.out.resolve() if self.out.name in ("", "..") else self.out
-        return self.state or out.with_name(out.name + ".state")
+        return self.state or state_beside(self.out)
 
 
 @dataclass(frozen=True)

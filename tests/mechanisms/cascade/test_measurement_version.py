@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +21,11 @@ SETTINGS = ((1, 1.0), (2, 0.3), (2, 5.0), (3, 1.0), (5, 2.0))
 def described(tree: Tree) -> str:
     """How many cells are split at each depth; and a checksum, since other cells may be as many."""
     which = zlib.crc32(b"".join(np.packbits(split).tobytes() for split in tree.splits))
-    return f"{which:08x}: {' '.join(str(int(split.sum())) for split in tree.splits[:-1]) or 'none'}"
+    return f"{which:08x} {' '.join(str(int(split.sum())) for split in tree.splits[:-1]) or 'none'}"
 
 
 def measured_trees() -> Iterator[str]:
-    """A line for each tree, with the buckets that it was measured in."""
+    """A line for each tree, with the span and the number of the buckets that it was measured in, one after another."""
     for d, epsilon in SETTINGS:
         rng = np.random.default_rng(d)
         synth = hw.Synthesizer(hw.unit_cube(d), epsilon=epsilon, seed=7)
@@ -32,8 +33,11 @@ def measured_trees() -> Iterator[str]:
         measured = synth.measured()
         assert isinstance(measured, Measured)
         yield f"# {d} columns, ε = {epsilon:g}"
-        for bucket in (*measured.history.slow, *measured.history.recent, *measured.fast):
-            yield from (f"{bucket.start}-{bucket.end} {described(part.tree)}" for part in bucket.parts)
+        buckets = (*measured.history.slow, *measured.history.recent, *measured.fast)
+        for trees, alike in groupby(buckets, lambda bucket: [described(part.tree) for part in bucket.parts]):
+            first, *more = alike
+            span = f"{first.start}-{more[-1].end if more else first.end}, {1 + len(more)} buckets"
+            yield from (f"{span}: {tree}" for tree in trees)
 
 
 def test_a_rule_that_measures_other_trees_has_another_number() -> None:
