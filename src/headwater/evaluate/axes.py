@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.partition import Axis, Partition
+from headwater.mechanisms.protocol import AnySchema
+from headwater.partition import Axis
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -16,27 +17,6 @@ Side = tuple[Floats, NDArray[np.bool_]]
 """Values of a column in one table, and which of them are not missing."""
 
 _UNORDERED = ("category", "boolean")
-
-
-class SchemaLike(Protocol):
-    """What is needed of a schema: `headwater.table.schema.Schema` and `headwater.unit_cube` have it."""
-
-    @property
-    def dimension(self) -> int:
-        """How many columns there are."""
-
-    @property
-    def partition(self) -> Partition:
-        """The cube, with an axis for each column."""
-
-    def encode(self, table: Any, /) -> Floats:  # noqa: ANN401  # any kind of table
-        """A table as points of the cube."""
-
-    def encode_batch(self, table: Any, /, *, bad_rows: str = "stop") -> Any:  # noqa: ANN401  # any kind of table
-        """The same with what is known of bad rows."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The content of a schema file."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +59,7 @@ class ColumnAxis:
         return values.astype(np.float64) / scale, there
 
 
-def column_axes(schema: SchemaLike) -> tuple[ColumnAxis, ...]:
+def column_axes(schema: AnySchema) -> tuple[ColumnAxis, ...]:
     """The columns of a schema. Those of a unit cube are numbers from 0 to 1.
 
     Examples
@@ -88,7 +68,7 @@ def column_axes(schema: SchemaLike) -> tuple[ColumnAxis, ...]:
     >>> [column.name for column in column_axes(hw.unit_cube(2))]
     ['x0', 'x1']
     """
-    declared = schema.to_dict().get("columns")
+    declared: Any = schema.to_dict().get("columns")
     if declared is None:
         plain = {"kind": "number", "low": 0.0, "high": 1.0}
         declared = {f"x{i}": plain for i in range(schema.dimension)}

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import SchemaLike
 from headwater.evaluate.encoded import Encoded, Encoder, batches, joined
+from headwater.mechanisms.protocol import AnySchema
 from headwater.release.folder import folders, read_card
 from headwater.release.release import Release
 from headwater.table.bad_rows import policy_of
@@ -28,10 +28,10 @@ Span = tuple[int, int]
 def tables_of(
     real: object,
     synthetic: object,
-    schema: SchemaLike | None = None,
+    schema: AnySchema | None = None,
     *,
     reading: dict[str, Any] | None = None,
-) -> tuple[Encoded, Encoded, SchemaLike]:
+) -> tuple[Encoded, Encoded, AnySchema]:
     """Both tables, encoded, and their schema. A release is compared with the records that it is about.
 
     Parameters
@@ -59,7 +59,7 @@ def tables_of(
     return x.known(), encoded(synthetic, ours), schema
 
 
-def encoded(tables: object, schema: SchemaLike, *, end: int | None = None, **reading: Any) -> Encoded:  # noqa: ANN401
+def encoded(tables: object, schema: AnySchema, *, end: int | None = None, **reading: Any) -> Encoded:  # noqa: ANN401
     """All rows of tables or files, or the first ``end``, in the cube, with what the bounds cut."""
     found, rows = list[Encoded](), 0
     for part in rows_of(tables, schema, **reading):
@@ -71,7 +71,7 @@ def encoded(tables: object, schema: SchemaLike, *, end: int | None = None, **rea
     return whole if end is None else whole[:end]
 
 
-def rows_of(tables: object, schema: SchemaLike, **reading: Any) -> Iterator[Encoded]:  # noqa: ANN401 - fields of Options
+def rows_of(tables: object, schema: AnySchema, **reading: Any) -> Iterator[Encoded]:  # noqa: ANN401 - fields of Options
     """Rows of tables or files in batches, encoded; errors of files name file and line."""
     encode = Encoder(schema)
     if not _are_paths(tables):
@@ -88,7 +88,7 @@ def rows_of(tables: object, schema: SchemaLike, **reading: Any) -> Iterator[Enco
                     raise batch.with_line(error) from None
 
 
-def _good_rows(batch: Batch, schema: SchemaLike, encode: Encoder, policy: str) -> Encoded:
+def _good_rows(batch: Batch, schema: AnySchema, encode: Encoder, policy: str) -> Encoded:
     """The rows of a batch; those that are no records are nowhere, but keep their places."""
     if policy == "stop":
         return encode(batch.table)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headwater.evaluate.axes import ColumnAxis, Floats, SchemaLike, column_axes
+from headwater.evaluate.axes import ColumnAxis, Floats, column_axes
 from headwater.evaluate.encoded import Encoded, joined
 from headwater.evaluate.inputs import rows_of
 from headwater.evaluate.marginals import binned, normalised_information
@@ -30,6 +30,7 @@ from headwater.evaluate.report.measured import chosen, errors
 from headwater.evaluate.report.quality import expected_quality, measured_quality
 from headwater.evaluate.report.samples import ROWS, texts
 from headwater.files import FileRefusedError
+from headwater.mechanisms.protocol import AnySchema
 
 __all__ = ["write_report"]
 
@@ -47,7 +48,7 @@ def write_report(
     out_html: str | os.PathLike[str],
     *,
     against: object = None,
-    schema: SchemaLike | None = None,
+    schema: AnySchema | None = None,
     pairs: Sequence[tuple[str, str]] | None = None,
     name: str | None = None,
     target: str | None = None,
@@ -125,7 +126,7 @@ def write_report(
     return out
 
 
-def _real(against: object, schema: SchemaLike, end: int, show_progress: Progress) -> Encoded:
+def _real(against: object, schema: AnySchema, end: int, show_progress: Progress) -> Encoded:
     """The real rows up to the last one that a release is about; no further ones are read."""
     parts, rows = list[Encoded](), 0
     for part in rows_of(against, schema):
@@ -148,12 +149,12 @@ def _say_nothing(what: str, done: int, total: int | None) -> None:
     """Report to nobody."""
 
 
-def _schema(first: folders.Published, given: SchemaLike | None) -> SchemaLike:
+def _schema(first: folders.Published, given: AnySchema | None) -> AnySchema:
     from headwater.table.schema import schema_from_dict
 
     path = first.folder / "card.json"
     try:
-        schema: SchemaLike = schema_from_dict(first.card["schema"])
+        schema: AnySchema = schema_from_dict(first.card["schema"])
     except (ValueError, TypeError, KeyError) as error:
         raise FileRefusedError(f"{path}: the schema on the card cannot be read: {error}") from error
     if given is not None and given.to_dict() != schema.to_dict():

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import Floats, SchemaLike
+from headwater.evaluate.axes import Floats
 from headwater.files import FileRefusedError
+from headwater.mechanisms.protocol import AnySchema
 from headwater.release.folder import folders, read_card
 from headwater.release.read_table import has_table, read_rows
 
@@ -37,7 +38,7 @@ class Published:
         start, end = self.card["span"]
         return start, end
 
-    def points(self, schema: SchemaLike) -> Floats:
+    def points(self, schema: AnySchema) -> Floats:
         """Its rows in the unit cube. The file must be the one that the card describes."""
         return read_rows(self.folder, self.card, schema)
 
