@@ -12,7 +12,8 @@ from rich.table import Table
 
 from headwater.cli.console import complain, interactive, out, say, shown
 from headwater.mechanisms import registry
-from headwater.mechanisms.outlook import ONE_WAY, Outlook, is_poor, outlook
+from headwater.mechanisms.accuracy import ONE_WAY
+from headwater.mechanisms.outlook import Outlook, is_poor, outlook
 from headwater.release.release import Release
 from headwater.run import Published, Run, Sink
 from headwater.table.tally import Tally

@@ -192,6 +192,24 @@ class CountingMechanism(Mechanism, Protocol):
         """
 
 
+class ErrorModel(Protocol):
+    """What is known of a mechanism's errors before there are records: public, and good to a factor of about two.
+
+    Optional: `ERROR_MODEL` of the mechanism's module ``error_model``.
+    """
+
+    measure: str
+    """Which error `typical` is: a key of `headwater.mechanisms.accuracy.POOR`."""
+    apart: float
+    """The error if the records of other people than one thinks were measured."""
+
+    def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
+        """The error to expect of a release of so many records."""
+
+    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> float:
+        """The error of noise of the ε of one record, if only a part of the records count: for a choice of caps."""
+
+
 class Model(Protocol):
     """What a release holds: a distribution of records, fitted to noisy counts. Immutable, and may be published."""
 

@@ -8,12 +8,13 @@ are asked for, and apart: what holds a model never imports what has read records
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from headwater.table.unit_cube import UnitCube
 
 if TYPE_CHECKING:
-    from headwater.mechanisms.protocol import AnySchema, Mechanism, Model
+    from headwater.mechanisms.protocol import AnySchema, ErrorModel, Mechanism, Model
 
 FOLDERS = {
     "cascade": "headwater.mechanisms.cascade",
@@ -82,6 +83,15 @@ def mechanism(name: str) -> type[Mechanism]:
 def model(name: str) -> type[Model]:
     """The class of what a release holds."""
     found: type[Model] = import_module(f"{folder_of(name)}.model").MODEL
+    return found
+
+
+def error_model(name: str) -> ErrorModel | None:
+    """What is known of its errors before there are records, if its folder has a module ``error_model``."""
+    module = f"{folder_of(name)}.error_model"
+    if find_spec(module) is None:
+        return None
+    found: ErrorModel = import_module(module).ERROR_MODEL
     return found
 
 
