@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.files import FileRefusedError
+from headwater.files import FileRefusedError, write_whole
 
 ROLES = ("write", "read", "admin")
 _TOKEN = re.compile(r"hw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -126,14 +126,4 @@ def _version(path: Path) -> tuple[int, int, int]:
 def _write(path: Path, tokens: list[Token]) -> None:
     """Replace the file in one step, so that a service never reads half of it."""
     text = json.dumps({"tokens": [vars(token) for token in tokens]}, indent=2) + "\n"
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(path, [text.encode()], mode=0o600)

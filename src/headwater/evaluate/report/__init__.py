@@ -11,7 +11,6 @@ can read the file; unless the real data are public anyway.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -29,7 +28,7 @@ from headwater.evaluate.report.html import render
 from headwater.evaluate.report.measured import chosen, errors
 from headwater.evaluate.report.quality import expected_quality, measured_quality
 from headwater.evaluate.report.samples import ROWS, texts
-from headwater.files import FileRefusedError
+from headwater.files import FileRefusedError, write_whole
 from headwater.mechanisms.protocol import AnySchema
 
 __all__ = ["write_report"]
@@ -122,7 +121,7 @@ def write_report(
             page.quality = measured_quality(judged, shown[-1].card, columns)
             some = np.random.default_rng(0).choice(len(about), min(ROWS, len(about)), replace=False)
             page.sample["real"] = texts(schema, about.points[some])
-    _write(out, render(page.to_dict()), mode=0o644 if against is None or public else 0o600)
+    write_whole(out, [render(page.to_dict()).encode()], mode=0o644 if against is None or public else 0o600)
     return out
 
 
@@ -181,15 +180,3 @@ def choose_pairs(
         pairs = sorted(pairs, key=lambda pair: -normalised_information(tables[pair]))[:SOME_PAIRS]
     # Names of categories are easier to read beside the picture than below it.
     return [(y, x) if columns[y].ordered and not columns[x].ordered else (x, y) for x, y in pairs]
-
-
-def _write(path: Path, text: str, *, mode: int) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
