@@ -55,11 +55,9 @@ class CascadeMechanism(CellRows):
     name: ClassVar[str] = "cascade"
     online: ClassVar[bool] = True
     windows: ClassVar[bool] = True
-    thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
     deltas: ClassVar[bool] = True
     version: ClassVar[int] = 2
-    options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
         self.partition, self.noise, self.t = schema.partition, noise, 0

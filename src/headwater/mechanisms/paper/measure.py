@@ -67,11 +67,7 @@ class PaperMechanism(CellRows):
 
     name: ClassVar[str] = "paper"
     online: ClassVar[bool] = True
-    windows: ClassVar[bool] = False
     thresholds: ClassVar[bool] = True
-    partitions: ClassVar[bool] = False
-    deltas: ClassVar[bool] = False
-    version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
 
     def __init__(
@@ -126,12 +122,6 @@ class PaperMechanism(CellRows):
                 self._now.append(kept)
             self.t += take
             cells = cells[take:]
-
-    def window(self, since: int) -> int:
-        """Always all records: the counters have no windows."""
-        if since:
-            raise ValueError(f"the {self.name} mechanism has no windows; mechanism='cascade' can")
-        return 0
 
     def measured(self, start: int, seed: int) -> Measured:
         """Whole counts of the cells of this time's depth, from noisy counts of the cells on the way down."""
