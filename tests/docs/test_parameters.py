@@ -45,7 +45,8 @@ def members(thing: Any, name: str) -> Iterator[tuple[str, Callable[..., Any], st
     for key, member in {key: member for one in ours for key, member in one.items()}.items():
         plain = member.__func__ if isinstance(member, staticmethod | classmethod) else member
         if not key.startswith("_") and inspect.isfunction(plain) and (shown is None or key in shown):
-            yield f"{name}.{key}", plain, inspect.getdoc(plain) or ""
+            texts = [inspect.getdoc(vars(one)[key]) or "" for one in thing.__mro__ if key in vars(one)]
+            yield f"{name}.{key}", plain, "\n\n".join(texts)  # what a base describes counts, if the page shows it
 
 
 def described(text: str) -> set[str]:
