@@ -174,13 +174,7 @@ class OneRun:
         OneRun.__init__(synth, state)
         return synth
 
-    def __copy__(self) -> NoReturn:
-        raise TypeError(_COPIED)
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        raise TypeError(_COPIED)
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:  # copy() and deepcopy() call it as well
         raise TypeError(_COPIED)
 
     def __repr__(self) -> str:

@@ -84,13 +84,7 @@ def joined(parts: Iterable[Encoded], dimension: int) -> Encoded:
 
 
 class Encoder:
-    """Encodes tables by a schema, and remembers what its bounds cut.
-
-    Parameters
-    ----------
-    schema
-        Of the tables.
-    """
+    """Encodes tables by a schema, and remembers what its bounds cut."""
 
     def __init__(self, schema: AnySchema) -> None:
         self._schema = schema

@@ -34,12 +34,7 @@ def tables_of(
 ) -> tuple[Encoded, Encoded, AnySchema]:
     """Both tables, encoded, and their schema. A release is compared with the records that it is about.
 
-    Parameters
-    ----------
-    real, synthetic, schema
-        As `headwater.evaluate.measures.evaluate` takes them.
-    reading
-        How files of real records are read: fields of `headwater.table.readers.Options`.
+    ``reading`` holds fields of `headwater.table.readers.Options`: how files of real records are read.
     """
     span: Span | None = None
     if isinstance(synthetic, Release):

@@ -165,12 +165,7 @@ def distinct(rows: Rows, counts: NDArray[Any] | None = None) -> tuple[Rows, Inte
     Wide rows are ordered by a hash: two different rows with the same one may keep equal rows apart, which changes no
     sum of counts.
 
-    Parameters
-    ----------
-    rows
-        An array of shape ``(n, width)``.
-    counts
-        How often each row stands for; once unless given.
+    Without counts, each row stands for one record.
     """
     if rows.shape[1] == 1:
         names, numbers = distinct_cells(rows[:, 0], counts)

@@ -53,16 +53,7 @@ def request_release(
 ) -> tuple[str, str]:
     """Let the owner of a run publish the release of this moment into a folder; where it is, and what it is in words.
 
-    Parameters
-    ----------
-    state
-        The file that keeps the run.
-    sink
-        Where the release goes.
-    last, since
-        As for `Run.publish_to`.
-    seconds
-        How long to wait for the owner.
+    ``last`` and ``since`` are those of `Run.publish_to`.
     """
     wanted = {"request": "release", "out": str(sink.out.resolve()), "format": sink.format, "rows": sink.rows}
     place, text = _ask(state, {**wanted, "last": last, "since": since}, seconds)["release"]

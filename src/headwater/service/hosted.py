@@ -19,19 +19,7 @@ from headwater.service.writer import Writer
 
 
 class HostedRun:
-    """A run with its threads. Opened and closed by `headwater.service.Service`.
-
-    Parameters
-    ----------
-    name
-        Of the run, in addresses.
-    settings
-        Its settings.
-    limits
-        What requests may cost.
-    cache
-        Where tables for readers are kept.
-    """
+    """A run with its threads. Opened and closed by `headwater.service.Service`."""
 
     def __init__(self, name: str, settings: RunSettings, limits: Limits, cache: FileCache) -> None:
         self.name, self.settings = name, settings

@@ -73,19 +73,7 @@ class Post:
 
 
 class Encoder:
-    """Reads and checks the records of posts. Threads may share it.
-
-    Parameters
-    ----------
-    run
-        The run.
-    limits
-        How many records a post may hold.
-    bad_rows
-        What happens to rows that are no records: a policy of `headwater.table.bad_rows`.
-    ignore_extra
-        Whether columns that the schema does not name are left out; else they are refused.
-    """
+    """Reads and checks the records of posts. Threads may share it."""
 
     def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop", *, ignore_extra: bool = False) -> None:
         self._run, self._limits, self._bad_rows = run, limits, bad_rows

@@ -26,18 +26,7 @@ _UNKNOWN = "the service failed while it took this request: send it again with it
 class Writer:
     """The only one who writes to a run. A commit takes whatever has arrived during the one before it.
 
-    Parameters
-    ----------
-    run
-        The run.
-    limits
-        How much may be queued.
-    taken
-        Called in the thread after each commit, with the number of records.
-    bad_rows
-        What happens to rows that are no records.
-    ignore_extra
-        Whether columns that the schema does not name are left out.
+    ``taken`` is called in the thread after each commit, with the number of records.
     """
 
     def __init__(
