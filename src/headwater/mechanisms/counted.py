@@ -74,16 +74,7 @@ class BucketedCounts:
 def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], bucket: Bucket) -> BucketedCounts:
     """Counted records that are exactly those after the first ``t``, or an error that says what is wrong.
 
-    Parameters
-    ----------
-    counts
-        As `count_by_bucket` gives them.
-    t
-        How many records arrived before.
-    check
-        Refuses rows that no record has.
-    bucket
-        First number and end of the bucket that holds a number.
+    ``check`` refuses rows that no record has, ``bucket`` gives first number and end of the bucket of a number.
     """
     if not isinstance(counts, BucketedCounts):
         raise TypeError(f"counts must be BucketedCounts, as histogram() gives them, not {type(counts).__name__}")

@@ -71,12 +71,7 @@ class Store(OwnedDatabase):
     def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any]) -> Store:
         """Create the state of a new run, owner-only, and open it.
 
-        Parameters
-        ----------
-        path
-            Where; there must be no state yet.
-        config
-            What never changes during the run: JSON.
+        ``config`` is JSON that never changes during the run.
         """
         path = real_path(path)
         text = json.dumps(dict(config))
@@ -211,12 +206,7 @@ class Store(OwnedDatabase):
     def snapshot(self, t: int, data: bytes) -> None:
         """Replace the snapshot, and the journal up to ``t``, by ``data``. Clears the note `measured_by`.
 
-        Parameters
-        ----------
-        t
-            The time of the snapshot: at most `t` of the store, at least that of the last snapshot.
-        data
-            The mechanism's state at that time.
+        ``t`` is at most `t` of the store, and at least that of the last snapshot.
         """
         with self._current():
             if t > self._t:
