@@ -16,13 +16,7 @@ TALLY, QUARANTINE = "tally", "quarantine"
 
 
 class BadRows:
-    """The tally of a run, and its quarantine. Secret: there is no noise in them.
-
-    Parameters
-    ----------
-    durable
-        The run's synthesizer and state.
-    """
+    """The tally of a run, and its quarantine. Secret: there is no noise in them."""
 
     def __init__(self, durable: DurableSynthesizer) -> None:
         self._durable = durable
