@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.mechanisms.marginals.draw import Codes, Steps, even_numbers, lots
-from headwater.mechanisms.marginals.grid import Floats, union, widths
+from headwater.mechanisms.marginals.grid import Floats, distinct, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
 
@@ -92,7 +92,7 @@ class Pieces:
     @classmethod
     def of(cls, parts: Integers, target: Integers, source: Integers, size: int) -> Pieces:
         """The pieces of given bins."""
-        starts = np.unique(np.concatenate([parts, target, source]))
+        starts = distinct(np.concatenate([parts, target, source]))
         part, to, by = (np.searchsorted(edges, starts, side="right") - 1 for edges in (parts, target, source))
         first = np.concatenate([[0], 1 + np.flatnonzero((to[1:] != to[:-1]) | (by[1:] != by[:-1]))])
         return cls(part, to, by, widths(starts, size) / widths(parts, size)[part], first)
@@ -160,7 +160,7 @@ def estimate_shape(sides: Sequence[Side], grid: Integers, coding: Coding) -> Sha
     grid the shares are shrunk towards an even spread by as much as the noise explains (James–Stein).
     """
     edges = union([grid, *(side.edges for side in sides)], coding, max(MOST_PARTS, len(grid)))
-    edges = np.union1d(edges, grid)
+    edges = distinct(np.concatenate([edges, grid]))
     even = widths(edges, coding.size) / coding.size
     shape = Shape(edges, even, np.zeros(len(edges)) if len(edges) == 1 else even)
     if not sides or len(edges) == 1:
