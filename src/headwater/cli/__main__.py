@@ -14,7 +14,10 @@ def main() -> None:
             import typer  # noqa: F401
         except ImportError as error:
             sys.exit(f"the command line needs {error.name}: pip install 'headwater[cli]'")
-        from headwater.cli.app import app  # not before we know that it can be imported
+        from headwater.cli.commands import COMMANDS, build  # not before we know that it can be imported
+
+        asked = sys.argv[1:2]  # help and mistakes need all commands, a command only itself
+        app = build(asked if COMMANDS.keys() >= {*asked} and asked else COMMANDS)
     except KeyboardInterrupt:
         sys.exit(130)  # nothing has begun yet
     app()

@@ -193,7 +193,7 @@ def _sums(first: NDArray[np.intp], size: int, counts: NDArray[Any] | None) -> In
 
 def whole_numbers(what: str, numbers: object) -> NDArray[Any]:
     """An array, or an error that names what it is."""
-    if isinstance(numbers, np.ma.MaskedArray):
+    if type(numbers) is not np.ndarray and isinstance(numbers, np.ma.MaskedArray):  # in this order: a lazy import
         raise TypeError(f"{what} must not be a masked array: leave out what is masked first")
     return np.asarray(numbers)
 
