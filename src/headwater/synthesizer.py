@@ -23,6 +23,7 @@ from headwater.mechanisms.protocol import (
     Rows,
     with_null_records,
 )
+from headwater.noise import GAUSSIAN_VERSION
 from headwater.people import Person
 from headwater.people.people import People
 from headwater.privacy import (
@@ -412,7 +413,8 @@ class Synthesizer:
     @property
     def measurement_version(self) -> str:
         """Names the rule that decides what is measured. A state goes on only under the rule that it began with."""
-        return f"{self.mechanism} {self._mechanism.version}"
+        gaussian = f", Gaussian noise {GAUSSIAN_VERSION}" if self.budget.delta else ""
+        return f"{self.mechanism} {self._mechanism.version}{gaussian}"
 
     def __repr__(self) -> str:
         delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
