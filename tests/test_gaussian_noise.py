@@ -100,7 +100,7 @@ def test_half_a_million_draws_fit_the_exact_law(sigma: float) -> None:
 
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("sigma", [8.2, 60.0, 1000.0])
-def test_draws_from_coarse_cells_fit_it_too(sigma: float) -> None:
+def test_draws_from_coarse_cells_fit_the_exact_law_too(sigma: float) -> None:
     """Fails for a random seed with probability below 2e-8."""
     assert GaussianCells(sigma).width > sigma / 9
     assert_fits(goodness_of_fit(draws(sigma, MILLION // 2), sigma))
@@ -299,8 +299,8 @@ def test_words_near_an_end_are_read_on_until_only_one_cell_is_left(sigma: float)
         assert law.cells(np.array([word], dtype=np.uint64))[1].tolist() == [0]
         assert law.exact_cell(word - 1, no_more) == cell
         assert law.exact_cell(word + 1, no_more) == cell + 1
-        assert law.exact_cell(word, lambda index, more=more: [more - 1][index]) == cell
-        assert law.exact_cell(word, lambda index, more=more: [more + 1][index]) == cell + 1
+        assert law.exact_cell(word, [more - 1].__getitem__) == cell
+        assert law.exact_cell(word, [more + 1].__getitem__) == cell + 1
 
 
 @pytest.mark.parametrize("sigma", [0.3, 25.0, 300.0])
@@ -309,8 +309,8 @@ def test_words_beyond_the_table_choose_cells_far_out(sigma: float) -> None:
     law, seen = GaussianCells(sigma), []
     for zeros in (0, 1, 2):
         words = [0] * zeros + [12345 << 40]
-        lower = law.exact_cell(words[0], lambda index, words=words: words[index + 1])
-        upper = law.exact_cell(2**64 - 1 - words[0], lambda index, words=words: 2**64 - 1 - words[index + 1])
+        lower = law.exact_cell(words[0], words[1:].__getitem__)
+        upper = law.exact_cell(2**64 - 1 - words[0], [2**64 - 1 - word for word in words[1:]].__getitem__)
         assert lower == -upper < 0
         seen.append(upper)
     chance = np.array([math.erfc(at * law.width / sigma / math.sqrt(2)) / 2 for at in seen])
@@ -319,16 +319,54 @@ def test_words_beyond_the_table_choose_cells_far_out(sigma: float) -> None:
         assert np.log(chance) == pytest.approx(np.log(12345) - (24 + 64 * np.arange(3)) * math.log(2), rel=0.02)
 
 
-@pytest.mark.parametrize("sigma", [0.3, 8.2, 300.0])
+@pytest.mark.parametrize("sigma", [0.3, 25.0, 300.0])
+@pytest.mark.parametrize("count", [96, 160])
+def test_exact_integers_are_bounds_of_the_ends_of_cells(sigma: float, count: int) -> None:
+    law, exact = GaussianCells(sigma), ends_of_cells(sigma)
+    below, error = cells_module._sums(law.square, law.shift, count)
+    for cell in range(-law.most, law.most + 1):
+        least = below[len(below) // 2 + cell]
+        end = exact[len(exact) // 2 + cell]
+        assert Fraction(least, below[-1] + error) < end < Fraction(least + error, below[-1])
+        assert Fraction(least + error, below[-1]) - Fraction(least, below[-1] + error) < Fraction(2, 2 ** (count - 14))
+
+
+@pytest.mark.usefixtures("coarse")
+@pytest.mark.parametrize("sigma", [0.3, 8.2, 60.0, 1000.0])
 def test_exact_integers_decide_what_floats_decide(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws are the same if floats are hardly ever asked."""
-    before = draws(sigma, 3000)
+    """Draws are the same if floats decide much less."""
+    before, words = draws(sigma, 3000), Noise(seed=1).uniform_at(0, np.arange(3000))[:, 0]
     monkeypatch.setattr(cells_module, "_BAND", 2.0**-10)
-    monkeypatch.setattr(cells_module, "_UNSURE", 0.5)
-    monkeypatch.setattr(module, "_gaussian", GaussianCells)
-    words = Noise(seed=1).uniform_at(0, np.arange(3000))[:, 0]
-    assert len(GaussianCells(sigma).cells(words)[1]) > 3
+    monkeypatch.setattr(cells_module, "_UNSURE", 0.05)
+    law = GaussianCells(sigma)
+    cells, unsure = law.cells(words)
+    assert len(unsure) > 3
+    _, rejected, unsure = law.values(cells, words[::-1])
+    assert law.width == 1 or (len(rejected) > 3 and len(unsure) > 3)
     assert (draws(sigma, 3000) == before).all()
+
+
+@pytest.mark.usefixtures("coarse")
+def test_further_bits_of_cells_verdicts_and_attempts_are_never_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise, asked, further_word = Noise(seed=1), [], Noise.further_word
+    exact_cell, accepts = GaussianCells.exact_cell, GaussianCells.accepts
+
+    def spy(hi: int, lo: int, label: int, index: int) -> int:
+        asked.append((hi, lo & (2**48 - 1), lo >> 48, label, index))
+        return further_word(noise, hi, lo, label, index)
+
+    def asking(way: Callable[..., int]) -> Callable[..., int]:
+        return lambda *args: (args[-1](0), way(*args))[1]
+
+    monkeypatch.setattr(cells_module, "_BAND", 2.0**-10)
+    monkeypatch.setattr(cells_module, "_UNSURE", 0.05)
+    monkeypatch.setattr(GaussianCells, "exact_cell", asking(exact_cell))
+    monkeypatch.setattr(GaussianCells, "accepts", asking(accepts))
+    with patch.object(noise, "further_word", spy):
+        noise.gaussian_at(60.0, 7, np.arange(30_000))
+    assert len(set(asked)) == len(asked)
+    assert {attempt for _, _, attempt, _, _ in asked} >= {1, 2}
+    assert {label for _, _, _, label, _ in asked} == {1 << 36, 1 << 37}
 
 
 @pytest.mark.parametrize("sigma", [300.0, 12345.678, 2.0**40])
@@ -357,7 +395,7 @@ def test_ties_of_a_verdict_are_settled_by_further_bits() -> None:
     bits = expansion(Fraction(value**2 - near**2) / (2 * Fraction(sigma) ** 2), known + 128, odds=False)
     for last, taken in ((-1, True), (1, False)):
         words = [bits >> 64 & (2**64 - 1), (bits & (2**64 - 1)) + last]
-        assert law.accepts(value, (bits >> 128) * width, lambda index, words=words: words[index]) is taken
+        assert law.accepts(value, (bits >> 128) * width, words.__getitem__) is taken
 
 
 @pytest.mark.parametrize("sigma", [0.75, 60.0, 300.0, 12345.678])

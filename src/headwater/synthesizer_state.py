@@ -174,8 +174,8 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerSt
         files.need(kind.deltas or not budget.delta, "delta")
         if budget.delta and header.get("gaussian", 1) != GAUSSIAN_VERSION:  # its noise would be drawn anew
             raise files.FileRefusedError(
-                "this run drew its Gaussian noise by another rule than this version does: go on with the version that it "
-                "began with, or begin a new run"
+                "this run drew its Gaussian noise by another rule than this version does: go on with the version "
+                "that it began with, or begin a new run"
             )
         keys = restored_keys(header["key"], header["public"])
         people = People.restore(header["people"], arrays) if "people" in header else None
