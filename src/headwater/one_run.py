@@ -10,6 +10,7 @@ import numpy as np
 
 from headwater.arguments import whole
 from headwater.mechanisms.protocol import AnySchema, Mechanism
+from headwater.noise import GAUSSIAN_VERSION
 from headwater.people import Person
 from headwater.privacy import Guarantee, Ledger
 from headwater.randomness import run_id
@@ -116,7 +117,8 @@ class OneRun:
     @property
     def measurement_version(self) -> str:
         """Names the rule that decides what is measured. A state goes on only under the rule that it began with."""
-        return f"{self.mechanism} {self._mechanism.version}"
+        gaussian = f", Gaussian noise {GAUSSIAN_VERSION}" if self.budget.delta else ""
+        return f"{self.mechanism} {self._mechanism.version}{gaussian}"
 
     @property
     def status(self) -> str:
