@@ -25,14 +25,17 @@ import hashlib
 import math
 import secrets
 import warnings
-from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
+
+from headwater.exp_digits import exp_bits, floor_of
+from headwater.joint_noise import draw_jointly
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
@@ -111,6 +114,13 @@ class Noise:
             part = slice(start, start + _GAUSSIAN_CHUNK)
             self._accepted(law, heads, his[part], los[part], out[part])
         return out
+
+    def jointly_at(self, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> Integers:
+        """Joint noise of tables of so many numbers each, one after the other, at the addresses ``(hi, los[i])``.
+
+        ``P(z) ∝ exp(−N(z)/scale)`` for the norm ``N`` of `headwater.joint_noise`, which a replaced record moves by one.
+        """
+        return draw_jointly(self.further_word, scale, sizes, hi, los)
 
     def _accepted(self, law: _Gaussian, heads: NDArray[np.uint16], hi: Words, lo: Words, out: Integers) -> None:
         """Write the first accepted attempt at each address, for one chunk."""
@@ -317,28 +327,11 @@ class _Law:
     def bits(self, coin: int, count: int) -> int:
         """The first ``count`` bits after the point of the coin's probability, exactly."""
         last = coin == self.digits
-        return _floor_of(
+        return floor_of(
             self.rate * (1 << coin),
             count,
             lambda context, power: power if last else context.divide(power, context.add(power, Decimal(1))),
         )
-
-
-def _floor_of(exponent: Fraction, count: int, chance_of: Callable[[Context, Decimal], Decimal]) -> int:
-    """``⌊2^count · chance_of(exp(−exponent))⌋``, exactly, for a probability that is irrational."""
-    if exponent > count:  # then the probability is below e^−count, and so are all these bits
-        return 0
-    precision = 20 + count // 3
-    while True:
-        context = Context(prec=precision, Emin=MIN_EMIN, Emax=MAX_EMAX)
-        power = context.exp(context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
-        scaled = Fraction(chance_of(context, power)) * (1 << count)
-        # Rounding the exponent and the four operations moves the result by less than this, relatively.
-        slack = scaled * (exponent + 10) / 10 ** (precision - 1)
-        below, above = int(scaled - slack), int(scaled + slack)  # both are positive
-        if below == above:
-            return below
-        precision *= 2
 
 
 class _Gaussian:
@@ -361,14 +354,7 @@ class _Gaussian:
 
     def bits(self, size: int, count: int) -> int:
         """The first ``count`` bits after the point of the probability to accept ``±size``, exactly."""
-        return _exp_bits((size - self.square / self.width) ** 2 / (2 * self.square), count)
-
-
-def _exp_bits(exponent: Fraction, count: int) -> int:
-    """The first ``count`` bits after the point of ``exp(−exponent)``; all of them ones if the exponent is 0."""
-    if not exponent:
-        return (1 << count) - 1
-    return _floor_of(exponent, count, lambda context, power: power)
+        return exp_bits((size - self.square / self.width) ** 2 / (2 * self.square), count)
 
 
 @lru_cache(maxsize=4096)

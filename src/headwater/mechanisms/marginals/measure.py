@@ -56,7 +56,7 @@ class MarginalsMechanism:
     divides: ClassVar[bool] = True
     """Whether a spend of the ledger is divided among tables: then each of them has more noise than is listed."""
     deltas: ClassVar[bool] = True
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:

@@ -16,7 +16,8 @@ from itertools import pairwise
 from headwater.laws import Accounting, Concentrated, Pure
 from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Ledger, Spend
 
-FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1
+FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1 and …
+FEW_COLUMNS = 20  # … with so many columns; with more of them it ends later, in proportion
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that …
 LONG = 1024  # … and one more at half of it, if it is at least this: a large ε asks about pairs sooner
 FAST = 8  # fast buckets a stage
@@ -87,9 +88,10 @@ class Stage:
         return Ledger(spends + [Spend(what, pay.choice_law(e, 4), shift=4) for what, e in choices.items() if e])
 
 
-def first_end(epsilon: float) -> int:
-    """Where the first stage with pairs ends."""
-    return 1 << max(round(math.log2(FIRST) - math.log2(epsilon)), *EARLY)
+def first_end(epsilon: float, columns: int) -> int:
+    """Where the first stage with pairs ends: the more columns share ε, the more records it takes to see a pair."""
+    wide = math.log2(max(columns / FEW_COLUMNS, 1))
+    return 1 << max(round(math.log2(FIRST) - math.log2(epsilon) + wide), *EARLY)
 
 
 def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
@@ -99,7 +101,7 @@ def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
     [128, 1024, 4096, 8192, 16384, 32768]
     """
     budget = Budget.of(budget)
-    first = first_end(budget.epsilon)
+    first = first_end(budget.epsilon, columns)
     odds = ONE_WAY * Fraction((columns / 10) ** WIDE).limit_denominator(1000)
     one_way = min(odds / (1 + odds), Fraction(3, 5))
     if t >= first:
