@@ -26,7 +26,7 @@ from headwater.noise import Noise
 MOST_BINS = 256  # of a column, in a one-way table
 ENOUGH = (0.5, 0.5, 0.5, 0.5, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
 
-ALIKE = ((1, 1), (2, 6), (7, 29))
+ALIKE = ((1, 1), (2, 5), (6, 11), (12, 29))
 """Tables of a slow bucket with so many numbers share their noise. Of larger ones each has as much noise by itself."""
 
 SLOW, FAST = 0, 1
