@@ -5,7 +5,7 @@ This is the only place where protecting randomness is drawn.
 Formal guarantees
 -----------------
 *Law.* ``Noise.laplace_at(σ, …)`` returns ``Z`` with ``P(Z = z) = (1−q)/(1+q) · q^|z|``, ``q = exp(−1/σ)``, for
-the exact real number that the float ``σ`` denotes. No floating-point arithmetic takes part in a draw: ``Z`` is the
+the exact real number that the float ``σ`` denotes, whatever floating-point arithmetic rounds: ``Z`` is the
 difference of two geometric variables, a geometric variable's binary digits are independent coins with known
 probabilities, and each coin compares random bits with the binary expansion of its probability, of which as many
 bits are computed as it takes to decide (`proofs/noise.md`). ``Noise.gaussian_at(σ, …)`` returns ``Z`` with
@@ -25,7 +25,7 @@ import hashlib
 import math
 import secrets
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -38,6 +38,7 @@ from headwater.exp_bits import floor_of
 from headwater.gaussian_cells import GaussianCells
 from headwater.gaussian_cells import Integers as Integers
 from headwater.gaussian_cells import Words as Words
+from headwater.joint_noise import draw_jointly
 
 GAUSSIAN_VERSION = 2
 """Which Gaussian draw lives at an address: a run goes on only with the draws that it began with."""
@@ -52,6 +53,7 @@ _MOST_ATTEMPTS = 128
 _CELL, _VERDICT = 1 << 36, 1 << 37  # the labels of further bits of attempts, beyond those of coins
 _NO_ROWS = np.empty(0, dtype=np.int64)
 _HEAD = 16  # bits of a coin's first look; further bits are needed once in 65,536 coins
+_CLEAR = 2.0**-20  # floats decide these bits unless they come so close to a whole number; their error is below 2^-30
 
 
 class Noise:
@@ -112,6 +114,13 @@ class Noise:
             part = slice(start, start + _GAUSSIAN_CHUNK)
             out[part] = self._accepted(law, his[part], los[part])
         return out
+
+    def jointly_at(self, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> Integers:
+        """Joint noise of tables of so many numbers each, one after the other, at the addresses ``(hi, los[i])``.
+
+        ``P(z) ∝ exp(−N(z)/scale)`` for the norm ``N`` of `headwater.joint_noise`, which a replaced record moves by one.
+        """
+        return draw_jointly(self.further_word, scale, sizes, hi, los)
 
     def _accepted(self, law: GaussianCells, hi: Words, lo: Words) -> Integers:
         """The first accepted attempt at each address, for one chunk."""
@@ -278,10 +287,8 @@ class _Law:
             raise ValueError(f"the scale of noise must be positive and finite, not {scale!r}")
         if scale > 2.0**50:
             raise ValueError(f"the scale of noise must be at most 2^50, not {scale!r}")
-        self.rate = 1 / Fraction(scale)
-        self.digits = 0
-        while (1 << self.digits) * self.rate < 12:  # e^−12 < 2^−16
-            self.digits += 1
+        self.rate, self._rate = 1 / Fraction(scale), 1 / scale
+        self.digits = (math.ceil(12 * Fraction(scale)) - 1).bit_length()  # 2^digits/σ ≥ 12, and e^−12 < 2^−16
         # Two geometric variables' coins side by side: in one machine word if they fit, else in one word each.
         self.coins = self.digits + 1 if self.digits < 32 else 64
         heads = np.zeros(2 * self.coins + -2 * self.coins % 8, dtype=np.uint16)
@@ -302,6 +309,10 @@ class _Law:
     def bits(self, coin: int, count: int) -> int:
         """The first ``count`` bits after the point of the coin's probability, exactly."""
         last = coin == self.digits
+        if count == _HEAD and not last:  # a hundred times as fast, and nearly always clear
+            scaled = 2.0**_HEAD / (1 + math.exp(self._rate * 2.0**coin))
+            if abs(scaled - round(scaled)) > _CLEAR:
+                return int(scaled)
         return floor_of(
             self.rate * (1 << coin),
             count,

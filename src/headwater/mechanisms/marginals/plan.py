@@ -16,14 +16,15 @@ from itertools import pairwise
 from headwater.laws import Accounting, Concentrated, Pure
 from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Ledger, Spend
 
-FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1
+FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1 and …
+FEW_COLUMNS = 20  # … with so many columns; with more of them it ends later, in proportion
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that …
 LONG = 1024  # … and one more at half of it, if it is at least this: a large ε asks about pairs sooner
 FAST = 8  # fast buckets a stage
 FAST_SHARE = Fraction(1, 20)  # of ε, for the fast buckets of a stage
 ONE_WAY = Fraction(1, 3)  # the odds of one-way marginals in the slow budget of ten columns: they count in all pairs …
 WIDE = 1.5  # … so their odds grow with this power of the number of columns
-EARLY_ONE_WAY = Fraction(1, 4)  # what they get more early, before they can be pooled
+EARLY_ONE_WAY = Fraction(3, 10)  # what they get more early, before they can be pooled
 FIRST_ONE_WAY = Fraction(3, 2)  # in the first stage with pairs, so many times the cube of their share more, …
 MOST_ONE_WAY = Fraction(17, 20)  # … at most so much: few records say little of the pairs of a wide table
 TREE_CHOICE, FIRST_TREE_CHOICE = Fraction(1, 20), Fraction(1, 10)  # to choose the pairs of a tree
@@ -87,9 +88,10 @@ class Stage:
         return Ledger(spends + [Spend(what, pay.choice_law(e, 4), shift=4) for what, e in choices.items() if e])
 
 
-def first_end(epsilon: float) -> int:
-    """Where the first stage with pairs ends."""
-    return 1 << max(round(math.log2(FIRST) - math.log2(epsilon)), *EARLY)
+def first_end(epsilon: float, columns: int) -> int:
+    """Where the first stage with pairs ends: the more columns share ε, the more records it takes to see a pair."""
+    wide = math.log2(max(columns / FEW_COLUMNS, 1))
+    return 1 << max(round(math.log2(FIRST) - math.log2(epsilon) + wide), *EARLY)
 
 
 def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
@@ -99,7 +101,7 @@ def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
     [128, 1024, 4096, 8192, 16384, 32768]
     """
     budget = Budget.of(budget)
-    first = first_end(budget.epsilon)
+    first = first_end(budget.epsilon, columns)
     odds = ONE_WAY * Fraction((columns / 10) ** WIDE).limit_denominator(1000)
     one_way = min(odds / (1 + odds), Fraction(3, 5))
     if t >= first:
