@@ -55,16 +55,7 @@ def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, de
 
     What is (ε, δ)-differentially private has ``p ≤ exp(ε)·q + δ``.
 
-    Parameters
-    ----------
-    hits
-        How often the event happened on the stream where it should be likelier, then on the other.
-    runs
-        How often each stream was run.
-    alpha
-        One minus the confidence.
-    delta
-        What is claimed.
+    Hits and runs are of the stream where the event should be likelier, then of the other.
 
     Examples
     --------
@@ -80,7 +71,7 @@ def delta_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, epsi
 
     What is (ε, δ)-differentially private has a δ of at least ``p − exp(ε)·q``.
 
-    The parameters are those of `epsilon_lower`, with the claimed ε in place of δ.
+    Hits and runs are those of `epsilon_lower`.
 
     Examples
     --------

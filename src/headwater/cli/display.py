@@ -57,7 +57,7 @@ class Display:
             self._t, self._level = self._run.t, self._run.synth.status
             self._tally, self._quarantine = self._run.tally, self._run.quarantine
 
-    def foretell(self, expected: Outlook) -> None:
+    def expect(self, expected: Outlook) -> None:
         """Say how good releases can be, and warn if that is not good."""
         if expected.poor:
             complain(str(expected), "yellow", "warning:")

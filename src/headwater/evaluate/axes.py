@@ -46,12 +46,10 @@ class ColumnAxis:
         return self.kind not in _UNORDERED
 
     def split(self, places: Floats) -> Side:
-        """Values at coordinates of the axis, and which of them are there.
+        """Values at coordinates of the axis, which lie in 0..1, and which of them are there.
 
         Of kinds with an order they are scaled to 0..1, from the lowest possible value to the highest; else they are
         numbers of values.
-
-        Places are coordinates in 0..1.
         """
         values, gone = self.axis.value(places)
         there = np.ones(len(places), dtype=bool) if gone is None else ~gone

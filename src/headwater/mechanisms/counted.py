@@ -107,16 +107,7 @@ def count_by_bucket(
 ) -> BucketedCounts:
     """Count records by the fastest bucket that they arrived in.
 
-    Parameters
-    ----------
-    rows
-        What is kept of each record.
-    numbers
-        Each record's number in the order of arrival, from 0.
-    bucket
-        First number and end of the bucket that holds a number.
-    coarser
-        Rows of the bucket that holds a number, without what no noisy count can ever tell apart.
+    ``coarser`` gives the rows of the bucket of a number without what no noisy count can ever tell apart.
     """
     if len(numbers) and (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")

@@ -18,10 +18,7 @@ from headwater.table.bad_rows import BadRow
 class Quarantine:
     """The file of bad rows of one run: a JSON object a line.
 
-    Parameters
-    ----------
-    path
-        The file. It is made when there is a first bad row, for its owner only.
+    The file is made when there is a first bad row, for its owner only.
     """
 
     def __init__(self, path: Path) -> None:

@@ -123,7 +123,7 @@ class Releases:
     # ---- tables
 
     def table(self, t: int | None, wanted: Wanted, form: str, gzip: bool) -> Table:
-        """A table of a release as a file. Of this moment if ``t`` is None."""
+        """A table of a release, of this moment's if ``t`` is None, as a file."""
         if t is None:
             release = self.now(wanted.last)
             whole = release.t in self._folders and self.card(release.t)["rows"] == len(release)

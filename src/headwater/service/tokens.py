@@ -42,7 +42,7 @@ class Token:
     sha256: str
 
     def allows(self, role: str, run: str | None) -> bool:
-        """Whether it may act in a role on a run. Without a run: what is about no single one."""
+        """Whether it may act in a role on a run, or, with None, on what is about no single run."""
         return (self.role == role or (self.role, role) == ("admin", "read")) and self.run in ("*", run)
 
 
@@ -61,7 +61,7 @@ def create(path: Path, role: str, run: str = "*") -> str:
 
 
 def revoke(path: Path, identifier: str) -> None:
-    """Remove a token from a file; a running service follows within a second. By its id, or by the token itself."""
+    """Remove a token, named by its id or itself, from a file; a running service follows within a second."""
     match = _TOKEN.fullmatch(identifier)
     identifier = match[1] if match else identifier
     before = read(path)
