@@ -85,8 +85,9 @@ class SynthesizerState:
         self.mechanism.ledger().check(budget)
         if budget.rho is not None and budget.one_currency:
             rho, ledgers = budget.rho, [self.mechanism.ledger(1 << q) for q in range(_STAGES)]
-            in_epsilon = all(ledger.total <= Fraction(budget.epsilon) for ledger in ledgers)
-            if not in_epsilon and not all(ledger.rho <= rho for ledger in ledgers):
+            in_epsilon = [ledger.total <= Fraction(budget.epsilon) for ledger in ledgers]
+            first = 0 if not budget.epsilon_first or all(in_epsilon) else in_epsilon.index(False)
+            if not all(in_epsilon) and not all(ledger.rho <= rho for ledger in ledgers[first:]):
                 raise OverdrawnError("some records of a person would cost ε and others ρ, which do not add up")
         found, person = self.budget.guarantee, self.people.person if self.people else None
         return found if person is None else replace(found, unit=person.unit, neighbours=person.neighbours)

@@ -39,19 +39,31 @@ class Loss:
 
     ``bound`` is exact: no output of these measurements is more than ``exp(bound)`` times likelier on one stream; with
     Gaussian noise there is no such bound, and it is infinite. ``rho`` is what they cost in ρ, exactly.
-    ``reached`` is the log ratio, also exact, of the output that was tried.
+    ``reached`` is the log ratio, also exact, of the output that was tried. ``pure`` is the ε of the draws whose law has
+    one, and ``gaussian`` the ρ of all others.
     """
 
     bound: Cost
     rho: Fraction
     reached: Fraction
     draws: int
+    pure: Fraction = Fraction(0)
+    gaussian: Fraction = Fraction(0)
 
     def cost(self, claim: Guarantee) -> Fraction:
-        """What is spent of the claimed ε. In ρ, if that is less: the same part of ε as is spent of what δ allows."""
+        """What is spent of the claimed ε. In ρ, if that is less: the same part of ε as is spent of what δ allows.
+
+        Or in both: ``s²`` of that ρ costs at most ``s·ε`` with the same δ, for ``s ≤ 1``, and ε adds to that.
+        """
         costs = [self.bound]
         if claim.delta:
-            costs.append(Fraction(claim.epsilon) * self.rho / rho_for(claim.epsilon, claim.delta))
+            epsilon, rho = Fraction(claim.epsilon), rho_for(claim.epsilon, claim.delta)
+            costs.append(epsilon * self.rho / rho)
+            if self.gaussian <= rho:
+                part = Fraction(math.sqrt(self.gaussian / rho))
+                while part**2 < self.gaussian / rho:
+                    part = Fraction(math.nextafter(float(part), math.inf))
+                costs.append(self.pure + epsilon * part)
         return Fraction(min(costs))
 
 
@@ -93,10 +105,13 @@ def loss_between(experiment: Experiment, seed: int = 0) -> Loss:
         )
     bound = sum((laws[a].epsilon(abs(shift)) for a, (shift, _) in moved.items()), Fraction(0))
     rho = sum((laws[a].rho(abs(shift)) for a, (shift, _) in moved.items()), Fraction(0))
+    in_epsilon = {a for a in moved if laws[a].epsilon(1) < math.inf}
+    pure = sum((Fraction(laws[a].epsilon(abs(moved[a][0]))) for a in in_epsilon), Fraction(0))
+    gaussian = sum((laws[a].rho(abs(shift)) for a, (shift, _) in moved.items() if a not in in_epsilon), Fraction(0))
     reached = Fraction(0)
     for address, (shift, true) in moved.items():
         reached += _log_ratio(laws[address], chosen[address] - true, chosen[address] - true + shift)
-    return Loss(bound, rho, abs(reached), len(laws))
+    return Loss(bound, rho, abs(reached), len(laws), pure, gaussian)
 
 
 def _log_ratio(law: CountLaw, z_one: int, z_other: int) -> Fraction:

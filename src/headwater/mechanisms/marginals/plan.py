@@ -134,11 +134,12 @@ def _with_pairs(
 def _currency(budget: Budget, columns: int, tables: int) -> tuple[Fraction, Accounting]:
     """ρ and Gaussian noise if there is a δ and so many tables have less noise then, else ε and Laplace noise.
 
-    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Some records of a person in ε and
-    others in ρ would not add up: then the answer is the same at all times, that for the tables of a late stage.
+    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Later stages have more tables, so ε
+    comes first, if at all. Where records of a person in ε and in ρ do not add up, the answer is the same at all times,
+    that for the tables of a late stage.
     """
     epsilon, rho = Fraction(budget.epsilon), budget.rho
-    if budget.one_currency:
+    if budget.one_currency and not budget.epsilon_first:
         tables = 2 * columns - 1 + columns // 2
     if rho is None or 8 * tables * rho <= epsilon**2:
         return epsilon, Pure
