@@ -91,7 +91,7 @@ def points_in_ball(size: int, radius: int) -> int:
 
 def _with(size: int, sum_: int, j: int) -> int:
     """Points with so many numbers that are not 0, whose absolute values add up to at most ``sum_``."""
-    return 2**j * math.comb(size, j) * math.comb(sum_, j)
+    return math.comb(size, j) * math.comb(sum_, j) << j
 
 
 class Bits:
@@ -156,7 +156,8 @@ class Radii:
             log = sum(n * _log_points(size, m) for size, n in self.sizes.items()) - m / self.scale
             if log[-1] - log.max() < _NEGLIGIBLE and self._falling_from(count - 1):
                 odds: Floats = np.exp(log - log.max())
-                return odds / odds.sum()
+                odds /= odds.sum()
+                return odds
             count *= 2
 
     @cached_property
@@ -252,9 +253,8 @@ def radii(scale: float, sizes: tuple[int, ...]) -> Radii:
 
 def _log_points(size: int, m: Integers) -> Floats:
     """The logarithm of the number of points of balls."""
-    if size == 1:
-        return np.log(2 * m + 1.0)
-    return np.logaddexp.reduce(_log_terms(size, m), axis=0)
+    found: Floats = np.log(2 * m + 1.0) if size == 1 else np.logaddexp.reduce(_log_terms(size, m), axis=0)
+    return found
 
 
 def _log_terms(size: int, m: Integers) -> Floats:
