@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -30,6 +31,7 @@ from tests.support.marginals_watch import (
     a_schema,
     a_stream,
     decided,
+    norm,
     run,
 )
 
@@ -52,7 +54,7 @@ def both(
 
 def check(one: Sequence[Event], other: Sequence[Event], position: int, budget: Budget | float) -> Ledger:
     """The exact cost of replacing that record: what its tables and choices would cost, were all of them moved most."""
-    spends = list[Spend]()
+    spends, joint = list[Spend](), defaultdict[tuple[int, int, int], list[list[int]]](list)
     assert len(one) == len(other)
     for a, b in zip(one, other, strict=True):
         assert a.what == b.what, "a question depends on raw data"
@@ -62,7 +64,13 @@ def check(one: Sequence[Event], other: Sequence[Event], position: int, budget: B
             assert np.abs(moved).max(initial=0) <= inside
             assert np.abs(moved).sum() <= 2 * inside
             assert moved.sum() == 0
-            spends.append(Spend("table", a.law, touches=inside * (2 if a.draws > 1 else a.true.size > 1)))
+            if not a.joint:
+                spends.append(Spend("table", a.law, touches=inside * (2 if a.draws > 1 else a.true.size > 1)))
+                continue
+            if a.group not in joint:  # all tables that share the noise are paid for once
+                spends.append(Spend("tables", a.law, touches=inside))
+            joint[a.group].append(moved.tolist()[a.draws == 1 :])
+            assert norm(joint[a.group]) <= inside
         elif isinstance(a, Choice) and isinstance(b, Choice):
             moved = np.abs(np.array(a.scores) - np.array(b.scores))
             assert moved.max() <= 2 * inside
@@ -170,7 +178,13 @@ def test_without_noise_tables_are_the_counts_of_their_records() -> None:
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
     """A replaced record moves two counts; this pays for one."""
-    patch.setattr(laws, "scale_for", lambda cost: scale_for(2 * cost))
+    for module in (laws, bucket_module):
+        patch.setattr(module, "scale_for", lambda cost: scale_for(2 * cost))
+
+
+def half_the_joint_noise(patch: pytest.MonkeyPatch) -> None:
+    """Tables that share their noise take twice what they have."""
+    patch.setattr(bucket_module, "scale_for", lambda cost: scale_for(2 * cost))
 
 
 def half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:
@@ -186,7 +200,7 @@ def every_pair_pays_alone(patch: pytest.MonkeyPatch) -> None:
 def a_tree_at_half_price(patch: pytest.MonkeyPatch) -> None:
     """Half of what choosing and measuring a tree cost is spent once more."""
     choose_tree = SlowBucket.choose_tree
-    patch.setattr(SlowBucket, "choose_tree", lambda self, budget: choose_tree(self, budget) / 2)
+    patch.setattr(SlowBucket, "choose_tree", lambda self, *budget: choose_tree(self, *budget) / 2)
 
 
 def bins_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
@@ -218,6 +232,7 @@ def a_record_too_many(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS = [
     half_the_noise,
+    half_the_joint_noise,
     half_the_sensitivity,
     every_pair_pays_alone,
     a_tree_at_half_price,
