@@ -153,6 +153,9 @@ def test_no_address_is_used_twice() -> None:
     noise = Watched(seed=4)
     run(a_schema(6), a_stream(a_schema(6), 600), 64.0, noise)
     assert len(noise.addresses) == len(set(noise.addresses)) > 2000
+    joint = [event for event in noise.events if isinstance(event, Table) and event.joint]
+    assert len({event.group for event in joint}) > 3
+    assert {event.timescale for event in joint} == {0}
 
 
 def test_without_noise_tables_are_the_counts_of_their_records() -> None:
@@ -210,7 +213,7 @@ def bins_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
     def peeking(
         self: Bucket, budget: Fraction, weights: list[float], known: list[object], *, again: bool = False
     ) -> object:
-        first = self.codes[0, 0] if self.codes.size else 0
+        first = self.codes[:, 0].sum() if self.codes.size else 0
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(bucket_module, "MOST_BINS", 2 + int(first) % 13)
             return one_way(self, budget, weights, known, again=again)  # type: ignore[arg-type]
@@ -273,11 +276,11 @@ def test_planted_faults_are_found(fault: Fault, budget: Budget | float, position
 
 
 def test_a_reused_address_is_found() -> None:
-    """Planted fault: fast and slow buckets that start together share their draws."""
+    """Planted fault: fast and slow buckets that start together share their draws, and tables that are asked again."""
 
     def one_timescale(patch: pytest.MonkeyPatch) -> None:
-        start = Bucket.__init__
-        patch.setattr(Bucket, "__init__", lambda self, c, k, n, _timescale, *rest: start(self, c, k, n, 0, *rest))
+        address = Bucket._address
+        patch.setattr(Bucket, "_address", lambda self, question, _again: address(self, question, False) & ~(3 << 46))
 
     noise = Watched(seed=4)
     run(a_schema(5), a_stream(a_schema(5), 600), 64.0, noise, fault=one_timescale)
