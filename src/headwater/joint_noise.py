@@ -33,15 +33,17 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 WIDEST = 1 << 14
-"""The mean radius, at most: the odds of all radii up to some multiple of it are listed."""
+"""The mean radius, and the numbers of all tables, at most: the odds of radii up to some multiple of it are listed."""
+NARROWEST = 2.0**-20
+"""The smallest scale."""
 _RADIUS, _TABLE = 1 << 56, 1 << 57  # labels of the bits of joint noise: no coin, verdict or tie has them
-_UNSURE = 2.0**-28  # a radius is found exactly if floats come so close; their error is below 2^-33
 _NEGLIGIBLE = -90.0  # radii whose odds are below e^-90 of the largest are left to the exact way
+_ROUNDING = 2.0**-53
 
 
 def fits(scale: float, sizes: Sequence[int]) -> bool:
     """Whether noise of this scale can be drawn for tables of so many numbers."""
-    return (sum(sizes) + 1) * scale <= WIDEST
+    return scale >= NARROWEST and sum(sizes) < WIDEST and (sum(sizes) + 1) * scale <= WIDEST
 
 
 def draw_jointly(word: Word, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> Integers:
@@ -58,6 +60,10 @@ def draw_jointly(word: Word, scale: float, sizes: Sequence[int], hi: int, los: S
     hi, los
         The address of each table is ``(hi, los[i])``; the radius has that of the first, under another label.
     """
+    if not sizes or min(sizes) < 1 or not fits(scale, sizes):
+        raise ValueError(f"there is no joint noise of scale {scale!r} for tables of {list(sizes)} numbers")
+    if len(set(los)) != len(los) or min(los) < 0 or max(los) >> 48:
+        raise ValueError("every table needs an address of its own, below 2^48 and not negative")
     radius = radii(scale, tuple(sorted(sizes))).draw(Bits(word, hi, los[0], _RADIUS))
     parts = (in_ball(Bits(word, hi, lo, _TABLE), size, radius) for size, lo in zip(sizes, los, strict=True))
     return np.array([number for part in parts for number in part], dtype=np.int64)
@@ -85,7 +91,7 @@ def points_in_ball(size: int, radius: int) -> int:
 
 def _with(size: int, sum_: int, j: int) -> int:
     """Points with so many numbers that are not 0, whose absolute values add up to at most ``sum_``."""
-    return 2**j * math.comb(size, j) * math.comb(sum_, j)
+    return math.comb(size, j) * math.comb(sum_, j) << j
 
 
 class Bits:
@@ -147,16 +153,24 @@ class Radii:
         count = 64
         while True:
             m = np.arange(count)
-            log = -m / self.scale + sum(n * _log_points(size, m) for size, n in self.sizes.items())
-            if log[-1] - log.max() < _NEGLIGIBLE and log[-1] < log[-2]:
+            log = sum(n * _log_points(size, m) for size, n in self.sizes.items()) - m / self.scale
+            if log[-1] - log.max() < _NEGLIGIBLE and self._falling_from(count - 1):
                 odds: Floats = np.exp(log - log.max())
-                return odds / odds.sum()
+                odds /= odds.sum()
+                return odds
             count *= 2
 
     @cached_property
     def _upper(self) -> Floats:
         found: Floats = np.cumsum(self.odds)
         return found
+
+    @cached_property
+    def unsure(self) -> float:
+        """Twice a bound on the error of sums of `odds` (`proofs/joint.md`, step 4): where floats decide nothing."""
+        count, terms = len(self.odds), sum(n * (size + 3) ** 2 for size, n in self.sizes.items())
+        log = 2 * math.log(2 * max(self.sizes)) + math.log(2 * count)
+        return 2 * _ROUNDING * (3 * (15 + len(self.sizes)) * terms * log + 2 * count + 64)
 
     def variance(self, size: int) -> float:
         """Of each number of a table of this size."""
@@ -167,8 +181,8 @@ class Radii:
         word = bits.word()
         at = word * 2.0**-64
         found = int(np.searchsorted(self._upper, at, side="right"))
-        near = [abs(bound - at) for bound in (0.0, 1.0, *self._upper[max(found - 1, 0) : found + 1])]
-        return found if min(near) >= _UNSURE else self.draw_exactly(bits, word)
+        near = [abs(bound - at) for bound in (1.0, *self._upper[max(found - 1, 0) : found + 1])]
+        return found if min(near) >= self.unsure else self.draw_exactly(bits, word)
 
     def draw_exactly(self, bits: Bits, word: int) -> int:
         """The radius whose part of the unit interval holds a number that begins with these 64 bits.
@@ -191,41 +205,47 @@ class Radii:
     def whole_odds(self, precision: int) -> tuple[list[int], int]:
         """The odds of radii as whole numbers, rounded down, and a bound on what is missing in a sum of any of them.
 
-        Powers of ``exp(−1/scale)`` are fixed-point numbers: each product loses less than two units of the last place.
-        Beyond the last radius the odds fall at least by the factor ``falls``, so they add up to a geometric series.
+        Both more places and more radii come with more precision. Powers of ``exp(−1/scale)`` are fixed-point numbers:
+        each product loses less than two units of the last place.
         """
-        most = 2 * len(self.odds)
-        places = precision + math.ceil(1.5 * most * self.rate) + 2 * most.bit_length()
+        most = len(self.odds) * precision // 64
+        bits = min(math.ceil(1.5 * most * self.rate), self._points(most).bit_length())
+        places = precision + bits + 2 * most.bit_length()
         ratio, power = exp_bits(self.rate, places), 1 << places
         parts, error = list[int](), 0
         for m in range(most):
-            points = math.prod(points_in_ball(size, m) ** n for size, n in self.sizes.items())
+            points = self._points(m)
             parts.append(points * power)
             error += 2 * m * points
             power = power * ratio >> places
-        falls = self._growth(most - 1) * Fraction(ratio + 1, 1 << places)
-        if falls >= 1:
-            raise RuntimeError(f"odds of radii beyond {most} do not fall, with scale {self.scale!r}")
-        return parts, error + math.ceil((parts[-1] + error) * falls / (1 - falls))
+        return parts, error + math.ceil((parts[-1] + error) * 2 * Fraction(self.scale))
 
-    def _growth(self, m: int) -> Fraction:
-        """A bound on how the number of points grows from one radius to the next, from ``m`` on; none if ``m`` is small.
+    def _points(self, m: int) -> int:
+        """How many points the balls of this radius have, all tables taken together."""
+        return math.prod(points_in_ball(size, m) ** n for size, n in self.sizes.items())
 
-        Of the points with ``j`` numbers that are not 0 there are ``C(2m + 2, j)/C(2m, j)`` times as many, which is
-        largest for the largest ``j`` and falls with ``m``.
+    def _falling_from(self, m: int) -> bool:
+        """Whether odds fall so fast from a radius on that those beyond add up to at most ``2·scale`` times its own.
+
+        Of the points with ``j`` numbers that are not 0, the next radius has ``C(2m + 2, j)/C(2m, j)`` times as many,
+        which is largest for the largest ``j`` and falls with ``m``. If that is at most ``exp(0.4/scale)`` for all
+        tables together, odds fall by ``exp(−0.6/scale)`` each time, and ``1/(exp(0.6/scale) − 1) < 2·scale``.
         """
-        found = Fraction(1)
-        for size, n in self.sizes.items():
-            if size == 1:
-                found *= Fraction(2 * m + 3, 2 * m + 1) ** n
-            elif 2 * m < size:
-                return Fraction(1 << 1024)
-            else:
-                found *= Fraction(math.comb(2 * m + 2, size), math.comb(2 * m, size)) ** n
-        return found
+        if 2 * m < max(self.sizes):
+            return False
+        growth = math.fsum(
+            n
+            * math.log(
+                (2 * m + 3) / (2 * m + 1)
+                if size == 1
+                else (2 * m + 2) * (2 * m + 1) / ((2 * m + 2 - size) * (2 * m + 1 - size))
+            )
+            for size, n in self.sizes.items()
+        )
+        return growth <= 0.4 / self.scale
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)  # some may have a million odds
 def radii(scale: float, sizes: tuple[int, ...]) -> Radii:
     """The radii of tables of these sizes, in increasing order."""
     return Radii(scale, sizes)
@@ -233,9 +253,8 @@ def radii(scale: float, sizes: tuple[int, ...]) -> Radii:
 
 def _log_points(size: int, m: Integers) -> Floats:
     """The logarithm of the number of points of balls."""
-    if size == 1:
-        return np.log(2 * m + 1.0)
-    return np.logaddexp.reduce(_log_terms(size, m), axis=0)
+    found: Floats = np.log(2 * m + 1.0) if size == 1 else np.logaddexp.reduce(_log_terms(size, m), axis=0)
+    return found
 
 
 def _log_terms(size: int, m: Integers) -> Floats:

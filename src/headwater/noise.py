@@ -1,4 +1,4 @@
-"""Integer noise, Laplace and Gaussian: exact, vectorised, and addressed.
+"""Integer noise, Laplace, joint and Gaussian: exact, vectorised, and addressed.
 
 This is the only place where protecting randomness is drawn.
 
@@ -10,6 +10,7 @@ difference of two geometric variables, a geometric variable's binary digits are 
 probabilities, and each coin compares random bits with the binary expansion of its probability, of which as many
 bits are computed as it takes to decide (`proofs/noise.md`). ``Noise.gaussian_at(σ, …)`` returns ``Z`` with
 ``P(Z = z) ∝ exp(−z²/2σ²)``, by inversion of a table (`headwater.gaussian_cells`); floats decide only what is clear.
+``Noise.jointly_at`` draws for several small tables at once (`headwater.joint_noise`, `proofs/joint.md`).
 
 *Address.* Every draw has an address of 112 bits, and its random bits are AES-256 of that address under a secret key.
 The same key and address always give the same number, so noise can be looked at again but never drawn again for

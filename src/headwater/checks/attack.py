@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -62,7 +62,8 @@ def check_planted_faults(case: Case) -> None:
 def check_no_noise_is_noticed(case: Case) -> None:
     """By sampling: a run whose noise is always zero is refuted by a hundred runs on each stream."""
     experiments = with_delta(worst_cases(case.mechanism, 2, 1.0), case.delta)
-    with patch.object(Noise, "laplace_at", _no_noise), patch.object(Noise, "gaussian_at", _no_noise):
+    counts = patch.object(Noise, "laplace_at", _no_noise), patch.object(Noise, "gaussian_at", _no_noise)
+    with counts[0], counts[1], patch.object(Noise, "jointly_at", _no_joint_noise):
         for experiment in experiments[:3]:
             watched = replace(experiment, noisy_counts=case.kind.online, windows=(), reloads=())
             (found,) = audit_pairs([watched], 100, processes=1, seed=0)
@@ -76,6 +77,10 @@ def _no_noise(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArra
     return np.zeros(shape, dtype=np.int64)
 
 
+def _no_joint_noise(self: Noise, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> NDArray[np.int64]:
+    return np.zeros(sum(sizes), dtype=np.int64)
+
+
 class TooLittle(Noise):
     """A sixteenth of the noise: part of ε may be kept for thresholds, and for what is measured later."""
 
@@ -86,6 +91,10 @@ class TooLittle(Noise):
     def gaussian_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
         """Too little noise."""
         return super().gaussian_at(scale / 16, hi, lo)
+
+    def jointly_at(self, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> NDArray[np.int64]:
+        """Too little noise."""
+        return super().jointly_at(scale / 16, sizes, hi, los)
 
 
 def too_little_noise(case: Case) -> AbstractContextManager[object]:

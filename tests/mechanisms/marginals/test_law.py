@@ -5,7 +5,7 @@ is that of the noise and of the choices that it takes, by their definitions, at 
 code.
 Tables after the first choice decide nothing here, so their worst log ratio is known: what their counts move, over the
 scale.
-Published one-way counts are taken from a box. Beyond it, all further counts have the ratio of the last ones within.
+Published one-way counts, which share one draw of joint noise, are taken from a box.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ from tests.support.marginals_watch import (
     Choice,
     Fault,
     Integers,
+    Table,
     Watched,
+    log_joint,
     log_laplace,
+    norm,
     permute_and_flip,
     watching,
 )
@@ -121,11 +124,25 @@ class Path:
 
 
 @dataclass(frozen=True)
+class Undecided:
+    """A draw of noise for tables that decide nothing: their exact counts, its scale, and whether it is joint noise."""
+
+    true: tuple[tuple[int, ...], ...]
+    scale: float
+    joint: bool
+
+    def most(self, other: Undecided) -> float:
+        """The largest log ratio of any outcome."""
+        moved = [[x - y for x, y in zip(*pair, strict=True)] for pair in zip(self.true, other.true, strict=True)]
+        return (norm(moved) if self.joint else sum(map(abs, moved[0]))) / self.scale
+
+
+@dataclass(frozen=True)
 class Ended:
-    """A path on one stream: its log probability, and the counts and scales of the tables that decide nothing."""
+    """A path on one stream: its log probability, and the draws that decide nothing."""
 
     log: float
-    pairs: tuple[tuple[tuple[int, ...], float], ...]
+    pairs: tuple[Undecided, ...]
 
 
 def run(
@@ -160,16 +177,28 @@ def law(
         noise = Watched(path.publish, path.choose)
         output, log = run(stream, epsilon, noise, parts, fault), 0.0
         given += path.others
-        pairs = list[tuple[tuple[int, ...], float]]()
-        for number, event in enumerate(noise.events):
+        pairs, draws = list[Undecided](), list[list[Table]]()
+        for event in noise.events:
             if isinstance(event, Choice):
                 log += math.log(max(permute_and_flip(event.scores, event.scale)[event.chosen], 1e-300))
-            elif number >= 3:
-                moving = event.true[1:] if event.draws == 1 else event.true.ravel()
-                pairs.append((tuple(moving.tolist()), event.scale))
+            elif event.joint and draws and draws[-1][0].group == event.group:
+                draws[-1].append(event)
             else:
-                log += log_laplace(int(event.published[1] - event.true[1]), event.scale)
+                draws.append([event])
+        for drawn in draws:
+            first, true = drawn[0], tuple(numbers(event, event.true) for event in drawn)
+            if any(event in drawn for event in noise.events[:3]):
+                shown = [numbers(event, event.published) for event in drawn]
+                z = [[x - y for x, y in zip(*pair, strict=True)] for pair in zip(shown, true, strict=True)]
+                log += log_joint(z, first.scale) if first.joint else log_laplace(z[0][0], first.scale)
+            else:
+                pairs.append(Undecided(true, first.scale, bool(first.joint)))
         yield output, Ended(log, tuple(pairs))
+
+
+def numbers(event: Table, counts: Integers) -> tuple[int, ...]:
+    """Those that have noise."""
+    return tuple(counts[1:].tolist() if event.draws == 1 else counts.ravel().tolist())
 
 
 def worst(
@@ -187,9 +216,7 @@ def worst(
             assert found[one].keys() == found[other].keys(), "an output is possible on one stream only"
             for output, a in found[one].items():
                 b = found[other][output]
-                moved = 0.0
-                for (true, scale), (also, _) in zip(a.pairs, b.pairs, strict=True):
-                    moved += sum(abs(x - y) for x, y in zip(true, also, strict=True)) / scale
+                moved = sum(here.most(there) for here, there in zip(a.pairs, b.pairs, strict=True))
                 largest = max(largest, abs(a.log - b.log) + moved)
     return largest
 
@@ -211,8 +238,9 @@ def test_every_output_is_nearly_as_likely_on_neighbouring_streams(
 
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
-    """A replaced record moves two counts; this pays for one."""
-    patch.setattr(laws, "scale_for", lambda cost: scale_for(2 * cost))
+    """A replaced record moves two counts, and joint noise by one; this pays for half of it."""
+    for module in (laws, bucket_module):
+        patch.setattr(module, "scale_for", lambda cost: scale_for(2 * cost))
 
 
 def half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """One bucket that has closed: exact counts of its records go in, noisy tables and private choices come out.
 
-The only code that turns records into numbers that may be seen is `Bucket.publish` and `Bucket.choose`.
+The only code that turns records into numbers that may be seen is `Bucket.publish`, `Bucket.publish_jointly` and
+`Bucket.choose`.
 """
 
 from __future__ import annotations

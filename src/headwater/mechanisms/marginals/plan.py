@@ -67,7 +67,7 @@ class Stage:
 
     @property
     def slow_budget(self) -> Fraction:
-        """What one record may lose in the slow bucket. Parts of it may be moved to the pairs."""
+        """What one record may lose in the slow bucket. Parts of it move between one-way tables and pairs."""
         return self.one_way + self.tree_choice + self.extra_choice + self.pairs
 
     def fast_end(self, t: int) -> int:
@@ -77,11 +77,13 @@ class Stage:
     def ledger(self) -> Ledger:
         """What replacing one record of this stage can move.
 
-        A part of the budget is divided among tables (`divide`), and the scale named here is the one that a single table
-        would have: two counts of each table move by one. A choice costs as much as a shift of ``4`` (`selection`).
+        A budget is divided among tables, one-way tables and pairs alike (`divide`), and the scale named here is the one
+        that a single table would have: two counts of it move by one. Small tables share a draw of joint noise, which
+        costs what they have together. A choice costs as much as a shift of ``4`` (`selection`). What choices do not
+        need goes to tables, so it is the total that holds for every run.
         """
         slow, pay = f"bucket of {self.size:,}", self.accounting
-        tables = {f"one-way marginals, {slow}": self.one_way, f"pairs, {slow}": self.pairs}
+        tables = {f"marginals, {slow}": self.one_way + self.pairs}
         tables |= {f"one-way marginals, buckets of {self.fast:,}": self.fast_budget}
         choices = {f"choice of a tree, {slow}": self.tree_choice, f"choice of further pairs, {slow}": self.extra_choice}
         spends = [Spend(what, pay.count_law(e), touches=2) for what, e in tables.items() if e]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
+from headwater.joint_noise import fits
 from headwater.laws import Cost, JointLaplace
 from headwater.mechanisms.marginals.codes import NULL, Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
@@ -56,7 +57,7 @@ def unpack(
     need(scales.dtype == variances.dtype == np.float64 and len(scales) == len(variances) == len(layout), "scales")
     need(joints.dtype.kind == "i" and len(joints) == len(layout) and bool((joints >= 0).all()), "joint")
     tables, spent, latest = list[NoisyTable](), defaultdict[tuple[int, int], Cost](Fraction), 0
-    shared = dict[tuple[int, int, int], float]()  # the scale of each joint draw
+    shared = dict[tuple[int, int, int], tuple[float, list[int]]]()  # the scale of each joint draw, and its tables
     for entry, scale, noise, joint in zip(layout, scales.tolist(), variances.tolist(), joints.tolist(), strict=True):
         need(isinstance(entry, list) and len(entry) == 4, "tables")
         columns, start, end, shape = entry
@@ -79,7 +80,9 @@ def unpack(
         spend = Spend("table", (DiscreteGaussian if gaussian else IntegerLaplace)(scale), 1 if shape == [2] else 2)
         if joint:
             spend = Spend("tables", JointLaplace(scale), int((start, end, joint) not in shared))  # paid for once
-            need(not gaussian and shared.setdefault((start, end, joint), scale) == scale, "joint")
+            of_draw, sizes = shared.setdefault((start, end, joint), (scale, []))
+            sizes.append(1 if shape == [2] else cells)
+            need(not (gaussian or fast) and of_draw == scale and cells > 1 and fits(scale, sizes), "joint")
         spent[start, end] += spend.rho if gaussian else spend.cost
         need(spent[start, end] <= (stage.fast_budget if fast else stage.slow_budget), "scales")
         noisy = counts[:cells].astype(np.int64).reshape(shape)
