@@ -219,7 +219,7 @@ class Tied(Noise):
     law: _Law
     second: bool
 
-    def _blocks(self, hi: Words, lo: Words, numbers: range, beyond: Words | None = None) -> Words:
+    def _blocks(self, hi: Words, lo: Words, numbers: range) -> Words:
         law = self.law
         words = np.full((len(hi), 8 * law.blocks), 0xFFFF, dtype="<u2")
         start = law.coins if self.second else 0

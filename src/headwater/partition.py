@@ -3,7 +3,7 @@
 Every depth halves the cells of the depth before across one axis, the same for all of them: the axis that has been cut
 least for its weight and still has something to cut. A cell of depth ``j`` is named by a number of ``j`` bits, the
 choices on the way down; its children are ``2c`` and ``2c + 1``. This module is public knowledge: it holds no counts
-and sees no stream, and both sides of the wall use it.
+and sees no stream, and both sides of the trust boundary use it.
 
 Formal guarantees
 -----------------
@@ -27,6 +27,8 @@ Flags = NDArray[np.bool_]
 
 DEEPEST = 60
 """Cells are never cut beyond this depth: their names, with a bit to spare for the depth, fit in a machine word."""
+
+_BYTE = np.uint64(255)
 
 MOST_VALUES = 1 << 53
 """Of a finite axis: beyond this, whole numbers are no longer exact in floating point."""
@@ -163,11 +165,10 @@ class Partition:
 
     def prefixes(self, cells: Cells, depth: int, axis: int) -> tuple[Integers, int]:
         """Which part of one axis each cell of this depth lies in, among those that the cuts of the axis make."""
-        found, cuts = np.zeros(len(cells), dtype=np.int64), 0
-        for level, cut in enumerate(self.order[:depth]):
-            if cut == axis:
-                found = found << 1 | (cells >> np.uint64(depth - 1 - level) & np.uint64(1)).astype(np.int64)
-                cuts += 1
+        cuts, tables = _prefix_tables(self.order[:depth], axis)
+        found = np.zeros(len(cells), dtype=np.int64)
+        for byte, table in tables:
+            found |= table.take((cells >> byte & _BYTE).view(np.int64))
         return found, cuts
 
     def boxes(self, cells: Cells, depth: int) -> tuple[Points, Points]:
@@ -196,7 +197,10 @@ class Partition:
         found = np.ones(len(cells), dtype=bool)
         for number, axis in enumerate(self.axes):
             if not axis.plain:
-                prefixes, cuts = self.prefixes(cells, depth, number)
+                cuts = self.order[:depth].count(number)
+                if axis.values is not None and (1 << cuts) - 1 <= (axis.values - 1) >> (axis.cuts - cuts):
+                    continue  # every part of the axis holds a value
+                prefixes, _ = self.prefixes(cells, depth, number)
                 if axis.values is not None:
                     there = prefixes <= (axis.values - 1) >> (axis.cuts - cuts)
                     found &= there | (prefixes == 1 << (cuts - 1)) if axis.missing and cuts else there
@@ -230,6 +234,19 @@ def _tables(order: tuple[int, ...], dimension: int) -> list[tuple[int, list[Cell
         words = [[sum(bit for i, bit in enumerate(group) if byte >> i & 1) for byte in range(256)] for group in groups]
         tables.append((len(bits), [np.array(table, dtype=np.uint64) for table in words]))
     return tables
+
+
+@lru_cache(maxsize=1024)  # one for each depth and axis that is asked about
+def _prefix_tables(order: tuple[int, ...], axis: int) -> tuple[int, list[tuple[np.uint64, Integers]]]:
+    """The number of cuts of an axis, and for each byte of a cell that has any of them, where the byte's bits go."""
+    levels = [level for level, cut in enumerate(reversed(order)) if cut == axis]  # lowest first, as the bits of a cell
+    tables = []
+    for byte in range(0, len(order), 8):
+        bits = [(1 << level - byte, 1 << place) for place, level in enumerate(levels) if byte <= level < byte + 8]
+        words = [sum(to for bit, to in bits if value & bit) for value in range(256)]
+        if bits:
+            tables.append((np.uint64(byte), np.array(words, dtype=np.int64)))
+    return len(levels), tables
 
 
 @lru_cache

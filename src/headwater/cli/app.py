@@ -2,47 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from headwater.cli.commands import COMMANDS, build
 
-import typer
-
-from headwater.cli import audit, demo, evaluate, info, release, report, run, schema, serve, token
-from headwater.version import __version__
-
-app = typer.Typer(
-    name="headwater",
-    help="Synthetic data from a live stream, published again and again under one fixed privacy budget.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,  # a traceback with local variables would print people's records
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for name, module, summary in (  # a summary fits on a line of the list of commands
-    ("run", run, "Publish synthetic tables from a stream of records."),
-    ("serve", serve, "Take records over HTTP, and show releases live."),
-    ("token", token, "Make a token for a service, or revoke one."),
-    ("release", release, "Publish once more from a state: all, or a window."),
-    ("report", report, "Draw how the releases of a run grew, on one page."),
-    ("info", info, "Say what a release, a state or a schema is."),
-    ("schema", schema, "Draft a schema from the columns of a file."),
-    ("evaluate", evaluate, "Compare a synthetic table with the real one."),
-    ("audit", audit, "Attack the guarantee with made-up streams."),
-    ("demo", demo, "Run on a year of public flights, and draw the result."),
-):
-    app.command(name, short_help=summary)(module.command)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"headwater {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version, and exit.")
-    ] = False,
-) -> None:
-    """Synthetic data from a live stream, published again and again under one fixed privacy budget."""
+app = build(COMMANDS)

@@ -13,7 +13,7 @@ _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's ca
 def corners(partition: Partition, cells: Cells, depths: NDArray[np.int64]) -> tuple[Points, Points]:
     """The lower corners and the sides of cells of several depths. On a finite axis, a side is a number of values."""
     low, side = (np.empty((len(cells), partition.dimension)) for _ in range(2))
-    for depth in np.unique(depths):
+    for depth in np.flatnonzero(np.bincount(depths)):
         here = depths == depth
         low[here], high = partition.boxes(cells[here], int(depth))
         side[here] = high - low[here]
@@ -40,7 +40,7 @@ def sample(
     """
     low, side = corners(partition, cells, depths)
     d, total = partition.dimension, int(counts.sum())
-    points, ends = np.empty((total, d)), np.cumsum(counts)
+    points, ends = np.empty((d, total)).T, np.cumsum(counts)  # each column in one piece
     # Places within a cell are whole multiples of 2^−32 of its side, so that low + place is exact and never reaches
     # the upper face, unless cells are so small that floats run out; then the minimum below sees to it.
     unit = side * 2.0**-32

@@ -131,7 +131,7 @@ class Release:
             raise TypeError(f"kind must be the name of a kind of table, such as 'pandas', not {type(kind).__name__}")
         if n is None and not where:
             points, order = self._shuffled()
-            return self.schema.decode(points.take(order, axis=0), kind or self.kind)
+            return self.schema.decode(_rows(points, order), kind or self.kind)
         n = len(self) if n is None else int(n.__index__())
         if n < 0:
             raise ValueError(f"n must not be negative, but is {n}")
@@ -197,7 +197,7 @@ class Release:
         """
         points, order = self._shuffled() if n is None else (self.model.sample(n, self.seed), np.arange(n))
         for start in range(0, max(len(order), 1), rows):
-            yield self.schema.decode(points.take(order[start : start + rows], axis=0), kind or self.kind)
+            yield self.schema.decode(_rows(points, order[start : start + rows]), kind or self.kind)
 
     def _shuffled(self) -> tuple[Points, NDArray[np.int64]]:
         """The points, and the order in which a table shows them: cell by cell it would look odd."""
@@ -259,6 +259,11 @@ class Release:
         return f"release of {len(self):,} {what} ({self.guarantee.promise}, {self.mechanism}{window})"
 
     __repr__ = __str__
+
+
+def _rows(points: Points, order: NDArray[np.int64]) -> Points:
+    """Some of the points, in the layout in which they are in memory: by rows, or by columns."""
+    return points.T.take(order, axis=1).T if points.flags.f_contiguous else points.take(order, axis=0)
 
 
 def _of_folder(path: str | os.PathLike[str]) -> Release:

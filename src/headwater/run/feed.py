@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import cast
 
 from headwater.run.requests import answer_requests
 from headwater.run.run import Run
@@ -43,18 +46,37 @@ def feed(
         Called after each batch.
     """
     run.publish_if_due(clock())
-    for batch in source:
-        if batch is not None:
-            try:
-                run.take_batch(batch, position={INPUT: batch.position}, bad_rows=bad_rows)
-            except TableError as error:
-                raise batch.with_line(error) from None
-        elif pending := getattr(source, "pending", None):
-            run.keep_position({INPUT: pending})
-        progress()
-        run.publish_if_due(clock())
-        answer_requests(run)
-        progress()
+    with closing(_read_ahead(source) if getattr(source, "complete", False) else _as_it_comes(source)) as batches:
+        for batch in batches:
+            if batch is not None:
+                try:
+                    run.take_batch(batch, position={INPUT: batch.position}, bad_rows=bad_rows)
+                except TableError as error:
+                    raise batch.with_line(error) from None
+            elif pending := getattr(source, "pending", None):
+                run.keep_position({INPUT: pending})
+            progress()
+            run.publish_if_due(clock())
+            answer_requests(run)
+            progress()
     if pending := getattr(source, "pending", None):  # all files were read to their ends, and may go
         run.keep_position({INPUT: pending})
     run.publish()
+
+
+def _as_it_comes(source: Iterable[Batch | None]) -> Generator[Batch | None]:
+    yield from source
+
+
+def _read_ahead(source: Iterable[Batch | None]) -> Generator[Batch | None]:
+    """The same batches, and the same error after them; each is read while the one before is taken.
+
+    Only one thread at a time reads, and never after this generator was closed.
+    """
+    batches, end = iter(source), object()
+    with ThreadPoolExecutor(1, "headwater-read") as thread:
+        batch = next(batches, end)
+        while batch is not end:
+            following = thread.submit(next, batches, end)
+            yield cast("Batch | None", batch)
+            batch = following.result()

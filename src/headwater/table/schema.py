@@ -145,7 +145,7 @@ class Schema:
             table, wrong = complete_records(given, names, beside)
             unread = tuple(row for row in wrong if beside not in given[row])
         series, rows = columns_of(table, names, beside)
-        points, tally = np.empty((rows, self.dimension)), Tally(rows)
+        points, tally = np.empty((self.dimension, rows)).T, Tally(rows)  # each column in one piece
         for axis, (name, column) in enumerate(self._items):
             errors: Mapping[int, TableError] = {}
             try:

@@ -64,17 +64,17 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
     """
     if isinstance(series, Values):
         return series
-    if isinstance(series, np.ma.MaskedArray):
+    if isinstance(series, np.ndarray):
+        if type(series) is np.ndarray or not isinstance(series, np.ma.MaskedArray):  # in this order: a lazy import
+            return _array(series)
         gaps = np.ma.getmaskarray(series)
         return _objects([None if gap else value for value, gap in zip(series.data.tolist(), gaps, strict=True)])
-    if isinstance(series, np.ndarray):
-        return _array(series)
     if isinstance(series, list | tuple):
         return _objects(list(series))
     if type(series).__module__.partition(".")[0] == "pyarrow":
         series = series if hasattr(series, "chunks") else pyarrow().chunked_array([series])
-        if (plain := str(series.type)) in _PLAIN:  # the usual ones at once: finding out the library takes longer
-            return _arrow_text(series) if plain == "string" else _arrow(series)
+        if (plain := str(series.type)) in _PLAIN:  # all that files have: finding out the library takes longer
+            return _arrow_text(series) if plain == "string" else _arrow(series, zoned=plain.endswith("tz=UTC]"))
     import narwhals as nw  # a file needs none of it, and it takes a while to import
 
     known = nw.from_native(series, series_only=True, pass_through=True)
@@ -185,7 +185,7 @@ def _clock(series: nw.Series[Any]) -> Values:
     return Values(whole.astype(np.int64).view(f"m8[{unit}]"), missing)
 
 
-_PLAIN = ("string", "double", "int64")
+_PLAIN = ("string", "double", "int64", "bool", "timestamp[us]", "timestamp[us, tz=UTC]", "time64[us]")
 
 
 def _arrow(native: Any, *, zoned: bool = False) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.grid import transfer, union, widths
-from headwater.mechanisms.marginals.measured import Coding
+from headwater.mechanisms.marginals import draw
+from headwater.mechanisms.marginals.draw import Codes
+from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
+from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.shape import Shape, Side, estimate_shape, pool_sides, stacked
 
 CODING = Coding(100, missing=True, ordered=True)
@@ -86,6 +88,25 @@ def test_a_split_is_that_of_dense_matrices(seed: int) -> None:
     assert (split.whole() == ((dense > 0).sum(0)[np.argmax(dense, axis=1)] == 1)).all()
 
 
+def placed(shape: Shape, bins: Codes, grid: Integers, within: Floats) -> tuple[Integers, Floats]:
+    """The part and the position of every record, put together from lots."""
+    part, inside = np.full(len(bins), -1), np.full(len(bins), np.nan)
+    for at, parts, positions in shape.place(bins, grid, within, np.random.default_rng(4)):
+        part[at], inside[at] = parts, positions
+    return part, inside
+
+
+def test_many_records_are_placed_by_the_lot_as_each_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = Shape(np.array([0, 10, 50, 60]), np.array([0.1, 0.2, 0.3, 0.4]), np.zeros(4))
+    bins = np.random.default_rng(3).integers(0, 2, 1000).astype(np.uint16)
+    for grid in (np.array([0, 50]), shape.edges):
+        whole = placed(shape, bins, grid, np.ones(4))
+        monkeypatch.setattr(draw, "LOT", 7)
+        pieces = placed(shape, bins, grid, np.ones(4))
+        monkeypatch.undo()
+        assert all((one == other).all() for one, other in zip(whole, pieces, strict=True))
+
+
 def test_counts_with_the_same_bins_are_averaged_by_precision() -> None:
     rng = np.random.default_rng(0)
     bins = {0: np.array([0, 10, 100]), 1: np.array([0, 50, 100])}
@@ -103,8 +124,8 @@ def test_counts_with_the_same_bins_are_averaged_by_precision() -> None:
 def test_records_are_placed_in_their_bins_in_the_shares_of_the_parts() -> None:
     shape = Shape(np.array([0, 10, 50, 60]), np.array([0.1, 0.2, 0.3, 0.4]), np.zeros(4))
     grid = np.array([0, 50])
-    bins = np.repeat([0, 1, 0], [100, 700, 200])
-    part, inside = shape.place(bins, grid, np.ones(4), np.random.default_rng(4))
+    bins = np.repeat(np.array([0, 1, 0], dtype=np.uint16), [100, 700, 200])
+    part, inside = placed(shape, bins, grid, np.ones(4))
     assert (shape.inside(grid)[part] == bins).all()
     assert np.abs(np.bincount(part, minlength=4) - [100, 200, 300, 400]).max() <= 8
     assert inside.min() >= 0
@@ -112,6 +133,6 @@ def test_records_are_placed_in_their_bins_in_the_shares_of_the_parts() -> None:
     for number in range(4):  # even inside a part
         here = np.sort(inside[part == number])
         assert np.abs(here - np.linspace(0, 1, len(here))).max() < 0.15
-    only, _ = shape.place(bins, grid, shape.within(12, 55, 100), np.random.default_rng(4))
+    only, _ = placed(shape, bins, grid, shape.within(12, 55, 100))
     assert set(only.tolist()) == {1, 2}
     assert np.allclose(shape.evidence(grid, shape.within(12, 55, 100)), [0.2 * 38 / 40 / 0.3, 0.3 * 6 / 10 / 0.7])

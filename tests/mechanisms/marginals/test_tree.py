@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.draw import count_up_to, draw_tree, even_numbers, select, tree_laws
+from headwater.mechanisms.marginals.draw import Steps, draw_tree, even_numbers, grouped, select, sorting, tree_laws
 from headwater.mechanisms.marginals.tree import Forest, along, conditional, joint, spanning_forest
 
 SIZES = (3, 2, 4, 3)
@@ -88,11 +89,31 @@ def test_drawn_records_have_less_noise_than_independent_draws() -> None:
         records, _ = draw_tree(forest, laws, 4096, np.random.default_rng(seed))
         for a, b in PAIRS:
             truth = whole[0].sum(tuple(c for c in range(4) if c not in (a, b)))
-            counts = np.bincount(records[a] * SIZES[b] + records[b], minlength=truth.size).reshape(truth.shape)
+            cells = np.ravel_multi_index((records[a], records[b]), (SIZES[a], SIZES[b]))
+            counts = np.bincount(cells, minlength=truth.size).reshape(truth.shape)
             independent = np.sqrt(truth * (1 - truth) / 4096).sum() * 0.4
             sums[int((a, b) in TREE)] += np.abs(counts / 4096 - truth).sum() / 2, independent
     assert sums[1, 0] < 0.5 * sums[1, 1]
     assert sums[0, 0] < 0.8 * sums[0, 1]
+
+
+@pytest.mark.parametrize("sizes", [(3, 4, 5), (7, 300, 200), (9, 60, 50, 40, 30)])
+@pytest.mark.parametrize("most", [1, 100, 1 << 44])
+def test_records_are_sorted_as_by_plain_comparison_of_their_first_columns(sizes: tuple[int, ...], most: int) -> None:
+    """As many columns as there are keys for, but two of them in any case; records that are alike stay as they are."""
+    rng = np.random.default_rng(6)
+    columns = [rng.integers(0, size, 3000).astype(np.uint16) for size in sizes]
+    count = max([2, *(n for n in range(2, len(sizes) + 1) if np.prod(sizes[:n]) <= most)])
+    expected = sorted(range(3000), key=lambda row: [int(column[row]) for column in columns[:count]])
+    assert sorting(columns, sizes, most).tolist() == expected
+
+
+def test_records_that_are_alike_are_one_group() -> None:
+    rng = np.random.default_rng(7)
+    records, spans = rng.integers(0, 3, (2, 400)).astype(np.uint16), np.sort(rng.integers(0, 4, 400)).astype(np.uint16)
+    kinds, times, counts = grouped(records, spans, sorting([spans, *records], [4, 3, 3], 1 << 44))
+    found = Counter(zip(spans.tolist(), *records.tolist(), strict=True))
+    assert dict(zip(zip(times.tolist(), *kinds.tolist(), strict=True), counts.tolist(), strict=True)) == found
 
 
 @pytest.mark.parametrize("places", [1, 50, 5000])
@@ -101,7 +122,7 @@ def test_steps_are_counted_as_by_plain_search(places: int) -> None:
     rng = np.random.default_rng(5)
     steps = np.sort(np.concatenate([rng.random(40) * 6, np.arange(6) / 2, np.full(5, 3.25)]))
     where = np.concatenate([rng.random(places) * 6, steps, np.arange(6.0), [np.nextafter(6, 0), 6.0]])
-    assert (count_up_to(steps, where, 6) == [sum(step <= one for step in steps) for one in where]).all()
+    assert (Steps(steps, 6, places).up_to(where) == [sum(step <= one for step in steps) for one in where]).all()
 
 
 def test_tables_from_a_column_are_those_along_its_paths() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.mechanisms.marginals.grid import distinct
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 
 Shares = NDArray[np.float64]
@@ -73,7 +74,7 @@ def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int) -> 
             done.append(first[~halved])
             nodes = np.concatenate([2 * nodes[halved], 2 * nodes[halved] + 1])
             level += 1
-        edges = np.unique(np.concatenate(done))
+        edges = distinct(np.concatenate(done))
         if len(edges) <= most:
             return np.concatenate([edges, [values]]) if coding.missing else edges
         factor *= 2

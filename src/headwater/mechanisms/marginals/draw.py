@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.tree import Forest, Pair, conditional, joint
 
-Codes = NDArray[np.int64]
+Codes = NDArray[np.uint16]
+"""Bins, or spans: no column has so many that they would not fit."""
+Integers = NDArray[np.int64]
 
 NO_RECORD = "the release holds no record that fulfils these conditions; ask for less"
 RUN = 32
@@ -20,6 +22,8 @@ ALIKE = 4
 """Records that are alike in a sorting key, on average, so that a run holds few different ones."""
 MOST_CELLS = 1 << 18
 """That a line of steps is cut into, to look values up: as many as stay in the processor's cache."""
+LOT = 1 << 15
+"""Records that are worked on at a time: what is computed of them stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +75,30 @@ def draw_tree(forest: Forest, laws: Laws, rows: int, rng: np.random.Generator) -
     """
     upper = np.minimum(np.floor(np.cumsum(laws.spans) * rows + rng.random()), rows)
     upper[-1] = rows
-    spans = np.repeat(np.arange(len(upper)), np.diff(upper, prepend=0).astype(np.int64))
-    records = np.empty((len(laws.given), rows), dtype=np.int64)
+    spans = np.repeat(np.arange(len(upper), dtype=np.uint16), np.diff(upper, prepend=0).astype(np.int64))
+    records = np.empty((len(laws.given), rows), dtype=np.uint16)
     drawn: list[int] = []
     for column, parent in forest.parent.items():
         law = laws.given[column]
         near = [] if parent is None else _nearest(forest, parent, drawn)
-        given = spans if parent is None else spans * law.shape[1] + records[parent]
         sizes = [len(upper), *(laws.given[c].shape[2] for c in near)]
-        order = sorting([spans, *records[near]], sizes, min(rows // ALIKE, 1 << 16))
+        order = sorting([spans, *(records[c] for c in near)], sizes, min(rows // ALIKE, 1 << 16))
         uniform = even_numbers(rows, rng)
-        records[column, order] = invert(law.reshape(-1, law.shape[2]), given[order], uniform)
+        inverse = Inverse(law.reshape(-1, law.shape[2]), rows)
+        for lot in lots(rows):
+            at = order[lot]
+            given = spans.take(at).astype(np.int64)
+            if parent is not None:
+                given *= law.shape[1]
+                given += records[parent].take(at)
+            records[column][at] = inverse(given, uniform[lot])
         drawn.append(column)
     return records, spans
+
+
+def lots(rows: int) -> Iterator[slice]:
+    """Records by their numbers, `LOT` at a time."""
+    return (slice(start, start + LOT) for start in range(0, rows, LOT))
 
 
 def even_numbers(count: int, rng: np.random.Generator) -> Floats:
@@ -103,47 +118,89 @@ def even_numbers(count: int, rng: np.random.Generator) -> Floats:
     return found
 
 
-def sorting(columns: Sequence[Codes], sizes: Sequence[int], most: int) -> Codes:
+def sorting(columns: Sequence[Codes], sizes: Sequence[int], most: int) -> Integers:
     """The order of records sorted by columns, the first one first; records that are alike stay as they are.
 
     Columns are left out as soon as there would be more than ``most`` different keys, but for the first two. Keys are
     sorted by 16 bits at a time, the lowest first, each in linear time.
     """
-    key, used = np.zeros(len(columns[0]), dtype=np.int64), 1
-    for number, (column, size) in enumerate(zip(columns, sizes, strict=True)):
-        if number > 1 and used * size > most:
+    count, used = 0, 1
+    for size in sizes:
+        if count > 1 and used * size > most:
             break
-        key, used = key * size + column, used * size
-    order: Codes = np.argsort(key.astype(np.uint16), kind="stable")
+        count, used = count + 1, used * size
+    if used <= 1 << 16:
+        key = columns[0].astype(np.uint16)
+        for column, size in zip(columns[1:count], sizes[1:count], strict=True):
+            key *= np.uint16(size)
+            key += column
+        return np.argsort(key, kind="stable")
+    long = columns[0].astype(np.int64)
+    for column, size in zip(columns[1:count], sizes[1:count], strict=True):
+        long *= size
+        long += column
+    order: Integers = np.argsort(long.astype(np.uint16), kind="stable")
     while used > 1 << 16:
-        key, used = key >> 16, used >> 16
-        order = order[np.argsort(key.astype(np.uint16)[order], kind="stable")]
+        long >>= 16
+        used >>= 16
+        order = order.take(np.argsort(long.astype(np.uint16).take(order), kind="stable"))
     return order
 
 
-def invert(laws: Floats, given: Codes, uniform: Floats) -> Codes:
-    """For each record the value at which the distribution function of its law, a row of ``laws``, passes a number."""
-    upper = np.cumsum(laws, axis=1)
-    upper /= np.maximum(upper[:, -1:], 1e-300)
-    width = upper.shape[1] - 1
-    steps = (upper[:, :-1] + np.arange(len(laws))[:, None]).ravel()
-    found: Codes = count_up_to(steps, given + uniform, len(laws)) - given * width
-    np.clip(found, 0, width, out=found)  # a law of zeros is never asked for, but by rounding
-    return found
+class Inverse:
+    """Inverse distribution functions: for each record, the value at which its law passes a number.
+
+    Parameters
+    ----------
+    laws
+        One law in each row.
+    rows
+        For how many records in all it will be asked.
+    """
+
+    def __init__(self, laws: Floats, rows: int) -> None:
+        upper = np.cumsum(laws, axis=1)
+        upper /= np.maximum(upper[:, -1:], 1e-300)
+        self._width = upper.shape[1] - 1
+        self._steps = Steps((upper[:, :-1] + np.arange(len(laws))[:, None]).ravel(), len(laws), rows)
+
+    def __call__(self, given: Integers, uniform: Floats) -> Integers:
+        """The values of records of the laws ``given``."""
+        found: Integers = self._steps.up_to(given + uniform) - given * self._width
+        np.clip(found, 0, self._width, out=found)  # a law of zeros is never asked for, but by rounding
+        return found
 
 
-def count_up_to(steps: Floats, places: Floats, end: int) -> Codes:
-    """How many of the steps, which rise from 0 to ``end``, are at or below each place.
+class Steps:
+    """Steps that rise from 0 to ``end``, counted by looking them up.
 
     The line is cut into equal cells. Most of them hold no step, so there the answer is known; elsewhere it is searched.
+
+    Parameters
+    ----------
+    steps
+        Where they are.
+    end
+        A whole number that none of them exceeds.
+    places
+        How many places will be asked about in all.
     """
-    cells = 1 << max((min(len(places), MOST_CELLS) // end).bit_length() - 1, 0)  # for each whole
-    before = np.cumsum(np.bincount(np.ceil(steps * cells).astype(np.int64), minlength=end * cells + 2))
-    cell = np.minimum((places * cells).astype(np.int64), end * cells)
-    found: Codes = before[cell]
-    unsure = np.flatnonzero(before[cell + 1] != found)
-    found[unsure] = np.searchsorted(steps, places[unsure], side="right")
-    return found
+
+    def __init__(self, steps: Floats, end: int, places: int) -> None:
+        self._steps, self._end = steps, end
+        self._cells = 1 << max((min(places, MOST_CELLS) // end).bit_length() - 1, 0)  # for each whole
+        held = np.bincount(np.ceil(steps * self._cells).astype(np.int64), minlength=end * self._cells + 2)
+        self._before = np.cumsum(held, dtype=np.int32)
+        self._unsure = held[1:] > 0
+
+    def up_to(self, places: Floats) -> Integers:
+        """How many of the steps are at or below each place."""
+        cell = (places * self._cells).astype(np.int64)
+        np.minimum(cell, self._end * self._cells, out=cell)
+        found = self._before.take(cell).astype(np.int64)
+        unsure = np.flatnonzero(self._unsure.take(cell))
+        found[unsure] = np.searchsorted(self._steps, places[unsure], side="right")
+        return found
 
 
 def _nearest(forest: Forest, column: int, drawn: Sequence[int]) -> list[int]:
@@ -157,9 +214,24 @@ def _nearest(forest: Forest, column: int, drawn: Sequence[int]) -> list[int]:
     return found
 
 
-def select(weights: Floats, order: Codes, rows: int, rng: np.random.Generator) -> Codes:
+def grouped(records: Codes, spans: Codes, order: Integers) -> tuple[Codes, Codes, Integers]:
+    """Records and spans of which neighbours along an order are in no column different are one, and how many each was.
+
+    Of narrow tables most records are like others: whatever is computed for each can be computed for all of them once.
+    """
+    begins = np.zeros(len(order), dtype=np.bool_)
+    begins[:1] = True
+    for column in (spans, *records):
+        sorted_ = column.take(order)
+        begins[1:] |= sorted_[1:] != sorted_[:-1]
+    first = np.flatnonzero(begins)
+    at = order.take(first)
+    return records.take(at, axis=1), spans.take(at), np.diff(first, append=len(order))
+
+
+def select(weights: Floats, order: Integers, rows: int, rng: np.random.Generator) -> Integers:
     """Exactly so many records in proportion to their weights: systematic sampling along the given order."""
-    upper = np.cumsum(weights[order])
+    upper = np.cumsum(weights.take(order))
     steps = np.minimum(np.floor(upper * (rows / upper[-1]) + rng.random()).astype(np.int64), rows)
     steps[-1] = rows
     return np.repeat(order, np.diff(steps, prepend=0))

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from headwater.mechanisms.marginals.draw import Codes, draw_tree, select, sorting, tree_laws
+from headwater.mechanisms.marginals.draw import Codes, Integers, draw_tree, grouped, select, sorting, tree_laws
 from headwater.mechanisms.marginals.estimate import Estimate, time_joint
 from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats
@@ -63,19 +63,23 @@ class LogLinear:
     def draw(self, rows: int, rng: np.random.Generator) -> Codes:
         """So many records by bins, of shape ``(columns, rows)``."""
         if rows == 0:
-            return np.empty((len(self.estimate.margins), 0), dtype=np.int64)
+            return np.empty((len(self.estimate.margins), 0), dtype=np.uint16)
         laws = tree_laws(self.forest, self.joints, self.estimate.margins, self.shares)
         records, spans = draw_tree(self.forest, laws, rows, rng)
         if not self.joints:
             return records
-        weights, _ = rake(_constraints(records, spans, self.joints, self.estimate.margins, self.shares), rows, PASSES)
-        return self._select(records, spans, weights, rows, rng)
+        records, spans, counts = grouped(records, spans, self._order(records, spans))
+        weights, _ = rake(
+            _constraints(records, spans, self.joints, self.estimate.margins, self.shares), rows, PASSES, counts
+        )
+        return records.take(select(weights, np.arange(len(counts)), rows, rng), axis=1)
 
     def draw_where(self, rows: int, evidence: Mapping[int, Floats], rng: np.random.Generator) -> Codes:
         """So many records that fit evidence: for some columns, the probability that a record of each bin fits."""
         laws = tree_laws(self.forest, self.joints, self.estimate.margins, self.shares, evidence)
         records, spans = draw_tree(self.forest, laws, CANDIDATES * rows, rng)
-        return self._select(records, spans, self._weights(records, spans), rows, rng) if rows else records
+        order = self._order(records, spans)
+        return records.take(select(self._weights(records, spans), order, rows, rng), axis=1) if rows else records
 
     def pairs(self, wanted: Sequence[Pair], start: float, end: float, pool: int = PREDICTED) -> list[Floats]:
         """The two-way tables of pairs in a span of arrivals.
@@ -102,7 +106,7 @@ class LogLinear:
         change = rake(_constraints(records, spans, joints, margins, shares), pool, PASSES)[0] - 1 / pool
         totals = [shares @ margin for margin in margins]
         for number, ((a, b), table) in enumerate(zip(wanted, found, strict=True)):
-            moved = np.bincount(records[a] * table.shape[1] + records[b], change, minlength=table.size)
+            moved = np.bincount(cells_of(records[a], records[b], table.shape[1]), change, minlength=table.size)
             table = np.maximum(table + moved.reshape(table.shape), 0)
             found[number] = fit_margins(table, totals[a], totals[b], passes=3)
         return found
@@ -135,13 +139,20 @@ class LogLinear:
         log -= log.mean() if len(log) else 0
         return np.exp(np.clip(log, -np.log(STEEPEST), np.log(STEEPEST)))
 
-    def _select(self, records: Codes, spans: Codes, weights: Floats, rows: int, rng: np.random.Generator) -> Codes:
-        """Systematic sampling along the records sorted by time and by the columns of most measured pairs."""
+    def _order(self, records: Codes, spans: Codes) -> Integers:
+        """Records sorted by time and by the columns of most measured pairs, for systematic sampling along them."""
         measured = [column for pair in self.joints for column in pair]
         ranked = sorted(range(len(records)), key=lambda c: -measured.count(c))
         sizes = [len(self.shares), *(self.estimate.margins[c].shape[1] for c in ranked)]
-        order = sorting([spans, *records[ranked]], sizes, 1 << 44)
-        return records[:, select(weights, order, rows, rng)]
+        return sorting([spans, *(records[c] for c in ranked)], sizes, 1 << 44)
+
+
+def cells_of(rows: Codes, columns: Codes, width: int) -> Integers:
+    """The cell of each record in a table of so many columns."""
+    cells = rows.astype(np.int64)
+    cells *= width
+    cells += columns
+    return cells
 
 
 def _constraints(
@@ -151,8 +162,8 @@ def _constraints(
     found = []
     for (a, b), table in joints.items():
         target = np.tensordot(shares, table, 1)
-        found.append(Constraint(records[a] * target.shape[1] + records[b], target.ravel(), PAIR_POWER))
+        found.append(Constraint(cells_of(records[a], records[b], target.shape[1]), target.ravel(), PAIR_POWER))
     for column, margin in enumerate(margins):
         target = (margin * shares[:, None]).ravel()
-        found.append(Constraint(spans * margin.shape[1] + records[column], target, 1.0))
+        found.append(Constraint(cells_of(spans, records[column], margin.shape[1]), target, 1.0))
     return found

@@ -153,20 +153,21 @@ class MarginalsModel:
         self, records: Codes, rng: np.random.Generator, limits: dict[int, tuple[int, int]] | None = None
     ) -> Points:
         """Bins as points: each record gets a place inside its bin as the column's shape says."""
-        points = np.empty(records.shape[::-1])
+        points = np.empty(records.shape)
         for column, (bins, coder) in enumerate(zip(records, coders(self.schema), strict=True)):
             shape, size = self.estimate.shapes[column], coder.coding.size
             low, high = (limits or {}).get(column, (0, size - 1))
-            part, place = shape.place(bins, self.estimate.grids[column], shape.within(low, high, size), rng)
             first = np.maximum(shape.edges, low)
-            last = np.minimum(shape.edges + widths(shape.edges, size) - 1, high)
-            codes = first[part]
-            if (first != last).any():
-                place = place * (last + 1 - first)[part]
-                steps = np.minimum(place.astype(np.int64), (last - first)[part])
-                codes, place = codes + steps, np.minimum(place - steps, np.nextafter(1.0, 0.0))
-            points[:, column] = coder.places(codes, place)
-        return points
+            more = np.minimum(shape.edges + widths(shape.edges, size) - 1, high) - first
+            wide = bool(more.any())
+            for at, part, place in shape.place(bins, self.estimate.grids[column], shape.within(low, high, size), rng):
+                codes = first.take(part)
+                if wide:
+                    place = place * (more + 1).take(part)
+                    steps = np.minimum(place.astype(np.int64), more.take(part))
+                    codes, place = codes + steps, np.minimum(place - steps, np.nextafter(1.0, 0.0))
+                points[column][at] = coder.places(codes, place)
+        return points.T
 
 
 MODEL = MarginalsModel

@@ -25,7 +25,9 @@ class Constraint:
     power: float
 
 
-def rake(constraints: Sequence[Constraint], records: int, passes: int) -> tuple[Floats, list[Floats]]:
+def rake(
+    constraints: Sequence[Constraint], records: int, passes: int, counts: NDArray[np.int64] | None = None
+) -> tuple[Floats, list[Floats]]:
     """Weights of records that nearly meet all constraints, and the factor of every cell that led to them.
 
     Parameters
@@ -36,8 +38,10 @@ def rake(constraints: Sequence[Constraint], records: int, passes: int) -> tuple[
         How many records there are.
     passes
         How often every constraint is met. Few passes leave factors of small cells near 1.
+    counts
+        How many records each row stands for, if not one; the weight of a row is that of all of them.
     """
-    weights = np.full(records, 1 / records)
+    weights = np.full(records, 1 / records) if counts is None else counts / records
     least = LEAST / records
     factors = [np.ones_like(c.target) for c in constraints]
     for _ in range(passes):

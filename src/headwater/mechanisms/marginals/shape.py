@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.draw import count_up_to, even_numbers
-from headwater.mechanisms.marginals.grid import Floats, union, widths
+from headwater.mechanisms.marginals.draw import Codes, Steps, even_numbers, lots
+from headwater.mechanisms.marginals.grid import Floats, distinct, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
 
@@ -47,25 +47,30 @@ class Shape:
         return np.bincount(bins, mass * within) / np.bincount(bins, mass)
 
     def place(
-        self, bins: Integers, grid: Integers, within: Floats, rng: np.random.Generator
-    ) -> tuple[Integers, Floats]:
-        """For each record the part of its bin that it lies in, and where in that part, with little sampling noise."""
+        self, bins: Codes, grid: Integers, within: Floats, rng: np.random.Generator
+    ) -> Iterator[tuple[Integers | slice, Integers, Floats]]:
+        """The part of its bin that each record lies in, and where in that part, with little sampling noise.
+
+        Records come in lots: their numbers, parts and positions. Every record is in one of them.
+        """
         if len(grid) == len(self.edges):
-            return bins, rng.random(len(bins))
+            inside = rng.random(len(bins))
+            yield from ((lot, bins[lot].astype(np.int64), inside[lot]) for lot in lots(len(bins)))
+            return
         first = np.searchsorted(self.edges, grid)
         mass = np.maximum(self.shares, TRACE) * within
         upper = np.cumsum(mass)
         below = np.concatenate([[0.0], upper])
         last = np.append(first[1:], len(upper))
-        order = np.argsort(bins.astype(np.uint16), kind="stable")
-        sorted_bins = bins[order]
-        before = below[first]
-        at = even_numbers(len(bins), rng) * (below[last] - before)[sorted_bins] + before[sorted_bins]
-        part = np.clip(count_up_to(upper, at, 1), first[sorted_bins], last[sorted_bins] - 1)
-        found, inside = np.empty_like(part), np.empty(len(part))
-        found[order] = part
-        inside[order] = np.clip((at - below[part]) / np.maximum(mass, 1e-300)[part], 0, 1 - 2**-53)
-        return found, inside
+        before, held = below[first], below[last] - below[first]
+        divisor, steps = np.maximum(mass, 1e-300), Steps(upper, 1, len(bins))
+        order = np.argsort(bins, kind="stable")
+        uniform = even_numbers(len(bins), rng)
+        for lot in lots(len(bins)):
+            drawn = bins.take(order[lot])
+            at = uniform[lot] * held.take(drawn) + before.take(drawn)
+            part = np.clip(steps.up_to(at), first.take(drawn), last.take(drawn) - 1)
+            yield order[lot], part, np.clip((at - below.take(part)) / divisor.take(part), 0, 1 - 2**-53)
 
     def split(self, target: Integers, source: Integers, size: int) -> Split:
         """How counts of the source's bins are moved to the target's, wide ones split by the shares."""
@@ -88,7 +93,7 @@ class Pieces:
     @classmethod
     def of(cls, parts: Integers, target: Integers, source: Integers, size: int) -> Pieces:
         """The pieces of given bins."""
-        starts = np.unique(np.concatenate([parts, target, source]))
+        starts = distinct(np.concatenate([parts, target, source]))
         part, to, by = (np.searchsorted(edges, starts, side="right") - 1 for edges in (parts, target, source))
         first = np.concatenate([[0], 1 + np.flatnonzero((to[1:] != to[:-1]) | (by[1:] != by[:-1]))])
         return cls(part, to, by, widths(starts, size) / widths(parts, size)[part], first)
@@ -197,7 +202,7 @@ def estimate_shape(sides: Sequence[Sides], grid: Integers, coding: Coding) -> Sh
     grid the shares are shrunk towards an even spread by as much as the noise explains (James–Stein).
     """
     edges = union([grid, *(side.edges for side in sides)], coding, max(MOST_PARTS, len(grid)))
-    edges = np.union1d(edges, grid)
+    edges = distinct(np.concatenate([edges, grid]))
     even = widths(edges, coding.size) / coding.size
     shape = Shape(edges, even, np.zeros(len(edges)) if len(edges) == 1 else even)
     if not sides or len(edges) == 1:

@@ -69,6 +69,12 @@ class Source:
             held = self._resume(position)
         self._batches = self._run(held)
 
+    @property
+    def complete(self) -> bool:
+        """Whether it ends by itself and reading never waits for a writer: all of it is files, and none is followed."""
+        whole = not self._options.follow and not self._inputs.piped
+        return whole and all(os.path.isfile(source.name) for source in self._inputs.found)
+
     def __iter__(self) -> Self:
         return self
 
