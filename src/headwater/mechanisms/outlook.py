@@ -168,9 +168,9 @@ def of_cells(columns: int, product: float) -> float:
 def _of_marginals(schema: AnySchema, budget: Budget, records: int) -> float:
     """The noise of the closed slow buckets in a column's counts, as a part of their records; at most 1.
 
-    A one-way table of one of ``D`` columns has Laplace noise of scale ``2 D / one-way budget``, or Gaussian noise of
-    the variance that its ρ gives, and ``k`` counts are off by
-    half of ``k`` times the deviation of their sum. Counts that are below the noise are shrunk: ``x / (1 + x)``.
+    A one-way table of one of ``D`` columns has Laplace noise of scale ``2 D / one-way budget`` (less, if small tables
+    share theirs), or Gaussian noise of the variance that its ρ gives, and ``k`` counts are off by half of ``k`` times
+    the deviation of their sum. Counts that are below the noise are shrunk: ``x / (1 + x)``.
     """
     closed = [stage for stage in stages(budget, schema.dimension, records) if stage.end <= records]
     if not closed:

@@ -160,7 +160,7 @@ class SlowBucket:
                     break
                 tree.append(chosen)
                 groups = joined(groups, chosen)
-        budget = budget * min(saving(len(tree), most) / kept, 1)
+        budget = budget * min(saving(len(tree), most) / kept, Fraction(1))
         routes = paths(tree, self.columns)
         self.ask(tree, budget, [self.questions[p].cells ** CELLS * n**PATHS for p, n in zip(tree, routes, strict=True)])
         self.done = set(tree)
@@ -179,7 +179,7 @@ class SlowBucket:
                 break
             chosen.append(pair)
             del scores[pair]
-        budget = budget * min(saving(len(chosen), most) / kept, 1)
+        budget = budget * min(saving(len(chosen), most) / kept, Fraction(1))
         self.ask(chosen, budget, [self.questions[pair].cells ** CELLS for pair in chosen])
         return spent + budget
 
