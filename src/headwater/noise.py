@@ -5,11 +5,11 @@ This is the only place where protecting randomness is drawn.
 Formal guarantees
 -----------------
 *Law.* ``Noise.laplace_at(σ, …)`` returns ``Z`` with ``P(Z = z) = (1−q)/(1+q) · q^|z|``, ``q = exp(−1/σ)``, for
-the exact real number that the float ``σ`` denotes. No floating-point arithmetic takes part in a draw: ``Z`` is the
+the exact real number that the float ``σ`` denotes, whatever floating-point arithmetic rounds: ``Z`` is the
 difference of two geometric variables, a geometric variable's binary digits are independent coins with known
 probabilities, and each coin compares random bits with the binary expansion of its probability, of which as many
 bits are computed as it takes to decide (`proofs/noise.md`). ``Noise.gaussian_at(σ, …)`` returns ``Z`` with
-``P(Z = z) ∝ exp(−z²/2σ²)``, by rejection from Laplace draws; floats decide only what is clear (`proofs/gaussian.md`).
+``P(Z = z) ∝ exp(−z²/2σ²)``, by rejection from Laplace draws (`proofs/gaussian.md`). Floats decide only what is clear.
 ``Noise.jointly_at`` draws for several small tables at once (`headwater.joint_noise`, `proofs/joint.md`).
 
 *Address.* Every draw has an address of 112 bits, and its random bits are AES-256 of that address under a secret key.
@@ -53,6 +53,7 @@ _AT_ONCE = 4  # attempts at once, of few draws: hardly any needs more
 _UNSURE = 2.0**-20  # acceptance is decided exactly if floats come so close; their error is below 2^-30
 _VERDICT = 1 << 36  # the label of further bits of a verdict, beyond those of coins
 _HEAD = 16  # bits of a coin's first look; further bits are needed once in 65,536 coins
+_CLEAR = 2.0**-20  # floats decide these bits unless they come so close to a whole number; their error is below 2^-30
 
 
 class Noise:
@@ -304,10 +305,8 @@ class _Law:
             raise ValueError(f"the scale of noise must be positive and finite, not {scale!r}")
         if scale > 2.0**50:
             raise ValueError(f"the scale of noise must be at most 2^50, not {scale!r}")
-        self.rate = 1 / Fraction(scale)
-        self.digits = 0
-        while (1 << self.digits) * self.rate < 12:  # e^−12 < 2^−16
-            self.digits += 1
+        self.rate, self._rate = 1 / Fraction(scale), 1 / scale
+        self.digits = (math.ceil(12 * Fraction(scale)) - 1).bit_length()  # 2^digits/σ ≥ 12, and e^−12 < 2^−16
         # Two geometric variables' coins side by side: in one machine word if they fit, else in one word each.
         self.coins = self.digits + 1 if self.digits < 32 else 64
         heads = np.zeros(2 * self.coins + -2 * self.coins % 8, dtype=np.uint16)
@@ -328,6 +327,10 @@ class _Law:
     def bits(self, coin: int, count: int) -> int:
         """The first ``count`` bits after the point of the coin's probability, exactly."""
         last = coin == self.digits
+        if count == _HEAD and not last:  # a hundred times as fast, and nearly always clear
+            scaled = 2.0**_HEAD / (1 + math.exp(self._rate * 2.0**coin))
+            if abs(scaled - round(scaled)) > _CLEAR:
+                return int(scaled)
         return floor_of(
             self.rate * (1 << coin),
             count,

@@ -60,7 +60,7 @@ RECORDS = 2
 class Quick:
     """A quick prediction: products of the published one-way counts. Any rule that reads no data will do."""
 
-    def __init__(self, measured: Measured, start: int) -> None:
+    def __init__(self, measured: Measured, start: int, before: object = None) -> None:
         tables = {table.columns: table for table in measured.tables if table.end > start}
         self.shares = [np.clip(tables[i,].counts, 0.2, None) for i in range(len(measured.codings))]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from headwater.joint_noise import fits, radii
 from headwater.laws import Accounting, Pure, scale_for
-from headwater.mechanisms.marginals.bins import cut, profile
+from headwater.mechanisms.marginals.bins import cut_by, one_way
 from headwater.mechanisms.marginals.codes import Codes
 from headwater.mechanisms.marginals.counting import Question, count
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
@@ -27,7 +27,7 @@ from headwater.noise import Noise
 MOST_BINS = 256  # of a column, in a one-way table
 ENOUGH = (0.5, 0.5, 0.5, 0.5, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
 
-ALIKE = ((1, 1), (2, 6), (7, 29))
+ALIKE = ((1, 1), (2, 5), (6, 11), (12, 29))
 """Tables of a slow bucket with so many numbers share their noise. Of larger ones each has as much noise by itself."""
 
 SLOW, FAST = 0, 1
@@ -92,12 +92,12 @@ class Bucket:
 
         A bucket may be asked for them twice, the second time with ``again``, which gives the noise other addresses.
         """
-        questions, total = list[Question](), math.fsum(weights)
+        questions, total, own = list[Question](), math.fsum(weights), one_way(known, len(self.codings))
         for column, (coding, weight) in enumerate(zip(self.codings, weights, strict=True)):
             if weight > 0:
                 scale = self.accounting.width(float(budget) * weight, total)
                 least = [enough * scale / self.size for enough in ENOUGH]
-                edges = cut(coding, profile(column, coding, known), least, MOST_BINS)
+                edges = cut_by(coding, own[column], least, MOST_BINS)
                 questions.append(Question((column,), (edges,)))
         shares = divide(
             budget, [weights[q.columns[0]] * math.sqrt(q.cells) ** self.accounting.power for q in questions]

@@ -119,7 +119,13 @@ class Pooled:
 
 
 def denoise(
-    pooled: Pooled, prediction: Floats | None, earlier: Floats | None, ordered: bool, iterations: int = 25
+    pooled: Pooled,
+    prediction: Floats | None,
+    earlier: Floats | None,
+    ordered: bool,
+    iterations: int = 25,
+    *,
+    rough: bool = False,
 ) -> tuple[Floats, float]:
     """The estimated two-way table of a pair, with the margins of ``pooled``, and its expected total variation.
 
@@ -135,6 +141,8 @@ def denoise(
         Whether neighbouring bins of both columns are neighbouring values.
     iterations
         Of EM.
+    rough
+        Whether posterior means over fewer atoms are good enough.
     """
     rows, columns = pooled.rows, pooled.columns
     predictions = [] if prediction is None else [fit_margins(prediction, rows, columns)]
@@ -143,12 +151,12 @@ def denoise(
         loss = kept * pooled.deviation * table.size * NORMAL / 2
         return fit_margins(project(table, rows, columns), rows, columns), loss
     if ordered:
-        predictions.append(copula(pooled.shares, rows, columns))
+        predictions.append(copula(pooled.shares, rows, columns, rough=rough))
     if earlier is not None and earlier.size < LARGE:
         first, second = neighbours(earlier, 1), neighbours(earlier, 0)
         predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]
-    table, loss = Atoms(pooled, predictions).estimate(iterations)
-    return fit_margins(table, rows, columns), loss
+    table, loss = Atoms(pooled, predictions, rough=rough).estimate(iterations)
+    return fit_margins(table, rows, columns, passes=5 if rough else 100), loss
 
 
 def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> tuple[Floats, float]:
@@ -175,11 +183,11 @@ def neighbours(table: Floats, axis: int) -> Floats:
 class Atoms:
     """The distribution of a table's cells over atoms, and the posterior of each cell."""
 
-    def __init__(self, pooled: Pooled, predictions: Sequence[Floats]) -> None:
-        self.pooled = pooled
+    def __init__(self, pooled: Pooled, predictions: Sequence[Floats], *, rough: bool = False) -> None:
+        self.pooled, self._rough = pooled, rough
         base = pooled.independent
         most = float(np.minimum.outer(pooled.rows, pooled.columns).max())
-        steps = int(np.clip(most / (0.6 * pooled.deviation), 20, 120))
+        steps = int(np.clip(most / (0.6 * pooled.deviation), 20, 30 if rough else 120))
         self._parts = np.linspace(1 / steps, 1, steps)
         self._ratios = [table / np.maximum(base, 1e-12) for table in predictions]
         self.values = self._atoms(base)
@@ -191,8 +199,9 @@ class Atoms:
     def _atoms(self, independent: Floats) -> Atomic:
         """Shares that a cell may have, along the first axis."""
         most = np.minimum.outer(independent.sum(1), independent.sum(0))
-        kinds = [(np.zeros(1), independent), (INDEPENDENCE, independent), (self._parts, most)]
-        kinds += [(PREDICTION, independent * ratio) for ratio in self._ratios]
+        every = 2 if self._rough else 1
+        kinds = [(np.zeros(1), independent), (INDEPENDENCE[::every], independent), (self._parts, most)]
+        kinds += [(PREDICTION[::every], independent * ratio) for ratio in self._ratios]
         found, done = np.empty((sum(len(m) for m, _ in kinds), *independent.shape), dtype=np.float32), 0
         for multiples, of in kinds:
             part = found[done : done + len(multiples)]
@@ -233,6 +242,9 @@ class Atoms:
                 step = 0.7 * (columns - mean.sum(0)) * variance / (spread.sum(0) + 0.3 * variance)
                 across = np.clip(across + step, -limit, limit)
                 likely = self._likely(down, across)
+        if self._rough:
+            mean, spread = self._moments(*nearest)
+            return mean, NORMAL * float(np.sqrt(np.maximum(spread, 0)).sum()) / 2
         posterior = self._posterior(*nearest)
         median = self._median(posterior)
         return median, float((posterior * np.abs(self.values - median.astype(np.float32))).sum() / 2)

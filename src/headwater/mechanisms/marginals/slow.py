@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.bins import cut, profile
+from headwater.mechanisms.marginals.bins import cut_by, one_way
 from headwater.mechanisms.marginals.bucket import EXTRA, TREE, Bucket
 from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
@@ -63,6 +63,7 @@ class SlowBucket:
     ) -> None:
         self.bucket, self.stage, self.outlook, self.epsilon = bucket, stage, outlook, epsilon
         self.codings, self.columns, self.known = bucket.codings, len(bucket.codings), list(before)
+        self.first: Prediction | None = None  # by which the tree was chosen
 
     def measure(self) -> None:
         """Ask everything. ``known`` then has the new tables, and ``outlook`` the tree that they show."""
@@ -84,7 +85,7 @@ class SlowBucket:
         left = self.stage.slow_budget - one_way
         pairs = self.stage.pairs * kept + self.stage.one_way * (1 - own)
         left -= self.choose_tree(pairs * (1 - part), kept)
-        self.published = self.predict()
+        self.published = self.predict(self.first)
         self.outlook = Outlook(*self.published.structure(), self.outlook.moving)
         if extras:
             left -= self.choose_further(self.published, extras, pairs * part, kept)
@@ -102,10 +103,10 @@ class SlowBucket:
         before = sum(len(table.columns) > 1 for table in self.known if table.end == self.stage.start)
         return min(2 * before + 2, most)
 
-    def predict(self) -> Prediction:
+    def predict(self, before: Prediction | None = None) -> Prediction:
         """What is published by now predicts of this bucket."""
         measured = Measured(self.bucket.end, 0, self.epsilon, tuple(self.codings), tuple(self.known))
-        return Prediction(measured, self.bucket.start)
+        return Prediction(measured, self.bucket.start, before)
 
     def own_tables(self) -> list[float]:
         """Weights of the columns in the one-way budget: 0 if a pair that is measured anyway has the column too."""
@@ -118,8 +119,8 @@ class SlowBucket:
 
     def edges(self) -> list[Integers]:
         """The bins of each column in tables of two."""
-        profiles = [profile(column, coding, self.known) for column, coding in enumerate(self.codings)]
-        return [cut(*of_column, PAIR_LEAST, PAIR_BINS) for of_column in zip(self.codings, profiles, strict=True)]
+        own = one_way(self.known, self.columns)
+        return [cut_by(*of_column, PAIR_LEAST, PAIR_BINS) for of_column in zip(self.codings, own, strict=True)]
 
     def candidates(self) -> dict[Pair, Question]:
         """The pairs that may be asked for, and their bins."""
@@ -147,7 +148,8 @@ class SlowBucket:
             groups = joined(groups, pair)
         turns = min(most - len(tree), self.turns(self.stage.tree_choice))
         if turns:
-            published, each = self.predict(), self.stage.tree_choice / min(most, self.turns(self.stage.tree_choice))
+            published = self.first = self.predict()
+            each = self.stage.tree_choice / min(most, self.turns(self.stage.tree_choice))
             threshold = self.threshold(published, budget / most)
             scores: Scores = self.scores(published, published.independent(self.questions), budget / most, TREE_PENALTY)
             for pair in self.questions.keys() & self.outlook.tree:
