@@ -39,6 +39,8 @@ NARROWEST = 2.0**-20
 _RADIUS, _TABLE = 1 << 56, 1 << 57  # labels of the bits of joint noise: no coin, verdict or tie has them
 _NEGLIGIBLE = -90.0  # radii whose odds are below e^-90 of the largest are left to the exact way
 _ROUNDING = 2.0**-53
+NODES = 257
+"""Radii at which mean squares are computed."""
 
 
 def fits(scale: float, sizes: Sequence[int]) -> bool:
@@ -150,7 +152,8 @@ class Radii:
     @cached_property
     def odds(self) -> Floats:
         """Of all radii that matter; they sum to 1."""
-        count = 64
+        numbers = 1 + sum(size * n for size, n in self.sizes.items())
+        count = math.ceil(64 + self.scale * (numbers + 16 * math.sqrt(numbers) + 100))  # a guess that is mostly enough
         while True:
             m = np.arange(count)
             log = sum(n * _log_points(size, m) for size, n in self.sizes.items()) - m / self.scale
@@ -173,8 +176,14 @@ class Radii:
         return 2 * _ROUNDING * (3 * (15 + len(self.sizes)) * terms * log + 2 * count + 64)
 
     def variance(self, size: int) -> float:
-        """Of each number of a table of this size."""
-        return float(self.odds @ _mean_squares(size, np.arange(len(self.odds))))
+        """Of each number of a table of this size; never 0.
+
+        The mean square is nearly in proportion to ``(m + 1/2)²``: how nearly is interpolated between some radii.
+        """
+        m = np.flatnonzero(self.odds > 1e-18)
+        nodes = m if size == 1 else np.unique(np.linspace(m[0], m[-1], NODES).round().astype(np.int64))
+        squares = np.interp(m, nodes, _mean_squares(size, nodes) / (nodes + 0.5) ** 2) * (m + 0.5) ** 2
+        return max(float(self.odds[m] @ squares), 1e-9)
 
     def draw(self, bits: Bits) -> int:
         """A radius: floats decide it if they are clear."""
@@ -253,7 +262,13 @@ def radii(scale: float, sizes: tuple[int, ...]) -> Radii:
 
 def _log_points(size: int, m: Integers) -> Floats:
     """The logarithm of the number of points of balls."""
-    found: Floats = np.log(2 * m + 1.0) if size == 1 else np.logaddexp.reduce(_log_terms(size, m), axis=0)
+    if size == 1:
+        single: Floats = np.log(2 * m + 1.0)
+        return single
+    terms = _log_terms(size, m)
+    largest = terms.max(0)
+    terms -= largest
+    found: Floats = np.log(np.exp(terms, out=terms).sum(0)) + largest
     return found
 
 
