@@ -137,15 +137,25 @@ def test_no_release_and_no_row_has_the_person(tmp_path: Path) -> None:
 
 
 def test_who_is_who() -> None:
-    """The number 7 and the text "7" are one person; "007" and a UUID are others."""
+    """The number 7 and the texts "7" and "7.0" are one person; "007" and a UUID are others."""
     one = uuid.UUID(int=7)
-    names = [7, "7", 7.0, Decimal(7), np.int16(7), "007", one, str(one), b"7", 8]
+    names = [7, "7", "7.0", "7.", "7.000", 7.0, Decimal(7), np.int16(7), "007", one, str(one), b"7", 8]
     hashes = [tuple(hash_people([name], bytes(32))[0].tolist()) for name in names]
-    assert len({*hashes[:5]}) == 1
+    assert len({*hashes[:8]}) == 1
     assert len({*hashes}) == 5
-    assert hashes[6] == hashes[7]
+    assert hashes[9] == hashes[10]
+    others = ["7.10", "7.0.0", "v7.0", "7.0 ", "1e1.0", ".0", "."]
+    assert len({tuple(one) for one in hash_people([*others, "7"], bytes(32)).tolist()}) == len(others) + 1
     assert hash_people(pd.array([7, None], dtype="Int64"), bytes(32))[0].tolist() == list(hashes[0])
     assert hash_people(["7"], bytes(31) + b"\1")[0].tolist() != list(hashes[0])
+
+
+def test_a_state_that_told_people_apart_by_another_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else somebody with a name of either kind would have a second cap."""
+    state = started().to_bytes()
+    monkeypatch.setattr("headwater.people.people.NAMES_VERSION", 99)
+    with pytest.raises(hw.FileRefusedError, match="told people apart by another rule"):
+        hw.Synthesizer.from_bytes(state)
 
 
 @pytest.mark.parametrize("wrong", [True, 7.5, 2.0**60, [1], pd.Timestamp("2024-01-01"), {"a": 1}])

@@ -11,7 +11,9 @@ from headwater.people import Person
 
 Column = Annotated[
     str | None,
-    typer.Option("--person", metavar="COLUMN", help="The column that names the person: ε is then for a person."),
+    typer.Option(
+        "--person", metavar="COLUMN", help="The column that names the person, in one spelling: ε is then for a person."
+    ),
 ]
 Records = Annotated[
     int | None, typer.Option("--records-per-person", help="How many records of a person count: noise grows with it.")

@@ -105,7 +105,7 @@ def suggest_records_per_person(
         As for `headwater.Synthesizer`; of the paper's mechanism nothing is known.
     differ
         How different the records of people with many are from those of others: 0 if they are alike, 1 if they have
-        nothing in common.
+        nothing in common. The choice hangs on it most where there are few records.
 
     Examples
     --------

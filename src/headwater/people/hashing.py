@@ -9,6 +9,7 @@ the same 128 bits with probability ``2^−128``; `proofs/people.md` says what th
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -29,6 +30,9 @@ NOBODY = np.array([_TOP, _TOP])
 """The hash of a record that names nobody and is nowhere."""
 SOMEBODY = np.array([_TOP, _TOP - np.uint64(1)])
 """The hash of a record whose person has no other."""
+NAMES_VERSION = 2
+"""Which names are one person: a run goes on only with the rule that it began with, or caps would be forgotten."""
+_WHOLE_TEXT = re.compile(r"-?[0-9]+\.0*")
 _EXACT = 2.0**53  # beyond it neighbouring whole numbers are one float
 
 _WHOLE = TableError(
@@ -89,8 +93,13 @@ def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]
 
 
 def identity(item: Any) -> bytes | None:  # noqa: ANN401 - a value of any type
-    """What names a person, as bytes: the number 7 and the text "7" are one, the texts "7" and "007" are two."""
+    """What names a person, as bytes: the number 7 and the texts "7" and "7.0" are one, the texts "7" and "007" are two.
+
+    Libraries write whole numbers as 7.0 where others of the column are missing: two names would be two caps.
+    """
     if isinstance(item, str):
+        if item[-1:] in ("0", ".") and _WHOLE_TEXT.fullmatch(item):
+            item = item.partition(".")[0]
         return item.encode("utf-8", "surrogatepass") if item.strip() else None
     if is_missing(item):
         return None

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.files import need, whole_number
+from headwater.files import FileRefusedError, need, whole_number
 from headwater.people.caps import Caps, Groups
-from headwater.people.hashing import HASH_BYTES, NOBODY, SOMEBODY, Hashes, hash_each
+from headwater.people.hashing import HASH_BYTES, NAMES_VERSION, NOBODY, SOMEBODY, Hashes, hash_each
 from headwater.people.person import NOWHERE, OWN, Person
 from headwater.table.errors import TableError
 from headwater.table.series import Values
@@ -208,6 +208,7 @@ class People:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything that is needed to go on: as secret as the data."""
         header = {"person": self.person.to_dict(), "key": self.key.hex(), "period": self.period, "capped": self.capped}
+        header["names"] = NAMES_VERSION
         arrays = {f"people {name}": array for name, array in self.caps.state().items()}
         if self.in_bucket is not None:
             arrays |= {f"bucket people {name}": array for name, array in self.in_bucket.state().items()}
@@ -218,6 +219,11 @@ class People:
         """Go on from a `state`, or refuse it."""
         person, key = Person.from_dict(header["person"]), bytes.fromhex(header["key"])
         need(len(key) == 32, "people")
+        if header.get("names") != NAMES_VERSION:
+            raise FileRefusedError(
+                "this run told people apart by another rule than this version does: go on with the version that it "
+                "began with, or begin a new run"
+            )
         people = People.begin(person, key)
         names = ("high", "low", "counts")
         caps = Caps.restore(person.records, {name: arrays[f"people {name}"] for name in names})
