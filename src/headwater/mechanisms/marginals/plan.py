@@ -195,7 +195,7 @@ def plan(columns: int, budget: Budget | float, until: int) -> Plan:
                    128 to 1,024         1        0        0          none
                  1,024 to 4,096         1        0        0          none
                  4,096 to 8,192    0.2734      0.1   0.6266          none
-                8,192 to 16,384    0.3563    0.076   0.5178         1,024     0.05
+                8,192 to 16,384      0.38    0.076    0.494         1,024     0.05
     """
     stages: list[Stage] = []
     t = 0
