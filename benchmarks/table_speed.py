@@ -145,8 +145,8 @@ PAGE = """# From a CSV file to a release
 The baseline reads the file with pyarrow, with the same column types, and counts the cells of its five columns with
 NumPy. `headwater run` reads, checks and hashes the file, encodes it, counts, keeps its state on the disk, and writes
 one release of as many rows as the file has, a million at most: with the mechanism that `auto` chooses for these
-columns, and with cascade. The best of {repeats} runs of each, in turns, on {processors} processors that {load:.0f} processes
-wanted to have: if these are many more, seconds and ratios by the clock say little.
+columns, and with cascade. The best of {repeats} runs of each, in turns, on {processors} processors that {load:.0f}
+processes wanted to have: if these are many more, seconds and ratios by the clock say little.
 
 {table}
 Wanted: at most 3 by the clock for a million rows, of either mechanism. The file is read block by block and never held
