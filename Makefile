@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # Tests use all cores, so each process has one thread; and they start hundreds of processes, so byte code is kept.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo demo-live test test-fast setup lint types imports docs check test-newest test-statistics fuzz
+.PHONY: demo demo-live test test-fast test-nightly setup lint types imports docs check test-newest test-statistics fuzz
 .PHONY: test-spark bench bench-speed bench-accuracy bench-tables bench-people bench-long bench-serve bench-spark audit lock clean help
 
 help:           ## what can be made
@@ -25,6 +25,9 @@ test: $(VENV)/.dev   ## every test, on all cores
 test-fast: $(VENV)/.dev  ## most tests in less than a minute, for the inner loop
 	$(PYTEST) -q -m "not slow" --hypothesis-profile fast
 
+test-nightly: $(VENV)/.dev  ## every test, those that look at more in their full size: about an hour
+	HEADWATER_NIGHTLY=1 nice $(PYTEST)
+
 setup: $(VENV)/.dev  ## everything a developer needs
 
 lint: $(VENV)/.dev   ## ruff: rules and format
@@ -34,7 +37,7 @@ lint: $(VENV)/.dev   ## ruff: rules and format
 types: $(VENV)/.dev  ## mypy, strict
 	$(BIN)/mypy
 
-imports: $(VENV)/.dev  ## the wall between data and publication
+imports: $(VENV)/.dev  ## the trust boundary between data and publication
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.dev   ## the documentation site, in out/site

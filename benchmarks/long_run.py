@@ -105,7 +105,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def work(case: Case, told: Connection) -> None:
+def work(case: Case, parent: Connection) -> None:
     """Run one case, and tell how far it is: a number of points, or a measurement."""
     synth = hw.Synthesizer(hw.unit_cube(2), epsilon=EPSILON, mechanism=case.mechanism)
     batches = stream(case.stream)
@@ -115,15 +115,15 @@ def work(case: Case, told: Connection) -> None:
         while synth.t < stop:
             if not len(points):
                 points = next(batches)
-                told.send(synth.t)
+                parent.send(synth.t)
             part, points = points[: stop - synth.t], points[stop - synth.t :]
             start = time.perf_counter()
             synth.update(part)
             taken += time.perf_counter() - start
         now = resident() - empty
         state = len(synth.to_bytes())
-        told.send(Measured(case.mechanism, case.stream, synth.t, state, now, peak() - empty, taken))
-    told.send(None)
+        parent.send(Measured(case.mechanism, case.stream, synth.t, state, now, peak() - empty, taken))
+    parent.send(None)
 
 
 def run(case: Case, progress: Progress) -> list[Measured]:
@@ -136,10 +136,10 @@ def run(case: Case, progress: Progress) -> list[Measured]:
     there.close()
     found: list[Measured] = []
     try:
-        while (told := here.recv()) is not None:
-            if isinstance(told, Measured):
-                found.append(told)
-            progress.update(bar, completed=told.t if isinstance(told, Measured) else told)
+        while (message := here.recv()) is not None:
+            if isinstance(message, Measured):
+                found.append(message)
+            progress.update(bar, completed=message.t if isinstance(message, Measured) else message)
     except EOFError:
         raise SystemExit(f"{case.name}: the run ended before its last point") from None
     process.join()

@@ -84,7 +84,7 @@ def answering(port: int, process: subprocess.Popen[bytes], seconds: float = 120)
 
 
 class Writer(threading.Thread):
-    """Writes single records and batches until it is told to stop; each until it is acknowledged."""
+    """Writes single records and batches until it is stopped; each until it is acknowledged."""
 
     def __init__(self, port: int, number: int, seed: int, most: int, stop: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -95,7 +95,7 @@ class Writer(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Write until it is told to stop."""
+        """Write until it is stopped."""
         try:
             self._write()
         except BaseException as error:
@@ -123,7 +123,7 @@ class Reader(threading.Thread):
         self.different: list[int] = []
 
     def run(self) -> None:
-        """Read until it is told to stop."""
+        """Read until it is stopped."""
         with Client(self._base, patience=0.2) as client:
             self._read(client)
 
@@ -162,6 +162,9 @@ def attack(folder: Path, *, kills: int, writers: int, most: int, seed: int, paus
             outcome.kills += 1  # leaving the block kills
     with served(folder, port):
         time.sleep(pause)
+        end = time.monotonic() + 60
+        while (sum(thread.posts for thread in threads) <= 20 or len(reader.now) <= 3) and time.monotonic() < end:
+            time.sleep(0.05)  # a machine that is busy gets the time that it takes
         stop.set()
         for thread in threads:
             thread.join(120)

@@ -76,6 +76,20 @@ def test_the_plan_the_card_and_the_state_name_delta_and_the_law(tmp_path: Path) 
     assert hw.Release.load(tmp_path / "release.hw").guarantee.delta == 1e-9
 
 
+def test_a_state_whose_gaussian_noise_was_drawn_by_another_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its quantities would get noise twice. Runs without a δ have none of it."""
+    synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9)
+    pure = hw.Synthesizer(WIDE, epsilon=1.0)
+    before, versions = synth.to_bytes(), (synth.measurement_version, pure.measurement_version)
+    for module in ("synthesizer_state", "synthesizer"):
+        monkeypatch.setattr(f"headwater.{module}.GAUSSIAN_VERSION", 99)
+    with pytest.raises(hw.FileRefusedError, match=r"drew its Gaussian noise by another rule.*begin a new run"):
+        hw.Synthesizer.from_bytes(before)
+    assert hw.Synthesizer.from_bytes(pure.to_bytes()).t == 0
+    assert synth.measurement_version != versions[0]
+    assert pure.measurement_version == versions[1]
+
+
 def test_a_plan_mixes_laws_and_takes_the_smaller_variance() -> None:
     """At δ = 1e-9 Gaussian noise wins from nine tables on: five columns are nine tables once pairs are measured."""
     stages = plan(5, Budget(1.0, 1e-9), 100_000).stages

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 import pickle
+from bisect import bisect_right
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
 from unittest.mock import patch
 
 import numpy as np
@@ -18,16 +21,27 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from headwater import gaussian_cells as cells_module
 from headwater import noise as module
+from headwater.gaussian_cells import GaussianCells
 from headwater.laws import DiscreteGaussian, deviation_for
-from headwater.noise import Flags, Integers, Noise, Words, _Gaussian
+from headwater.noise import Integers, Noise, Words
 from tests.support.noise_checks import ALPHA, MILLION, assert_fits, binomial, chi_square, expansion, how_many
-from tests.test_noise_addresses import blocks_of, further_words, literal_draw
+from tests.test_noise_addresses import blocks_of, further_words
 
 dp.enable_features("contrib")
 
-SCALES = [0.3, 0.75, 1.0, 2.5, 8.2, 25.0, 1000.0]
+SCALES = [0.3, 0.75, 1.0, 2.5, 8.2, 25.0, 255.9, 256.0, 1000.0]
 WIDE = [1e6, 2.0**40]
+
+
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells so large that about a tenth of all proposals is rejected, not one in some hundreds."""
+    module._gaussian.cache_clear()
+    monkeypatch.setattr(cells_module, "_CELLS", 3)
+    monkeypatch.setattr(module, "_gaussian", GaussianCells)
+
 
 # The law ------------------------------------------------------------------------------------------------------------
 
@@ -84,6 +98,14 @@ def test_half_a_million_draws_fit_the_exact_law(sigma: float) -> None:
     assert_fits(goodness_of_fit(draws(sigma, MILLION // 2), sigma))
 
 
+@pytest.mark.usefixtures("coarse")
+@pytest.mark.parametrize("sigma", [8.2, 60.0, 1000.0])
+def test_draws_from_coarse_cells_fit_the_exact_law_too(sigma: float) -> None:
+    """Fails for a random seed with probability below 2e-8."""
+    assert GaussianCells(sigma).width > sigma / 9
+    assert_fits(goodness_of_fit(draws(sigma, MILLION // 2), sigma))
+
+
 @pytest.mark.parametrize("sigma", WIDE)
 def test_wide_draws_are_normal_to_the_eye(sigma: float) -> None:
     """Kolmogorov and Smirnov against the normal law, which is within 1/σ of it, and even remainders; two p-values."""
@@ -125,9 +147,9 @@ def wider(patched: pytest.MonkeyPatch) -> None:
 
 
 def every_proposal_taken(patched: pytest.MonkeyPatch) -> None:
-    """Nothing is rejected: it is Laplace noise."""
-    sure = lambda self, value, word: (np.ones(len(value), dtype=bool), np.zeros(len(value), dtype=bool))  # noqa: E731
-    patched.setattr(_Gaussian, "verdicts", sure)
+    """Nothing is rejected: all numbers of a cell are equally likely."""
+    values, none = GaussianCells.values, np.empty(0, dtype=np.int64)
+    patched.setattr(GaussianCells, "values", lambda *args: (values(*args)[0], none, none))
 
 
 def real_normal(patched: pytest.MonkeyPatch) -> None:
@@ -138,140 +160,282 @@ def real_normal(patched: pytest.MonkeyPatch) -> None:
     )
 
 
-def wrong_centre(patched: pytest.MonkeyPatch) -> None:
-    """The peak of the acceptance lies at σ instead of σ²/t."""
-    start = _Gaussian.__init__
+def cells_weighed_in_the_middle(patched: pytest.MonkeyPatch) -> None:
+    """Cells are proposed by the weight of their middle, and numbers accepted as if it were that of their near end."""
+    table, near = GaussianCells._table, GaussianCells._near
 
-    def begin(self: _Gaussian, scale: float) -> None:
-        start(self, scale)
-        self._centre = scale
+    def begin(self: GaussianCells, reach: int) -> tuple[int, Words]:
+        with patch.object(GaussianCells, "_near", lambda self, cell: near(self, cell) + (cell != 0) * self._offset):
+            return table(self, reach)
 
-    patched.setattr(_Gaussian, "__init__", begin)
+    patched.setattr(GaussianCells, "_table", begin)
+
+
+def one_cell_too_far(patched: pytest.MonkeyPatch) -> None:
+    """Words of a cell choose the next one."""
+    cells = GaussianCells.cells
+    patched.setattr(GaussianCells, "cells", lambda self, words: (cells(self, words)[0] + 1, cells(self, words)[1]))
 
 
 def rejected_become_zero(patched: pytest.MonkeyPatch) -> None:
     """A rejected proposal is not drawn again."""
-    attempts = Noise._attempts
+    attempt = Noise._attempt
 
-    def once(self: Noise, *args: object) -> tuple[Integers, Flags]:
-        value, taken = attempts(self, *args)  # type: ignore[arg-type]
-        return np.where(taken, value, 0), np.ones_like(taken)
+    def once(self: Noise, law: GaussianCells, hi: Words, lo: Words, number: int) -> tuple[Integers, Integers]:
+        value, rejected = attempt(self, law, hi, lo, number)
+        value[rejected] = 0
+        return value, rejected[:0]
 
-    patched.setattr(Noise, "_attempts", once)
+    patched.setattr(Noise, "_attempt", once)
 
 
 def verdict_on_used_bits(patched: pytest.MonkeyPatch) -> None:
-    """The verdict reads bits that decided the proposal."""
+    """The verdict reads bits that chose the cell."""
     blocks = Noise._blocks
 
-    def shared(self: Noise, hi: Words, lo: Words, numbers: range, *beyond: Words) -> Words:
-        found = blocks(self, hi, lo, numbers, *beyond).copy()
-        found[-1] = found[0]
+    def shared(self: Noise, hi: Words, lo: Words, numbers: range) -> Words:
+        found = blocks(self, hi, lo, numbers).copy()
+        found[..., 1] = found[..., 0]
         return found
 
     patched.setattr(Noise, "_blocks", shared)
 
 
-WRONG = [(wider, 25.0), (every_proposal_taken, 8.2), (real_normal, 0.75), (wrong_centre, 2.5)]
-WRONG += [(rejected_become_zero, 8.2), (verdict_on_used_bits, 8.2)]
+WRONG = [(wider, 25.0), (every_proposal_taken, 60.0), (real_normal, 0.75), (cells_weighed_in_the_middle, 60.0)]
+WRONG += [(one_cell_too_far, 60.0), (rejected_become_zero, 60.0), (verdict_on_used_bits, 60.0)]
 
 
+@pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize(("fault", "sigma"), WRONG)
 def test_goodness_of_fit_rejects_a_wrong_sampler(fault: Fault, sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is rejected with a wide margin."""
-    module._gaussian.cache_clear()
     fault(monkeypatch)
-    sample = draws(sigma, MILLION // 2)
-    module._gaussian.cache_clear()
-    assert min(goodness_of_fit(sample, sigma).values()) < ALPHA
+    assert min(goodness_of_fit(draws(sigma, MILLION // 2), sigma).values()) < ALPHA
 
 
 # The exact path -----------------------------------------------------------------------------------------------------
 
 
-def exponent_of(sigma: float, value: int) -> Fraction:
-    """Canonne, Kamath and Steinke, Algorithm 3: a proposal ``y`` is accepted with probability ``exp(−this)``."""
-    square, t = Fraction(sigma) ** 2, math.floor(sigma) + 1
-    return (abs(value) - square / t) ** 2 / (2 * square)
+BITS = 160
+
+
+def cell_of(sigma: float, value: int) -> tuple[int, int, int]:
+    """The cell of a number, the width of cells, and how near to 0 the cell comes."""
+    width = 1 if sigma < 256 else 2 ** math.floor(math.log2(sigma) - 7)
+    cell = (value + width // 2) // width
+    return cell, width, max(abs(cell) * width - width // 2, 0)
+
+
+@lru_cache
+def ends_of_cells(sigma: float) -> list[Fraction]:
+    """The exact probability of a cell from −m up to each one to m, but for 2^−140: of weights in 160 bits."""
+    _, width, _ = cell_of(sigma, 0)
+    half = [1 << BITS]
+    while half[-1]:
+        exponent = (len(half) * width - width // 2) ** 2 / (2 * Fraction(sigma) ** 2)
+        half.append(expansion(exponent, BITS, odds=False) if exponent < BITS else 0)
+    sums = list(accumulate(half[:0:-1] + half))
+    return [Fraction(part, sums[-1]) for part in sums]
 
 
 def literal_gaussian(key: bytes, sigma: float, hi: int, lo: int) -> int:
     """One draw from its bits, attempt by attempt, in fractions only."""
+    ends, (_, width, _) = ends_of_cells(sigma), cell_of(sigma, 0)
     for attempt in range(1, 100):
-        value = literal_draw(key, float(math.floor(sigma) + 1), hi, lo, attempt)
-        last = 64 * attempt + module._law(float(math.floor(sigma) + 1)).blocks
-        uniform, known = int.from_bytes(blocks_of(key, hi, lo, range(last, last + 1))[:8], "little"), 64
-        further = further_words(key, hi, lo | attempt << 48, 1 << 36)
-        while uniform == expansion(exponent_of(sigma, value), known, odds=False):
+        block = blocks_of(key, hi, lo, range(63 + attempt, 64 + attempt))
+        first, second = (int.from_bytes(block[part : part + 8], "little") for part in (0, 8))
+        place = bisect_right(ends, Fraction(first, 2**64))
+        assert place == bisect_right(ends, Fraction(first + 1, 2**64) - Fraction(1, 2**100))
+        value = (place - len(ends) // 2) * width + second % width - width // 2
+        assert cell_of(sigma, value)[0] == place - len(ends) // 2
+        exponent = Fraction(value**2 - cell_of(sigma, value)[2] ** 2) / (2 * Fraction(sigma) ** 2)
+        known, uniform = 64 - width.bit_length() + 1, second // width
+        further = further_words(key, hi, lo | attempt << 48, 1 << 37)
+        while exponent and uniform == expansion(exponent, known, odds=False):
             uniform, known = uniform << 64 | next(further), known + 64
-        if uniform < expansion(exponent_of(sigma, value), known, odds=False):
+        if not exponent or uniform < expansion(exponent, known, odds=False):
             return value
     raise AssertionError("rejected too often")
 
 
-@pytest.mark.parametrize("sigma", [0.3, 8.2, 1000.0, 2.0**40])
+@pytest.mark.parametrize("sigma", [0.3, 8.2, 300.0, 12345.678, 2.0**40])
 def test_draws_are_the_literal_reading_of_their_bits(sigma: float) -> None:
-    """Bit for bit: saved keys must keep their noise."""
-    noise, hi, first = Noise(seed=5), 2**64 - 3, 2**48 - 3000
-    values = noise.gaussian_at(sigma, hi, np.arange(first, 2**48))
-    for lo in range(first, 2**48, 37):
+    """Bit for bit, also where an attempt was rejected: saved keys must keep their noise."""
+    noise, hi, first, again = Noise(seed=5), 2**64 - 3, 2**48 - 3000, list[Words]()
+    attempt = noise._attempt
+
+    def spy(law: GaussianCells, hi: Words, lo: Words, number: int) -> tuple[Integers, Integers]:
+        again.extend([lo] if number > 1 else [])
+        return attempt(law, hi, lo, number)
+
+    with patch.object(noise, "_attempt", spy):
+        values = noise.gaussian_at(sigma, hi, np.arange(first, 2**48))
+    assert (len(again) > 0) == (sigma > 256)
+    for lo in [*range(first, 2**48, 37), *(int(lo) for part in again for lo in part)]:
         assert values[lo - first] == literal_gaussian(noise.key, sigma, hi, lo)
 
 
-@pytest.mark.parametrize("sigma", [0.3, 2.5, 25.0, 12345.678])
-def test_floats_decide_what_fractions_decide_and_leave_close_cases_to_them(sigma: float) -> None:
-    """Words at the edge of what floats may decide, on both sides, and far from it, for many values."""
-    law, edge = _Gaussian(sigma), int(module._UNSURE * 2**64)
-    for size in {*range(12), *(int(sigma * part / 4) for part in range(40))}:
-        exact = min(expansion(exponent_of(sigma, size), 64, odds=False), 2**64 - 1)
-        assert law.bits(size, 64) == exact
-        for offset in (-2 * edge, -edge - (1 << 40), -edge // 2, -1, 0, 1, edge // 2, edge + (1 << 40), 2 * edge):
-            word = exact + offset
+@pytest.mark.parametrize("sigma", [2.0**-20, 0.3, 2.5, 25.0, 255.9, 300.0, 12345.678, 2.0**40])
+def test_floats_decide_only_words_that_lie_in_one_cell(sigma: float) -> None:
+    """All of the table, against exact probabilities; and what is left to exact integers is little."""
+    law, ends = GaussianCells(sigma), ends_of_cells(sigma)
+    middle, left = len(ends) // 2, Fraction(1)
+    for i in range(2 * law.most + 1):
+        start, end = (Fraction(int(word), 2**64) for word in law._ends[2 * i : 2 * i + 2])
+        lower, upper = ends[middle - law.most + i - 1], ends[middle - law.most + i]
+        margin = Fraction(cells_module._BAND) * 15 / 16
+        assert lower + margin < start < end < upper - margin
+        left -= end - start
+    assert left < 2.0**-26
+
+
+@pytest.mark.parametrize("sigma", [0.3, 25.0, 300.0])
+def test_words_near_an_end_are_read_on_until_only_one_cell_is_left(sigma: float) -> None:
+    law, ends = GaussianCells(sigma), ends_of_cells(sigma)
+    for cell in (-law.most, -1, 0, law.most - 1):
+        end = ends[len(ends) // 2 + cell]
+        word, more = math.floor(end * 2**64), math.floor(end * 2**128) % 2**64
+        no_more = lambda index: pytest.fail("not needed")  # noqa: E731
+        assert law.cells(np.array([word], dtype=np.uint64))[1].tolist() == [0]
+        assert law.exact_cell(word - 1, no_more) == cell
+        assert law.exact_cell(word + 1, no_more) == cell + 1
+        assert law.exact_cell(word, [more - 1].__getitem__) == cell
+        assert law.exact_cell(word, [more + 1].__getitem__) == cell + 1
+
+
+@pytest.mark.parametrize("sigma", [0.3, 25.0, 300.0])
+def test_words_beyond_the_table_choose_cells_far_out(sigma: float) -> None:
+    """The first and the last words, and those after them, are those of the tail: symmetric, and without an end."""
+    law, seen = GaussianCells(sigma), []
+    for zeros in (0, 1, 2):
+        words = [0] * zeros + [12345 << 40]
+        lower = law.exact_cell(words[0], words[1:].__getitem__)
+        upper = law.exact_cell(2**64 - 1 - words[0], [2**64 - 1 - word for word in words[1:]].__getitem__)
+        assert lower == -upper < 0
+        seen.append(upper)
+    chance = np.array([math.erfc(at * law.width / sigma / math.sqrt(2)) / 2 for at in seen])
+    assert seen == sorted(seen)
+    if sigma > 1:  # so that sums are like integrals
+        assert np.log(chance) == pytest.approx(np.log(12345) - (24 + 64 * np.arange(3)) * math.log(2), rel=0.02)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 25.0, 300.0])
+@pytest.mark.parametrize("count", [96, 160])
+def test_exact_integers_are_bounds_of_the_ends_of_cells(sigma: float, count: int) -> None:
+    law, exact = GaussianCells(sigma), ends_of_cells(sigma)
+    below, error = cells_module._sums(law.square, law.shift, count)
+    for cell in range(-law.most, law.most + 1):
+        least = below[len(below) // 2 + cell]
+        end = exact[len(exact) // 2 + cell]
+        assert Fraction(least, below[-1] + error) < end < Fraction(least + error, below[-1])
+        assert Fraction(least + error, below[-1]) - Fraction(least, below[-1] + error) < Fraction(2, 2 ** (count - 14))
+
+
+@pytest.mark.usefixtures("coarse")
+@pytest.mark.parametrize("sigma", [0.3, 8.2, 60.0, 1000.0])
+def test_exact_integers_decide_what_floats_decide(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws are the same if floats decide much less."""
+    before, words = draws(sigma, 3000), Noise(seed=1).uniform_at(0, np.arange(3000))[:, 0]
+    monkeypatch.setattr(cells_module, "_BAND", 2.0**-10)
+    monkeypatch.setattr(cells_module, "_UNSURE", 0.05)
+    law = GaussianCells(sigma)
+    cells, unsure = law.cells(words)
+    assert len(unsure) > 3
+    _, rejected, unsure = law.values(cells, words[::-1])
+    assert law.width == 1 or (len(rejected) > 3 and len(unsure) > 3)
+    assert (draws(sigma, 3000) == before).all()
+
+
+@pytest.mark.usefixtures("coarse")
+def test_further_bits_of_cells_verdicts_and_attempts_are_never_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise, asked, further_word = Noise(seed=1), [], Noise.further_word
+    exact_cell, accepts = GaussianCells.exact_cell, GaussianCells.accepts
+
+    def spy(hi: int, lo: int, label: int, index: int) -> int:
+        asked.append((hi, lo & (2**48 - 1), lo >> 48, label, index))
+        return further_word(noise, hi, lo, label, index)
+
+    def asking(way: Callable[..., int]) -> Callable[..., int]:
+        return lambda *args: (args[-1](0), way(*args))[1]
+
+    monkeypatch.setattr(cells_module, "_BAND", 2.0**-10)
+    monkeypatch.setattr(cells_module, "_UNSURE", 0.05)
+    monkeypatch.setattr(GaussianCells, "exact_cell", asking(exact_cell))
+    monkeypatch.setattr(GaussianCells, "accepts", asking(accepts))
+    with patch.object(noise, "further_word", spy):
+        noise.gaussian_at(60.0, 7, np.arange(30_000))
+    assert len(set(asked)) == len(asked)
+    assert {attempt for _, _, attempt, _, _ in asked} >= {1, 2}
+    assert {label for _, _, _, label, _ in asked} == {1 << 36, 1 << 37}
+
+
+@pytest.mark.parametrize("sigma", [300.0, 12345.678, 2.0**40])
+def test_floats_accept_what_fractions_accept_and_leave_close_cases_to_them(sigma: float) -> None:
+    """Words at the edge of what floats may decide, on both sides, and far from it, for many numbers."""
+    law, edge, (_, width, _) = GaussianCells(sigma), int(cells_module._UNSURE * 2**64), cell_of(sigma, 0)
+    no_more = lambda index: pytest.fail("not needed")  # noqa: E731
+    for value in {*range(-12, 12), *(int(sigma * part / 4) for part in range(-20, 20))}:
+        cell, _, near = cell_of(sigma, value)
+        exponent = Fraction(value**2 - near**2) / (2 * Fraction(sigma) ** 2)
+        chance = expansion(exponent, 64, odds=False) if exponent else 2**64
+        for offset in (-2 * edge, -edge - (1 << 40), -edge // 2, edge // 2, edge + (1 << 40), 2 * edge):
+            word = (chance + offset) // width * width + (value + width // 2) % width
             if 0 <= word < 2**64:
-                taken, unsure = law.verdicts(np.array([-size]), np.array([word], dtype=np.uint64))
-                assert unsure[0] == (abs(offset) < edge)
-                assert unsure[0] or taken[0] == (word < exact)
+                found, rejected, unsure = law.values(np.array([cell]), np.array([word], dtype=np.uint64))
+                assert found.tolist() == [value]
+                assert len(unsure) == (abs(offset) < edge)
+                assert len(unsure) or len(rejected) == (offset > 0)
+                assert law.accepts(value, word, no_more) == (offset < 0)
 
 
-def test_close_cases_are_settled_by_further_bits() -> None:
-    law, noise, sigma, size = _Gaussian(2.5), Noise(seed=0), 2.5, 3
-    bits = expansion(exponent_of(sigma, size), 192, odds=False)
+def test_ties_of_a_verdict_are_settled_by_further_bits() -> None:
+    law, sigma, value = GaussianCells(12345.678), 12345.678, 5003
+    _, width, near = cell_of(sigma, value)
+    known = 64 - width.bit_length() + 1
+    bits = expansion(Fraction(value**2 - near**2) / (2 * Fraction(sigma) ** 2), known + 128, odds=False)
     for last, taken in ((-1, True), (1, False)):
         words = [bits >> 64 & (2**64 - 1), (bits & (2**64 - 1)) + last]
-        with patch.object(noise, "further_word", lambda hi, lo, label, index, words=words: words[index]):
-            assert noise._is_below(law, size, bits >> 128, 0, 0) is taken
-    with patch.object(noise, "further_word", side_effect=AssertionError):
-        assert noise._is_below(law, size, (bits >> 128) - 1, 0, 0)
-        assert not noise._is_below(law, size, (bits >> 128) + 1, 0, 0)
+        assert law.accepts(value, (bits >> 128) * width, words.__getitem__) is taken
 
 
-def test_close_cases_do_occur_and_are_settled() -> None:
-    """One attempt in half a million: with two million draws at least one comes up but with probability e^−5."""
-    seen, below = [], Noise._is_below
+@pytest.mark.parametrize("sigma", [0.75, 60.0, 300.0, 12345.678])
+def test_what_is_proposed_and_accepted_is_the_probability_function(sigma: float) -> None:
+    """In exact fractions: the exponents of the cell and of the verdict sum to z²/2σ², and no verdict is above 1."""
+    law = GaussianCells(sigma)
+    for value in {*range(-300, 301), *(int(sigma * part / 10) for part in range(-70, 71))}:
+        cell, width, near = cell_of(sigma, value)
+        assert law.width == width
+        assert int(law._near(np.array([cell]))[0]) == near <= abs(value)
+        assert -(width // 2) <= value - cell * width < width - width // 2
 
-    def spy(self: Noise, law: _Gaussian, size: int, word: int, hi: int, lo: int) -> bool:
-        seen.append((size, word))
-        return below(self, law, size, word, hi, lo)
 
-    with patch.object(Noise, "_is_below", spy):
-        draws(25.0, 2 * MILLION, seed=3)
+def test_close_verdicts_do_occur_and_are_settled() -> None:
+    """One attempt in half a million: with two million draws at least one comes up but with probability e^−3."""
+    seen, accepts = [], GaussianCells.accepts
+
+    def spy(self: GaussianCells, value: int, word: int, further: Callable[[int], int]) -> bool:
+        seen.append(value)
+        return accepts(self, value, word, further)
+
+    with patch.object(GaussianCells, "accepts", spy):
+        draws(1000.0, 2 * MILLION, seed=3)
     assert 0 < len(seen) < 40
-    assert all(abs(expansion(exponent_of(25.0, size), 64, odds=False) - word) < 2**45 for size, word in seen)
 
 
 # Addresses ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_draw_depends_on_key_and_address_only() -> None:
-    """Not on the batch, its order or its neighbours, nor on whether attempts are made at once."""
-    noise, rng, n = Noise(seed=6), np.random.default_rng(6), module._CHUNK + 7
+    """Not on the batch, its order or its neighbours, nor on how many there are."""
+    noise, rng, n = Noise(seed=6), np.random.default_rng(6), 2 * module._GAUSSIAN_CHUNK + 7
     hi, lo = rng.integers(0, 2**64, n, dtype=np.uint64), rng.integers(0, 2**48, n, dtype=np.uint64)
-    all_at_once = noise.gaussian_at(8.2, hi, lo)
-    order = rng.permutation(n)
-    assert (noise.gaussian_at(8.2, hi[order], lo[order]) == all_at_once[order]).all()
-    for size in (0, 1, 2, module._FEW, module._FEW + 1, 4 * module._FEW + 1, module._CHUNK):
-        assert (noise.gaussian_at(8.2, hi[:size], lo[:size]) == all_at_once[:size]).all()
-    assert (pickle.loads(pickle.dumps(noise)).gaussian_at(8.2, hi, lo) == all_at_once).all()  # noqa: S301 - our own
+    for sigma in (8.2, 300.0):
+        all_at_once = noise.gaussian_at(sigma, hi, lo)
+        order = rng.permutation(n)
+        assert (noise.gaussian_at(sigma, hi[order], lo[order]) == all_at_once[order]).all()
+        for size in (0, 1, 2, cells_module._FEW, cells_module._FEW + 1, module._GAUSSIAN_CHUNK + 1):
+            assert (noise.gaussian_at(sigma, hi[:size], lo[:size]) == all_at_once[:size]).all()
+        assert (pickle.loads(pickle.dumps(noise)).gaussian_at(sigma, hi, lo) == all_at_once).all()  # noqa: S301 - our own
 
 
 def test_draws_at_one_address_under_other_laws_share_no_bits() -> None:
@@ -298,7 +462,7 @@ def test_however_large_a_budget_is_its_noise_can_be_drawn() -> None:
 
 
 def test_a_draw_that_is_never_accepted_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    never = lambda self, value, word: (np.zeros(len(value), dtype=bool),) * 2  # noqa: E731
-    monkeypatch.setattr(_Gaussian, "verdicts", never)
+    values, none = GaussianCells.values, np.empty(0, dtype=np.int64)
+    monkeypatch.setattr(GaussianCells, "values", lambda *args: (values(*args)[0], np.arange(len(args[1])), none))
     with pytest.raises(RuntimeError, match="rejected"):
-        draws(2.5, 1)
+        draws(300.0, 1)

@@ -192,6 +192,12 @@ def test_bits_of_every_coin_are_the_binary_expansion_of_its_chance(scale: float)
     assert coin_bits(law, law.digits, 16) == 0
 
 
+def test_first_bits_that_floats_decide_are_those_of_exact_arithmetic() -> None:
+    for scale in np.random.default_rng(0).lognormal(3, 4, 100).tolist():
+        law = _Law(scale)
+        assert law.heads[: law.digits].tolist() == [coin_bits(law, coin, 16) for coin in range(law.digits)]
+
+
 def test_bits_are_right_where_a_first_approximation_cannot_tell() -> None:
     """For ``x = 2^−50``: ``2^52/(1 + e^x) = 2^51 − 1 + 2^−103.6…``, more digits than are tried at first."""
     law = _Law(2.0**50)
@@ -213,7 +219,7 @@ class Tied(Noise):
     law: _Law
     second: bool
 
-    def _blocks(self, hi: Words, lo: Words, numbers: range, beyond: Words | None = None) -> Words:
+    def _blocks(self, hi: Words, lo: Words, numbers: range) -> Words:
         law = self.law
         words = np.full((len(hi), 8 * law.blocks), 0xFFFF, dtype="<u2")
         start = law.coins if self.second else 0

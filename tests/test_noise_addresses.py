@@ -41,16 +41,13 @@ def further_words(key: bytes, hi: int, lo: int, label: int) -> Iterator[int]:
         yield int.from_bytes(hashlib.blake2b(message, digest_size=8, key=key).digest(), "little")
 
 
-def literal_draw(key: bytes, scale: float, hi: int, lo: int, attempt: int = 0) -> int:
-    """One draw, coin by coin, from its bits: AES of the address, then BLAKE2b where 16 bits do not decide.
-
-    Attempts of a Gaussian draw have the blocks from ``64·attempt`` on, and their number above the address.
-    """
+def literal_draw(key: bytes, scale: float, hi: int, lo: int) -> int:
+    """One draw, coin by coin, from its bits: AES of the address, then BLAKE2b where 16 bits do not decide."""
     law = _Law(scale)
-    stream = blocks_of(key, hi, lo, range(64 * attempt, 64 * attempt + law.blocks))
+    stream = blocks_of(key, hi, lo, range(law.blocks))
 
     def words(label: int) -> Iterator[int]:
-        return further_words(key, hi, lo | attempt << 48, label)
+        return further_words(key, hi, lo, label)
 
     def is_heads(coin: int, uniform: int, known: int, label: int) -> bool:
         further = words(label)

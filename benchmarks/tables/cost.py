@@ -17,6 +17,7 @@ from benchmarks.tables.data import Codes, Table, table
 from benchmarks.tables.online import UnknownMechanismError, synthesizer_of
 
 RUNS = (("flights", "marginals"), ("health", "marginals"), ("flights", "cascade"))
+COPIES = (1, 3, 10, 31)  # how often the first of these tables is taken, one copy after the other
 BATCH = 8_192
 REPEATS = 2
 
@@ -40,6 +41,7 @@ class Cost:
     random: float  # Generator.random of the shape of the records
     state: float  # live bytes for each record and column, the most of all times at which it was measured
     state_from: int  # those were from this time on
+    longer: tuple[tuple[int, float], ...] = ()  # so many times the table: taking them all / bare counts of all pairs
 
     @property
     def update(self) -> float:
@@ -73,7 +75,19 @@ def _cost(whole: Table, mechanism: str) -> Cost:
             seconds.append(process_time() - start)
         return seconds
 
+    def longer(bare: float) -> tuple[tuple[int, float], ...]:
+        synthesizer, seconds, found = synthesizer_of(case), 0.0, []
+        for copy in range(1, COPIES[-1] + 1):
+            start = process_time()
+            for batch in rows:
+                synthesizer.update_rows(batch)
+            seconds += process_time() - start
+            if copy in COPIES:
+                found.append((copy, round(seconds / (copy * bare), 2)))
+        return tuple(found)
+
     taken = min((take() for _ in range(REPEATS)), key=sum)
+    count_all = _least(lambda: _count(codes, whole.sizes, tree=False))
     early, late = (_release(whole, case, t) for t in (len(whole) // 8, len(whole)))
     shape = (len(whole), len(whole.sizes))
     rng = np.random.default_rng(0)
@@ -87,13 +101,14 @@ def _cost(whole: Table, mechanism: str) -> Cost:
         take=sum(taken),
         take_between=float(np.median(taken)) * len(rows),
         count_tree=_least(lambda: _count(codes, whole.sizes, tree=True)),
-        count_all=_least(lambda: _count(codes, whole.sizes, tree=False)),
+        count_all=count_all,
         release=late[0],
         release_early=early[0],
         draw=late[1],
         random=_least(lambda: rng.random(shape)),
         state=_state(whole, case, state_from),
         state_from=state_from,
+        longer=longer(count_all) if (whole.name, mechanism) == RUNS[0] else (),
     )
 
 

@@ -135,6 +135,19 @@ def _costs(numbers: Numbers) -> str:
     return markdown(head, rows)
 
 
+def _longer(numbers: Numbers) -> str:
+    """How the cost of taking records falls with the length of a stream."""
+    found = ""
+    for cost in numbers.costs:
+        if cost.longer:
+            head = ["records", *(f"{copies * cost.t:,}" for copies, _ in cost.longer)]
+            found += f"\nThe {cost.table} over and over; models are fitted when the number of records has doubled:\n\n"
+            found += markdown(
+                head, [["take / bare counts of all pairs", *(f"{ratio:.1f}" for _, ratio in cost.longer)]]
+            )
+    return found
+
+
 def _seconds(numbers: Numbers) -> str:
     rows = []
     for name in NAMES:
@@ -240,7 +253,7 @@ and as many pairs as a spanning tree has, or all pairs, on the same batches; "me
 which a large bucket ends and a model is fitted to choose its pairs. Bytes are those that a run holds between
 updates, divided by records and columns, the most of all times.
 
-{_costs(numbers)}
+{_costs(numbers)}{_longer(numbers)}
 One release, seconds (median over times and seeds; MST and AIM with their inner loops made three times faster than
 dpmm's own, with equal results):
 

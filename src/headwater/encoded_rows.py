@@ -43,11 +43,6 @@ class EncodedRows:
         """These rows of a batch of a file, with its lines that could not be read, which are null records.
 
         Such a line is one of its person's, as any other bad record is, if it names one.
-
-        Parameters
-        ----------
-        batch
-            The batch whose table was encoded.
         """
         rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
         rows[batch.places] = self.rows

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,12 @@ class FileRefusedError(ValueError):
 def write(
     path: str | os.PathLike[str], banner: str, header: Mapping[str, object], arrays: Arrays, *, mode: int
 ) -> None:
-    """Write a file atomically: a reader sees the old one or the new one, never a half.
+    """Write a file whole or not at all; ``mode`` is its permission from the moment it exists."""
+    write_whole(path, _with_digest(_pieces(banner, header, arrays)), mode=mode)
 
-    ``mode`` is the file's permission from the moment it exists.
-    """
+
+def write_whole(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview], *, mode: int) -> None:
+    """Write bytes to a file: a reader sees the old content or the new one, never a half, also after a crash."""
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist")
@@ -39,11 +41,7 @@ def write(
     try:
         with open(handle, "wb") as file:
             os.fchmod(file.fileno(), mode)
-            digest = hashlib.sha256()
-            for piece in _pieces(banner, header, arrays):
-                file.write(piece)
-                digest.update(piece)
-            file.write(digest.digest())
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -55,10 +53,15 @@ def write(
 
 def pack(banner: str, header: Mapping[str, object], arrays: Arrays) -> bytes:
     """What `write` would write."""
-    pieces, digest = list(_pieces(banner, header, arrays)), hashlib.sha256()
+    return b"".join(list(_with_digest(_pieces(banner, header, arrays))))  # at once: a large state is copied once
+
+
+def _with_digest(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)
-    return b"".join([*pieces, digest.digest()])  # at once: a large state is copied once
+        yield piece
+    yield digest.digest()
 
 
 def _pieces(banner: str, header: Mapping[str, object], arrays: Arrays) -> Iterator[bytes | memoryview]:

@@ -139,6 +139,32 @@ class DiscreteGaussian:
 
 
 @dataclass(frozen=True)
+class JointLaplace:
+    """The law of the noise in several small tables at once: ``P(z) ∝ exp(−N(z)/scale)`` on the integers.
+
+    ``N`` is the largest of the norms of the tables (`headwater.joint_noise`). A replaced record moves all tables, and
+    still ``N`` by at most one: so the noise of a number grows with the numbers of *all* tables less than if each had a
+    part of ε for itself (the K-norm mechanism of Hardt and Talwar 2010, on integers).
+
+    Parameters
+    ----------
+    scale
+        How wide it is.
+    """
+
+    scale: float
+    name: ClassVar[str] = "joint Laplace"
+
+    def epsilon(self, shift: int) -> Fraction:
+        """What one draw costs in ε if the norm moves by at most ``shift``: ``shift/scale``."""
+        return shift / Fraction(self.scale)
+
+    def rho(self, shift: int) -> Fraction:
+        """What one draw costs in ρ: half the square of its ε."""
+        return self.epsilon(shift) ** 2 / 2
+
+
+@dataclass(frozen=True)
 class PermuteAndFlip:
     """The law of a private choice by permute-and-flip (McKenna and Sheldon 2020).
 

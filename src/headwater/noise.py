@@ -1,15 +1,16 @@
-"""Integer noise, Laplace and Gaussian: exact, vectorised, and addressed.
+"""Integer noise, Laplace, joint and Gaussian: exact, vectorised, and addressed.
 
 This is the only place where protecting randomness is drawn.
 
 Formal guarantees
 -----------------
 *Law.* ``Noise.laplace_at(σ, …)`` returns ``Z`` with ``P(Z = z) = (1−q)/(1+q) · q^|z|``, ``q = exp(−1/σ)``, for
-the exact real number that the float ``σ`` denotes. No floating-point arithmetic takes part in a draw: ``Z`` is the
+the exact real number that the float ``σ`` denotes, whatever floating-point arithmetic rounds: ``Z`` is the
 difference of two geometric variables, a geometric variable's binary digits are independent coins with known
 probabilities, and each coin compares random bits with the binary expansion of its probability, of which as many
 bits are computed as it takes to decide (`proofs/noise.md`). ``Noise.gaussian_at(σ, …)`` returns ``Z`` with
-``P(Z = z) ∝ exp(−z²/2σ²)``, by rejection from Laplace draws; floats decide only what is clear (`proofs/gaussian.md`).
+``P(Z = z) ∝ exp(−z²/2σ²)``, by inversion of a table (`headwater.gaussian_cells`); floats decide only what is clear.
+``Noise.jointly_at`` draws for several small tables at once (`headwater.joint_noise`, `proofs/joint.md`).
 
 *Address.* Every draw has an address of 112 bits, and its random bits are AES-256 of that address under a secret key.
 The same key and address always give the same number, so noise can be looked at again but never drawn again for
@@ -25,30 +26,35 @@ import hashlib
 import math
 import secrets
 import warnings
-from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
-Words = NDArray[np.uint64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from headwater.exp_bits import floor_of
+from headwater.gaussian_cells import GaussianCells
+from headwater.gaussian_cells import Integers as Integers
+from headwater.gaussian_cells import Words as Words
+from headwater.joint_noise import draw_jointly
+
+GAUSSIAN_VERSION = 2
+"""Which Gaussian draw lives at an address: a run goes on only with the draws that it began with."""
 
 _BLOCKS = 1 << 16  # an address leaves 16 bits free, which number its cipher blocks
 _UNIFORM_BLOCK = _BLOCKS - 1  # never reached by a Laplace draw, which needs at most 32 blocks
-_CHUNK = 1 << 14  # draws at a time: what they need stays in the processor's cache
-_GAUSSIAN_CHUNK = 1 << 13  # these need more
+_CHUNK = 1 << 11  # draws at a time: what they need stays in the processor's cache, and in memory already at hand
+_GAUSSIAN_CHUNK = 1 << 12  # these need less
 _FEW = 256  # draws for which it is not worth while to copy the coins of a law beside each other
-_ATTEMPT = 64  # cipher blocks for each attempt of a Gaussian draw, from the 64th on: a proposal takes at most 32
-_MOST_ATTEMPTS = 1020  # before they would reach the block of uniform bits
-_AT_ONCE = 4  # attempts at once, of few draws: hardly any needs more
-_UNSURE = 2.0**-20  # acceptance is decided exactly if floats come so close; their error is below 2^-30
-_VERDICT = 1 << 36  # the label of further bits of a verdict, beyond those of coins
+_ATTEMPTS = 64  # the cipher block of the first attempt of a Gaussian draw; each of the others has the next one
+_MOST_ATTEMPTS = 128
+_CELL, _VERDICT = 1 << 36, 1 << 37  # the labels of further bits of attempts, beyond those of coins
+_NO_ROWS = np.empty(0, dtype=np.int64)
 _HEAD = 16  # bits of a coin's first look; further bits are needed once in 65,536 coins
+_CLEAR = 2.0**-20  # floats decide these bits unless they come so close to a whole number; their error is below 2^-30
 
 
 class Noise:
@@ -99,61 +105,51 @@ class Noise:
     def gaussian_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
         """The discrete Gaussian draws, ``P(z) ∝ exp(−z²/(2·scale²))``, that live at the addresses ``(hi, lo)``.
 
-        Rejection from integer Laplace noise of scale ``t = ⌊scale⌋ + 1``: a draw ``y`` is accepted with probability
-        ``exp(−(|y| − scale²/t)²/(2·scale²))``. Each attempt at an address has bits of its own.
+        One word of an attempt chooses a cell of ``2^b`` whole numbers, the next one a number in it and whether that is
+        accepted; below a scale of 256 cells hold one number, which always is (`headwater.gaussian_cells`). Each attempt
+        at an address has bits of its own.
         """
         his, los = _addresses(hi, lo)
         law, out = _gaussian(float(scale)), np.empty(los.shape, dtype=np.int64)
-        heads = law.proposal.heads.reshape(-1, 1, 8)
-        if len(los) > _FEW:
-            heads = np.repeat(heads, min(len(los), _GAUSSIAN_CHUNK), axis=1)
         for start in range(0, len(los), _GAUSSIAN_CHUNK):
             part = slice(start, start + _GAUSSIAN_CHUNK)
-            self._accepted(law, heads, his[part], los[part], out[part])
+            out[part] = self._accepted(law, his[part], los[part])
         return out
 
-    def _accepted(self, law: _Gaussian, heads: NDArray[np.uint16], hi: Words, lo: Words, out: Integers) -> None:
-        """Write the first accepted attempt at each address, for one chunk."""
-        left, first = np.arange(len(lo)), 0
-        while len(left):
-            # Few draws are mostly overhead: then some attempts are made at once, and the first accepted one counts.
-            few = max(_FEW, len(lo) // 8) if first else _FEW // _AT_ONCE
-            count = _AT_ONCE if len(left) <= few else 1
-            if first + count > _MOST_ATTEMPTS:
-                raise RuntimeError(f"a draw was rejected {first} times, which has a probability below 2^-800")
-            if first == 0 and count == 1:
-                out[:], taken = self._attempts(law, heads, hi, lo, 1)
-                left, first = np.flatnonzero(~taken), 1
-                continue
-            rows = np.concatenate([left] * count) if count > 1 else left
-            numbers = np.repeat(np.arange(first + 1, first + count + 1, dtype=np.uint64), len(left))
-            value, taken = self._attempts(law, heads, hi[rows], lo[rows], numbers)
-            accepted = np.flatnonzero(taken)[::-1]  # of several at one address the first is written last, and stays
-            out[rows[accepted]] = value[accepted]
-            left, first = left[~taken.reshape(count, -1).any(axis=0)], first + count
+    def jointly_at(self, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> Integers:
+        """Joint noise of tables of so many numbers each, one after the other, at the addresses ``(hi, los[i])``.
 
-    def _attempts(
-        self, law: _Gaussian, heads: NDArray[np.uint16], hi: Words, lo: Words, number: Words | int
-    ) -> tuple[Integers, Flags]:
-        """Values and verdicts of the attempts of these numbers, from 1 on, at these addresses."""
-        each, proposal = np.asarray(number, np.uint64), law.proposal
-        words = self._blocks(hi, lo, range(proposal.blocks + 1), each * np.uint64(_ATTEMPT))
-        lo = lo | each << np.uint64(48)  # further bits live at addresses beyond all others
-        heads = heads[:, : len(hi)] if heads.shape[1] >= len(hi) else proposal.heads.reshape(-1, 1, 8)
-        value = self._values(proposal, heads, words[:-1], hi, lo, (1, -1))
-        word = words[-1, :, 0]
-        taken, unsure = law.verdicts(value, word)
-        for row in np.flatnonzero(unsure):
-            taken[row] = self._is_below(law, abs(int(value[row])), int(word[row]), int(hi[row]), int(lo[row]))
-        return value, taken
+        ``P(z) ∝ exp(−N(z)/scale)`` for the norm ``N`` of `headwater.joint_noise`, which a replaced record moves by one.
+        """
+        return draw_jointly(self.further_word, scale, sizes, hi, los)
 
-    def _is_below(self, law: _Gaussian, size: int, word: int, hi: int, lo: int) -> bool:
-        """Compare random bits, the first 64 of them ``word``, with the probability to accept, until they differ."""
-        index = 0
-        while word == (digits := law.bits(size, 64 * (index + 1)) & (2**64 - 1)):
-            word = self.further_word(hi, lo, _VERDICT, index)
-            index += 1
-        return word < digits
+    def _accepted(self, law: GaussianCells, hi: Words, lo: Words) -> Integers:
+        """The first accepted attempt at each address, for one chunk."""
+        value, left = self._attempt(law, hi, lo, 1)
+        for number in range(2, _MOST_ATTEMPTS + 1):
+            if not len(left):
+                return value
+            value[left], rejected = self._attempt(law, hi[left], lo[left], number)
+            left = left[rejected]
+        raise RuntimeError(f"a draw was rejected {_MOST_ATTEMPTS} times, which has a probability below 2^-800")
+
+    def _attempt(self, law: GaussianCells, hi: Words, lo: Words, number: int) -> tuple[Integers, Integers]:
+        """Values of the attempts of this number, from 1 on, at these addresses, and the rows of those rejected."""
+
+        def further(row: int, label: int) -> Callable[[int], int]:  # they live at addresses beyond all others
+            return partial(self.further_word, int(hi[row]), int(lo[row]) | number << 48, label)
+
+        words = self._blocks(hi, lo, range(_ATTEMPTS + number - 1, _ATTEMPTS + number))[0]
+        cell, unsure = law.cells(words[:, 0])
+        for row in unsure:
+            cell[row] = law.exact_cell(int(words[row, 0]), further(row, _CELL))
+        if law.width == 1:
+            return cell, _NO_ROWS
+        value, rejected, unsure = law.values(cell, words[:, 1])
+        if len(unsure):
+            no = [row for row in unsure if not law.accepts(int(value[row]), int(words[row, 1]), further(row, _VERDICT))]
+            rejected = np.union1d(rejected, np.array(no, dtype=np.int64))
+        return value, rejected
 
     def _draw(self, scale: float, hi: ArrayLike, lo: ArrayLike, signs: tuple[int, ...]) -> Integers:
         """Sums of geometric variables with these signs, chunk by chunk."""
@@ -186,13 +182,12 @@ class Noise:
         """Draws one after the other, at the addresses ``(hi, lo)``, ``(hi, lo + 1)``, …"""
         return NoiseStream(self, hi, lo, ahead)
 
-    def _blocks(self, hi: Words, lo: Words, numbers: range, beyond: Words | None = None) -> Words:
-        """The cipher blocks of these numbers at each address, ``beyond`` it or not, shape ``(len(numbers), n, 2)``."""
+    def _blocks(self, hi: Words, lo: Words, numbers: range) -> Words:
+        """The cipher blocks of these numbers at each address, shape ``(len(numbers), n, 2)``."""
         plain = np.empty((len(numbers), len(hi), 2), dtype="<u8")
         plain[:, :, 0] = hi
         of_block = np.arange(numbers.start, numbers.stop, dtype=np.uint64)[:, None]
-        first = lo << np.uint64(16)
-        np.add(first if beyond is None else first + beyond, of_block, out=plain[:, :, 1])
+        np.add(lo << np.uint64(16), of_block, out=plain[:, :, 1])
         return np.frombuffer(self._encrypt(plain.reshape(-1).view(np.uint8).data), dtype="<u8").reshape(plain.shape)
 
     def _chunk(self, law: _Law, heads: NDArray[np.uint16], hi: Words, lo: Words, signs: tuple[int, ...]) -> Integers:
@@ -293,10 +288,8 @@ class _Law:
             raise ValueError(f"the scale of noise must be positive and finite, not {scale!r}")
         if scale > 2.0**50:
             raise ValueError(f"the scale of noise must be at most 2^50, not {scale!r}")
-        self.rate = 1 / Fraction(scale)
-        self.digits = 0
-        while (1 << self.digits) * self.rate < 12:  # e^−12 < 2^−16
-            self.digits += 1
+        self.rate, self._rate = 1 / Fraction(scale), 1 / scale
+        self.digits = (math.ceil(12 * Fraction(scale)) - 1).bit_length()  # 2^digits/σ ≥ 12, and e^−12 < 2^−16
         # Two geometric variables' coins side by side: in one machine word if they fit, else in one word each.
         self.coins = self.digits + 1 if self.digits < 32 else 64
         heads = np.zeros(2 * self.coins + -2 * self.coins % 8, dtype=np.uint16)
@@ -317,63 +310,20 @@ class _Law:
     def bits(self, coin: int, count: int) -> int:
         """The first ``count`` bits after the point of the coin's probability, exactly."""
         last = coin == self.digits
-        return _floor_of(
+        if count == _HEAD and not last:  # a hundred times as fast, and nearly always clear
+            scaled = 2.0**_HEAD / (1 + math.exp(self._rate * 2.0**coin))
+            if abs(scaled - round(scaled)) > _CLEAR:
+                return int(scaled)
+        return floor_of(
             self.rate * (1 << coin),
             count,
             lambda context, power: power if last else context.divide(power, context.add(power, Decimal(1))),
         )
 
 
-def _floor_of(exponent: Fraction, count: int, chance_of: Callable[[Context, Decimal], Decimal]) -> int:
-    """``⌊2^count · chance_of(exp(−exponent))⌋``, exactly, for a probability that is irrational."""
-    if exponent > count:  # then the probability is below e^−count, and so are all these bits
-        return 0
-    precision = 20 + count // 3
-    while True:
-        context = Context(prec=precision, Emin=MIN_EMIN, Emax=MAX_EMAX)
-        power = context.exp(context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
-        scaled = Fraction(chance_of(context, power)) * (1 << count)
-        # Rounding the exponent and the four operations moves the result by less than this, relatively.
-        slack = scaled * (exponent + 10) / 10 ** (precision - 1)
-        below, above = int(scaled - slack), int(scaled + slack)  # both are positive
-        if below == above:
-            return below
-        precision *= 2
-
-
-class _Gaussian:
-    """The proposal of a discrete Gaussian law, and the probability to accept what it proposes."""
-
-    def __init__(self, scale: float) -> None:
-        if not (math.isfinite(scale) and 2.0**-20 <= scale <= 2.0**40):
-            raise ValueError(f"the scale of Gaussian noise must lie between 2^-20 and 2^40, not {scale!r}")
-        self.square, self.width = Fraction(scale) ** 2, math.floor(scale) + 1
-        self.proposal = _law(float(self.width))
-        self._centre, self._rate = float(self.square / self.width), float(-1 / (2 * self.square))
-
-    def verdicts(self, value: Integers, word: Words) -> tuple[Flags, Flags]:
-        """Which values are accepted, and for which of them that is not sure: floats decide only clear cases."""
-        chance = np.exp(np.square(np.abs(value) - self._centre) * self._rate)
-        gap = chance - word * 2.0**-64
-        taken: Flags = gap > 0
-        unsure: Flags = np.abs(gap) < _UNSURE
-        return taken, unsure
-
-    def bits(self, size: int, count: int) -> int:
-        """The first ``count`` bits after the point of the probability to accept ``±size``, exactly."""
-        return _exp_bits((size - self.square / self.width) ** 2 / (2 * self.square), count)
-
-
-def _exp_bits(exponent: Fraction, count: int) -> int:
-    """The first ``count`` bits after the point of ``exp(−exponent)``; all of them ones if the exponent is 0."""
-    if not exponent:
-        return (1 << count) - 1
-    return _floor_of(exponent, count, lambda context, power: power)
-
-
-@lru_cache(maxsize=4096)
-def _gaussian(scale: float) -> _Gaussian:
-    return _Gaussian(scale)
+@lru_cache(maxsize=512)  # they have tables
+def _gaussian(scale: float) -> GaussianCells:
+    return GaussianCells(scale)
 
 
 @lru_cache(maxsize=4096)

@@ -3,7 +3,7 @@
 Every depth halves the cells of the depth before across one axis, the same for all of them: the axis that has been cut
 least for its weight and still has something to cut. A cell of depth ``j`` is named by a number of ``j`` bits, the
 choices on the way down; its children are ``2c`` and ``2c + 1``. This module is public knowledge: it holds no counts
-and sees no stream, and both sides of the wall use it.
+and sees no stream, and both sides of the trust boundary use it.
 
 Formal guarantees
 -----------------

@@ -99,8 +99,17 @@ class Budget:
 
     @property
     def one_currency(self) -> bool:
-        """Whether all stages are counted in ρ, or all in ε: the records of one unit may lie in several of them."""
+        """Whether the records of one unit may lie in several stages, so that ε and ρ may have to be added."""
         return self.records > 1
+
+    @property
+    def epsilon_first(self) -> bool:
+        """Whether stages counted in ε may come before stages counted in ρ: not with a cap for buckets.
+
+        Without one, ``n`` of ``k`` records cost at most ``n²/k²`` of ρ, for which ``n/k`` of ε is enough: as much as is
+        left after the others were counted in ε (`proofs/gaussian.md`, step 5).
+        """
+        return (self.per_bucket or self.records) >= self.records
 
     @property
     def guarantee(self) -> Guarantee:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+from typing import cast
 
-import numpy as np
-
-from headwater.aliases import ALIASES
-from headwater.arguments import checked_person, checked_schema, options_of, table_kind, whole, window_start
+from headwater.arguments import checked_person, checked_schema, options_of, table_kind, window_start
+from headwater.counted_updates import CountedUpdates
 from headwater.encoded_rows import EncodedRows, encode_with_people
 from headwater.mechanisms import registry
-from headwater.mechanisms.counted import BucketedCounts, check_counts, count_by_bucket, whole_numbers
+from headwater.mechanisms.counted import BucketedCounts, whole_numbers
 from headwater.mechanisms.protocol import (
     AnySchema,
-    CountingMechanism,
     Facts,
     Measured,
-    Mechanism,
     Rows,
     with_null_records,
 )
@@ -27,7 +21,6 @@ from headwater.people import Person
 from headwater.people.people import People
 from headwater.privacy import (
     Budget,
-    Guarantee,
     IntegerLaplace,
     Ledger,
     check_delta,
@@ -35,17 +28,17 @@ from headwater.privacy import (
     warn_of_delta,
     warn_of_epsilon,
 )
-from headwater.randomness import new_keys, new_person_key, release_seed, run_id
+from headwater.randomness import new_keys, new_person_key, release_seed
 from headwater.release.release import Release
 from headwater.synthesizer_state import SynthesizerState
+from headwater.table.bad_rows import policy_of
 from headwater.table.batches import Part, batches_of
 from headwater.table.errors import TableError
-from headwater.table.input_schema import InputSchema
 from headwater.table.schema import Schema
 from headwater.table.tally import Tally
 
 
-class Synthesizer:
+class Synthesizer(CountedUpdates):
     """Turns a stream of records into synthetic data that may be published at any moment, under one fixed ε.
 
     A synthesizer may be shared between threads: updates are taken one after another, in some order, and a release is
@@ -120,34 +113,7 @@ class Synthesizer:
             )
         options = options_of(kind, {"consistency": consistency})
         warn_of_epsilon(budget.epsilon, 2)
-        self._begin(SynthesizerState.begin(kind, schema, budget, options, new_keys(seed), people))
-
-    def _begin(self, state: SynthesizerState) -> None:
-        self._state = state
-        self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
-        self.epsilon = state.budget.epsilon
-        self.guarantee: Guarantee = state.guarantee
-        self._lock = threading.RLock()
-
-    @property
-    def t(self) -> int:
-        """How many records have arrived. Public."""
-        return self._mechanism.t
-
-    @property
-    def person(self) -> Person | None:
-        """Who records belong to, as it was declared. Public."""
-        return self._state.people.person if self._state.people else None
-
-    @property
-    def person_key(self) -> bytes | None:
-        """The key of `headwater.people.hash_people` in this run. Secret."""
-        return self._state.people.key if self._state.people else None
-
-    @property
-    def input_schema(self) -> AnySchema | InputSchema:
-        """The columns that are read: those of the schema, and the one that names the person."""
-        return self.schema if self.person is None else InputSchema(cast("Schema", self.schema), self.person.column)
+        super().__init__(SynthesizerState.begin(kind, schema, budget, options, new_keys(seed), people))
 
     def update(self, table: object, *, bad_rows: str | None = None) -> None:
         """Take one record or a batch of them, in order of arrival.
@@ -166,7 +132,7 @@ class Synthesizer:
             record has arrived and is nowhere: `t` counts it, and nothing else does. None: as the schema says, or else
             ``"stop"``.
         """
-        bad_rows = self._policy(bad_rows)
+        bad_rows = policy_of(bad_rows, self.schema)
         if bad_rows == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         before = self.t
@@ -186,28 +152,6 @@ class Synthesizer:
         with self._lock:
             rows, kind = self.stamped(encoded.rows), table_kind(self.schema, part.table)
             self._state = self._state.after(rows, encoded.tally, kind)
-
-    def _policy(self, bad_rows: str | None) -> str:
-        return bad_rows or getattr(self.schema, "bad_rows", None) or "stop"
-
-    @property
-    def width(self) -> int:
-        """How many integers are kept of a record."""
-        people = self._state.people
-        if people is None:
-            return self._mechanism.width
-        nothing = self._mechanism.encode(np.empty((0, self.schema.dimension)))
-        return self._mechanism.width + people.columns(nothing.dtype.itemsize)
-
-    @property
-    def tally(self) -> Tally:
-        """What `update` has clipped, not found listed, found missing, or capped. Secret: there is no noise in it."""
-        return self._state.tally.with_capped(self.capped, self.t)
-
-    @property
-    def capped(self) -> int:
-        """How many records did not count, because their person had enough that did. Secret: there is no noise in it."""
-        return self._state.people.capped if self._state.people else 0
 
     def encode(self, table: object, *, bad_rows: str | None = None) -> Rows:
         """What `update` keeps of a batch: a row of integers for every record. Not private.
@@ -238,7 +182,7 @@ class Synthesizer:
         person_key
             The `person_key` of the run that takes the rows, where records belong to people; this run's unless given.
         """
-        bad_rows = self._policy(bad_rows)
+        bad_rows = policy_of(bad_rows, self.schema)
         people = self._state.people
         if people is not None:
             people = people if person_key is None else replace(people, key=person_key)
@@ -271,24 +215,6 @@ class Synthesizer:
         with self._lock:
             self._state = self._state.after(self._state.checked(array), Tally(), None)
 
-    @property
-    def _mechanism(self) -> Mechanism:
-        return self._state.mechanism
-
-    def bucket(self, number: int) -> tuple[int, int]:
-        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Public.
-
-        A function of schema, ε and mechanism alone: any process with the same ones gets the same.
-
-        Parameters
-        ----------
-        number
-            A record's number in the order of arrival, past or to come.
-        """
-        if whole("number", number) < 0:
-            raise ValueError(f"number must be at least 0, not {number}")
-        return self._counting("bucket").bucket(number)
-
     def histogram(self, table: object, numbers: object, *, bad_rows: str | None = None) -> BucketedCounts:
         """Records counted by bucket and row, for `update_counts` of the run that they belong to. Not private.
 
@@ -317,118 +243,6 @@ class Synthesizer:
         """
         return self.count_rows(self.encode(table, bad_rows=bad_rows), numbers)
 
-    def count_rows(self, rows: Rows, numbers: object) -> BucketedCounts:
-        """`histogram` of records that were encoded before.
-
-        Parameters
-        ----------
-        rows
-            As `encode` gives them.
-        numbers
-            As for `histogram`.
-        """
-        mechanism = self._counting("histogram")
-        array = whole_numbers("numbers", numbers)
-        if array.ndim == 0:
-            array = whole("numbers", numbers) + np.arange(len(rows))
-        if array.shape != (len(rows),) or (array.dtype.kind not in "iu" and array.size):
-            raise ValueError(f"numbers must be {len(rows)} whole numbers, or that of the first record")
-        if array.size and array.min() < 0:
-            raise ValueError("numbers must be at least 0")
-        return count_by_bucket(rows, array.astype(np.int64), mechanism.bucket, mechanism.coarser)
-
-    def update_counts(self, counts: BucketedCounts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
-        """Take records that were counted elsewhere (`histogram`): the same as the records in order, bit for bit.
-
-        The paper's mechanism needs the records themselves.
-
-        Parameters
-        ----------
-        counts
-            Of all records after the first `t`, up to any number, each of them counted once.
-        tally
-            What was clipped, unlisted, missing or bad in them, if that is known.
-        """
-        with self._lock:
-            checked = self.check_counts(counts, self.t)
-            self._state = self._state.after_counts(checked.rows, checked.counts, tally)
-
-    def check_counts(self, counts: BucketedCounts, t: int) -> BucketedCounts:
-        """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.
-
-        Parameters
-        ----------
-        counts
-            As for `update_counts`.
-        t
-            How many records there are before them.
-        """
-        mechanism = self._counting("update_counts")
-        return check_counts(counts, t, mechanism.check, mechanism.bucket)
-
-    def update_counted_rows(self, rows: object, counts: object) -> None:
-        """Take counted records that `check_counts` has checked, all of them or the first ones. For states.
-
-        Parameters
-        ----------
-        rows
-            In the order of their buckets.
-        counts
-            How many records each row stands for.
-        """
-        mechanism = self._counting("update_counts")
-        with self._lock:
-            numbers = whole_numbers("counts", counts).astype(np.int64)
-            self._state = self._state.after_counts(mechanism.check(whole_numbers("rows", rows)), numbers, Tally())
-
-    def _counting(self, what: str) -> CountingMechanism:
-        if self.person is not None:
-            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
-        if not isinstance(self._mechanism, CountingMechanism):
-            raise ValueError(f"{what} needs mechanism='cascade' or 'marginals'; this run uses {self.mechanism!r}")
-        return self._mechanism
-
-    def plan(self, until: int | None = None) -> Any:  # noqa: ANN401 - of the mechanism's own type
-        """The schedule of buckets, budgets and noise: print it. Not of the paper's mechanism.
-
-        Parameters
-        ----------
-        until
-            Up to which time; twice the present one unless given.
-        """
-        if not hasattr(self._mechanism, "plan"):
-            raise ValueError(f"mechanism={self.mechanism!r} has no plan to print; 'cascade' and 'marginals' have")
-        return self._mechanism.plan(max(2 * self.t, 1) if until is None else whole("until", until))
-
-    def ledger(self) -> Ledger:
-        """Every draw of noise that a record arriving now can move; it adds up to at most ε."""
-        return self._mechanism.ledger()
-
-    @property
-    def run_id(self) -> str:
-        """A name of this run, the same for ever and on all its cards. Public: depends on neither data nor noise."""
-        return run_id(self._state.public)
-
-    @property
-    def measurement_version(self) -> str:
-        """Names the rule that decides what is measured. A state goes on only under the rule that it began with."""
-        return f"{self.mechanism} {self._mechanism.version}"
-
-    def __repr__(self) -> str:
-        delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
-        budget = f"epsilon={self.epsilon:g}{delta}"
-        return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}) at t = {self.t:,}"
-
-    @property
-    def status(self) -> str:
-        """How finely the mechanism measures at this time, in words. Public."""
-        return self._mechanism.status()
-
-    @property
-    def has_windows(self) -> bool:
-        """Whether `release` can be about the last records only. Public."""
-        return self._mechanism.windows
-
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.
 
@@ -454,7 +268,7 @@ class Synthesizer:
     def _laws(self) -> str:
         """The names of the laws that protect the records so far."""
         if not self.budget.delta:
-            return IntegerLaplace.name  # whatever is published with pure ε
+            return IntegerLaplace.name  # whatever is published with pure ε, jointly or not
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
         return Ledger(spend for ledger in ledgers for spend in ledger).laws
 
@@ -474,71 +288,3 @@ class Synthesizer:
         start = self._mechanism.window(window_start(self.t, last, since))
         seed = release_seed(self._state.public, self.t, start)
         return start, seed, self._mechanism.measured(start, seed)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it.
-
-        Parameters
-        ----------
-        path
-            The file to write.
-        """
-        with self._lock:
-            self._state.write(path)
-
-    def to_bytes(self) -> bytes:
-        """What `save` writes, as bytes: as secret as the data."""
-        with self._lock:
-            return self._state.to_bytes()
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Go on from where `save` was called, with the very same noise.
-
-        Go on **once**: two runs from one file publish the same noise on different data.
-
-        Parameters
-        ----------
-        path
-            A file that `save` wrote.
-        """
-        return cls._of(SynthesizerState.read(path))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Go on from where `to_bytes` was called, **once**, like `load`.
-
-        Parameters
-        ----------
-        data
-            What `to_bytes` gave.
-        """
-        return cls._of(SynthesizerState.from_bytes(data))
-
-    @classmethod
-    def _of(cls, state: SynthesizerState) -> Self:
-        synth = cls.__new__(cls)
-        synth._begin(state)
-        return synth
-
-    if not TYPE_CHECKING:  # a checker would take any name for an attribute
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Names of other libraries, answered with ours."""
-            known = f"; {ALIASES[name]}" if name in ALIASES else ""
-            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{known}", name=name, obj=self)
-
-    def __copy__(self) -> NoReturn:
-        raise TypeError(_ONE_RUN)
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        raise TypeError(_ONE_RUN)
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError(_ONE_RUN)
-
-
-_ONE_RUN = (
-    "a synthesizer cannot be copied or pickled: two copies would put the same noise on different records, which shows "
-    "what it should hide. Write it with save() and go on once with Synthesizer.load()"
-)

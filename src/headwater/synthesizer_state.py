@@ -23,7 +23,7 @@ from headwater.mechanisms.protocol import (
     Rows,
     with_null_records,
 )
-from headwater.noise import Noise
+from headwater.noise import GAUSSIAN_VERSION, Noise
 from headwater.people.people import People
 from headwater.privacy import Budget, Guarantee, OverdrawnError, check_delta, check_epsilon
 from headwater.randomness import restored_keys
@@ -85,8 +85,9 @@ class SynthesizerState:
         self.mechanism.ledger().check(budget)
         if budget.rho is not None and budget.one_currency:
             rho, ledgers = budget.rho, [self.mechanism.ledger(1 << q) for q in range(_STAGES)]
-            in_epsilon = all(ledger.total <= Fraction(budget.epsilon) for ledger in ledgers)
-            if not in_epsilon and not all(ledger.rho <= rho for ledger in ledgers):
+            in_epsilon = [ledger.total <= Fraction(budget.epsilon) for ledger in ledgers]
+            first = 0 if not budget.epsilon_first or all(in_epsilon) else in_epsilon.index(False)
+            if not all(in_epsilon) and not all(ledger.rho <= rho for ledger in ledgers[first:]):
                 raise OverdrawnError("some records of a person would cost ε and others ρ, which do not add up")
         found, person = self.budget.guarantee, self.people.person if self.people else None
         return found if person is None else replace(found, unit=person.unit, neighbours=person.neighbours)
@@ -146,7 +147,7 @@ class SynthesizerState:
             "tally": self.tally.to_dict(),
         }
         if self.budget.delta:
-            header["delta"] = self.budget.delta
+            header |= {"delta": self.budget.delta, "gaussian": GAUSSIAN_VERSION}
         if self.people is not None:
             header["people"], of_people = self.people.state()
             arrays |= of_people
@@ -172,6 +173,11 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerSt
         schema = schema_from_dict(header["schema"])
         budget = Budget(check_epsilon(header["epsilon"]), check_delta(header.get("delta", 0.0)))
         files.need(kind.deltas or not budget.delta, "delta")
+        if budget.delta and header.get("gaussian", 1) != GAUSSIAN_VERSION:  # its noise would be drawn anew
+            raise files.FileRefusedError(
+                "this run drew its Gaussian noise by another rule than this version does: go on with the version "
+                "that it began with, or begin a new run"
+            )
         keys = restored_keys(header["key"], header["public"])
         people = People.restore(header["people"], arrays) if "people" in header else None
         if people is not None:

@@ -56,13 +56,13 @@ def a_small_sigma_in_a_plan(patch: pytest.MonkeyPatch) -> None:
 def a_timescale_that_is_not_composed(patch: pytest.MonkeyPatch) -> None:
     """The slow timescale takes all of ρ, and the others their part of it once more."""
     nobody_adds_up(patch)
-    divided = plan_module._with_law
+    divided = plan_module.with_law
 
     def greedy(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
         slow, *faster = divided(scales, budget)
         return replace(slow, rho=budget.rho), *faster
 
-    patch.setattr(plan_module, "_with_law", greedy)
+    patch.setattr(plan_module, "with_law", greedy)
 
 
 def a_cut_tail(patch: pytest.MonkeyPatch) -> None:
@@ -113,8 +113,8 @@ def a_budget_that_does_not_sum(patch: pytest.MonkeyPatch) -> None:
 
 
 def noise_reused_between_levels(patch: pytest.MonkeyPatch) -> None:
-    address = paper_module._address
-    patch.setattr(paper_module, "_address", lambda purpose, level, index=0: address(purpose, 0, index))
+    address = paper_module.draw_address
+    patch.setattr(paper_module, "draw_address", lambda purpose, level, index=0: address(purpose, 0, index))
 
 
 def bucket_ends_by_data(patch: pytest.MonkeyPatch) -> None:

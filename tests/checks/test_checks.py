@@ -9,12 +9,15 @@ import pytest
 from headwater.checks import checks
 from headwater.mechanisms import registry
 from tests.checks.toys import TOYS, register_toys
+from tests.support.nightly import NIGHTLY
 
 
 def all_checks() -> dict[str, Callable[[], None]]:
     with pytest.MonkeyPatch.context() as patch:
         register_toys(patch)
-        return {f"{name}: {title}": check for name in registry.names() for title, check in checks(name)}
+        return {
+            f"{name}: {title}": check for name in registry.names() for title, check in checks(name, thorough=NIGHTLY)
+        }
 
 
 CHECKS = all_checks()

@@ -224,7 +224,7 @@ def test_an_unexpected_error_does_not_print_what_it_says(trips: Path, monkeypatc
     def broken(*_: object) -> None:
         raise KeyError("a person's secret")
 
-    monkeypatch.setattr("headwater.run.run.Run._count", broken)
+    monkeypatch.setattr("headwater.run.durable.DurableSynthesizer.count", broken)
     done = run()
     assert done.exit_code == Exit.BUG
     assert "secret" not in done.output.replace("is secret", "")

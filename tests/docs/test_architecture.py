@@ -47,6 +47,19 @@ def test_every_module_and_folder_that_the_page_names_exists() -> None:
     assert [name for name in names if not (source / name).exists()] == []
 
 
+def test_every_test_that_a_page_or_a_proof_names_exists() -> None:
+    pages = [
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "proofs").glob("*.md"),
+        ROOT / "SECURITY.md",
+        ROOT / "CONTRIBUTING.md",
+    ]
+    named = {name for page in pages for name in re.findall(r"\b(test_\w+)\b(?!\.py)", page.read_text(encoding="utf-8"))}
+    written = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 30
+    assert sorted(name for name in named if f"def {name}(" not in written) == []
+
+
 # --- walks ------------------------------------------------------------------------------------------------
 
 SCHEMA = 'headwater = 1\n[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n'

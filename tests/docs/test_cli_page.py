@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import shlex
 import shutil
@@ -21,8 +20,8 @@ from typer.testing import CliRunner
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
+from tests.support.nightly import NIGHTLY
 
-NIGHTLY = os.environ.get("HEADWATER_NIGHTLY") == "1"
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 COMMANDS = [str(command.name) for command in app.registered_commands]

@@ -13,18 +13,24 @@ import pytest
 
 import headwater as hw
 
-PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 
 
 def shown() -> list[str]:
     """The full names of everything public: of the package, and of what the page of the API shows besides."""
-    listed = re.findall(r"^::: (\S+)", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    listed = re.findall(r"^::: (\S+)", PAGE, flags=re.MULTILINE)
     return sorted({*listed, *(f"headwater.{name}" for name in hw.__all__ if name != "__version__")})
 
 
 def resolve(name: str) -> Any:  # noqa: ANN401 - a class or a function
     home, _, last = name.rpartition(".")
     return getattr(importlib.import_module(home), last)
+
+
+def chosen(name: str) -> list[str] | None:
+    """The methods of a class that the page shows, if it says which: others are not for users."""
+    found = re.search(rf"^::: {re.escape(name)}\n    options:\s*{{?members: (\[.*\]|false)", PAGE, re.M)
+    return None if found is None else re.findall(r"\w+", found[1].replace("false", ""))
 
 
 def members(thing: Any, name: str) -> Iterator[tuple[str, Callable[..., Any], str]]:  # noqa: ANN401 - as above
@@ -34,12 +40,13 @@ def members(thing: Any, name: str) -> Iterator[tuple[str, Callable[..., Any], st
         return
     if inspect.isfunction(thing.__init__) and not getattr(thing, "_is_protocol", False):
         yield name, thing.__init__, inspect.getdoc(thing) or ""
-    if f"::: {name}\n    options: {{members: false}}" in PAGE.read_text(encoding="utf-8"):
-        return  # its methods are not shown, and not for users
-    for key, member in vars(thing).items():
+    shown = chosen(name)
+    ours = [vars(one) for one in reversed(thing.__mro__) if one.__module__ not in ("builtins", "typing")]
+    for key, member in {key: member for one in ours for key, member in one.items()}.items():
         plain = member.__func__ if isinstance(member, staticmethod | classmethod) else member
-        if not key.startswith("_") and inspect.isfunction(plain):
-            yield f"{name}.{key}", plain, inspect.getdoc(plain) or ""
+        if not key.startswith("_") and inspect.isfunction(plain) and (shown is None or key in shown):
+            texts = [inspect.getdoc(vars(one)[key]) or "" for one in thing.__mro__ if key in vars(one)]
+            yield f"{name}.{key}", plain, "\n\n".join(texts)  # what a base describes counts, if the page shows it
 
 
 def described(text: str) -> set[str]:

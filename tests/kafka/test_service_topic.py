@@ -23,7 +23,7 @@ def test_a_topic_and_posts_feed_one_run_and_a_restart_repeats_nothing(tmp_path: 
     cluster = Cluster()
     cluster.write(0, 60)
     topic = TopicSettings(cluster.servers, "trips", options={"log_level": 0})
-    config = ServiceConfig({"trips": RunSettings(SCHEMA, 1.0, tmp_path / "out", topic=topic)})
+    config = ServiceConfig({"trips": RunSettings(SCHEMA, 1.0, out=tmp_path / "out", topic=topic)})
     for round_ in range(2):
         with Service(config) as service:
             client = TestClient(create_app(service), base_url="http://localhost")
@@ -40,7 +40,7 @@ def test_a_bad_message_makes_the_service_not_ready_and_posts_go_on(
     cluster.producer.produce("trips", value=b'{"x": "SECRET", "kind": "a"}', partition=0)
     cluster.producer.flush(10)
     topic = TopicSettings(cluster.servers, "trips", options={"log_level": 0})
-    config = ServiceConfig({"trips": RunSettings(SCHEMA, 1.0, tmp_path / "out", topic=topic)})
+    config = ServiceConfig({"trips": RunSettings(SCHEMA, 1.0, out=tmp_path / "out", topic=topic)})
     with Service(config) as service:
         client = TestClient(create_app(service), base_url="http://localhost")
         end = time.monotonic() + 30

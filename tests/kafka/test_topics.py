@@ -6,13 +6,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from headwater.kafka import POSITION, Topic, TopicBatch, TopicError, feed, take
+from headwater.kafka import POSITION, Offsets, Topic, TopicBatch, TopicError, feed, take
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.store import Store
 from headwater.table.columns import Category, Number
@@ -113,7 +115,7 @@ def test_a_killed_consumer_neither_loses_nor_repeats(cluster: Cluster, tmp_path:
                 read(topic, run, len(rows))
             assert next(iter(topic)) is None
         expected = run.encode(rows)
-        run._durable.store.close()  # type: ignore[union-attr]  # as a kill would: the journal stays
+        run.store.close()  # type: ignore[union-attr]  # as a kill would: the journal stays
     assert np.array_equal(np.sort(kept_rows(tmp_path), axis=0), np.sort(expected, axis=0))
 
 
@@ -269,50 +271,47 @@ def test_a_broker_that_goes_away_and_comes_back_loses_and_repeats_nothing(tmp_pa
             broker.kill()
 
 
-@pytest.mark.parametrize("said", [True, None])
-def test_a_gap_in_the_offsets_is_a_clear_refusal_unless_the_topic_is_known_to_keep_all(
-    cluster: Cluster, said: bool | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Topic, "_ask_compacted", lambda self: said)
-    with Topic(cluster.servers, "trips") as topic:
-        topic._next = {0: 5}
-        topic._advance(0, 5)
-        with pytest.raises(TopicError, match="compacted"):
-            topic._advance(0, 8)
+def test_a_gap_in_the_offsets_is_a_clear_refusal_unless_the_topic_is_known_to_keep_all() -> None:
+    for compacted in (False, True):
+        offsets = Offsets("trips", {"topic": "trips", "offsets": {"0": 5}}, partial(bool, compacted))
+        offsets.advance(0, 5)
+        with pytest.raises(TopicError, match="compacted") if compacted else nullcontext():
+            offsets.advance(0, 8)
 
 
-def test_offsets_that_go_back_are_refused_whatever_the_topic_keeps(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Topic, "_ask_compacted", lambda self: False)
-    with Topic(cluster.servers, "trips") as topic:
-        topic._next = {0: 5}
-        with pytest.raises(TopicError, match="5 was to come"):
-            topic._advance(0, 4)
+def test_offsets_that_go_back_are_refused_whatever_the_topic_keeps() -> None:
+    offsets = Offsets("trips", {"topic": "trips", "offsets": {"0": 5}}, lambda: False)
+    with pytest.raises(TopicError, match="5 was to come"):
+        offsets.advance(0, 4)
 
 
-def test_a_broker_that_does_not_say_what_it_keeps_counts_as_one_that_compacts(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_does_not_say_what_it_keeps_counts_as_one_that_compacts(cluster: Cluster, tmp_path: Path) -> None:
     """The mock does not know this question."""
-    monkeypatch.setattr("headwater.kafka._TIMEOUT", 0.3)
-    with Topic(cluster.servers, "trips") as topic:
-        assert topic._ask_compacted() is None
-        assert topic._is_compacted()
+    assert list(in_transaction(cluster, 2)) == [0, 1]
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1, timeout=0.3) as topic:
+        assert topic.ask_compacted() is None
+        with pytest.raises(TopicError, match="compacted"):
+            read(topic, run, 20)
+
+
+def in_transaction(cluster: Cluster, times: int) -> Iterator[int]:
+    """Write ten messages in each of some transactions; the end of one takes an offset that no message has."""
+    writer = Producer({"bootstrap.servers": cluster.servers, "transactional.id": "w", "log_level": 0})
+    writer.init_transactions(20)
+    for number in range(times):
+        writer.begin_transaction()
+        for value in range(10):
+            writer.produce("trips", value=json.dumps({"x": value / 10, "kind": "a"}).encode(), partition=0)
+        writer.commit_transaction(20)
+        yield number
 
 
 def test_a_topic_that_is_written_in_transactions_is_read_whole_and_goes_on_after_each(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a transaction takes an offset that no message has; here the run is opened again behind each."""
-    monkeypatch.setattr(Topic, "_ask_compacted", lambda self: False)
-    writer = Producer({"bootstrap.servers": cluster.servers, "transactional.id": "w", "log_level": 0})
-    writer.init_transactions(20)
-    for number in range(3):
-        writer.begin_transaction()
-        for value in range(10):
-            writer.produce("trips", value=json.dumps({"x": value / 10, "kind": "a"}).encode(), partition=0)
-        writer.commit_transaction(20)
+    """The run is opened again behind each transaction."""
+    monkeypatch.setattr(Topic, "ask_compacted", lambda self: False)
+    for number in in_transaction(cluster, 3):
         with open_run(tmp_path) as run:
             with Topic(cluster.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic:
                 read(topic, run, 10 * (number + 1))
@@ -324,45 +323,28 @@ def test_another_topic_than_before_is_refused(cluster: Cluster) -> None:
         Topic(cluster.servers, "trips", {"topic": "other", "offsets": {}})
 
 
-def test_partitions_that_appear_later_are_read_from_their_beginning(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The mock cannot add partitions, so the first look is made to see one of them only."""
+def test_partitions_that_appear_later_are_read_from_their_beginning(cluster: Cluster, tmp_path: Path) -> None:
+    """The mock cannot add partitions, so the first looks are made to see one of them only."""
     cluster.write(0, 20)
-    monkeypatch.setattr("headwater.kafka._LOOK", 0.0)
-    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
-        whole = topic._consumer.list_topics
 
-        class Some:
-            list_topics = staticmethod(lambda *args, **more: _only_first(whole(*args, **more)))
+    class Growing(Topic):
+        seen = 1
 
-            def __getattr__(self, name: str) -> object:
-                return getattr(consumer, name)
+        def partitions(self) -> list[int] | None:
+            found = super().partitions()
+            return found and found[: self.seen]
 
-        consumer = topic._consumer
-        topic._consumer = Some()  # type: ignore[assignment]
+    with open_run(tmp_path) as run, Growing(cluster.servers, "trips", poll_seconds=0.1, look_seconds=0) as topic:
         read(topic, run, 10)
-        topic._consumer = consumer
+        topic.seen = 2
         read(topic, run, 20)
         assert run.position(POSITION)["offsets"]["1"] == 10
 
 
-def _only_first(found: object) -> object:
-    partitions = found.topics["trips"].partitions  # type: ignore[attr-defined]
-    found.topics["trips"].partitions = {0: partitions[0]}  # type: ignore[attr-defined]
-    return found
-
-
-def test_a_broker_that_is_away_is_no_end(tmp_path: Path) -> None:
+def test_a_broker_that_is_away_is_no_end() -> None:
     """Nobody listens at first; the consumer stays idle and says why."""
-    with Topic("127.0.0.1:1", "trips", poll_seconds=0.05, options={"log_level": 0}) as topic:
-        import headwater.kafka
-
-        patience, headwater.kafka._TIMEOUT = headwater.kafka._TIMEOUT, 0.3
-        try:
-            assert topic.next() is None
-        finally:
-            headwater.kafka._TIMEOUT = patience
+    with Topic("127.0.0.1:1", "trips", poll_seconds=0.05, timeout=0.3, options={"log_level": 0}) as topic:
+        assert topic.next() is None
         assert topic.trouble
 
 

@@ -16,15 +16,9 @@ from headwater.mechanisms.counted import count_by_bucket, distinct
 from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.table.schema import Schema
-from tests.support.runs import same
+from tests.support.runs import TABLE, same
 from tests.support.trees import crowd
 
-TABLE = hw.Schema(
-    size=hw.Number(0, 10),
-    age=hw.Integer(0, 120, missing=True),
-    paid=hw.Category("card", "cash", "other"),
-    member=hw.Boolean(),
-)
 CASES: dict[str, tuple[Any, str]] = {
     "line": (hw.unit_cube(1), "cascade"),
     "square": (hw.unit_cube(2), "cascade"),
@@ -277,8 +271,8 @@ def test_a_durable_run_keeps_counts_before_it_counts_them(case: str, tmp_path: P
                 run.publish_if_due()
                 run.close()
             else:  # killed: neither a snapshot nor the releases that are due
-                assert run._durable.store is not None
-                run._durable.store.close()
+                assert run.store is not None
+                run.store.close()
         with Run.open(config, sink, state=state, schedule=Schedule(records=350)) as run:
             run.publish()
         tables = sorted((tmp_path / how).glob("release-*/*.parquet"))

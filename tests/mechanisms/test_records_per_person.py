@@ -53,7 +53,7 @@ def test_the_noise_is_that_of_the_plan() -> None:
     assert all(a.noise < b.noise and a.missed >= b.missed for a, b in pairwise(caps))
     for k in (1, 20):
         synth = hw.Synthesizer(PLANE, epsilon=1.0, person=hw.Person("who", records=k))
-        scale = max(spend.scale for spend in synth._mechanism.ledger(0))
+        scale = max(spend.scale for spend in synth.ledger(0))
         assert scale == pytest.approx(2.0 * k)
 
 

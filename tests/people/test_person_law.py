@@ -15,11 +15,12 @@ import headwater as hw
 from headwater.audit import check_sensitivity
 from headwater.audit.checks import loss_between
 from headwater.audit.experiments import Experiment
-from headwater.audit.streams import PersonPair
-from headwater.audit.suite import people
+from headwater.audit.streams import PersonPair, person_replaced
+from headwater.audit.suite import people, people_in_pairs
 from headwater.laws import DiscreteGaussian
 from headwater.mechanisms.cascade import plan as plan_module
 from headwater.mechanisms.cascade.plan import Timescale
+from headwater.mechanisms.marginals import plan as marginals_plan
 from headwater.noise import Noise
 from headwater.privacy import Budget, OverdrawnError, record_epsilon
 from headwater.zcdp import rho_for
@@ -87,7 +88,7 @@ def test_in_marginals_they_cost_less_than_twice_as_much() -> None:
 
 def rho_between(person: hw.Person, places: list[int], monkeypatch: pytest.MonkeyPatch) -> Fraction:
     """The ρ of two streams that differ in all records of one person: squares of what counts move by, over 2σ²."""
-    schema = hw.Schema({f"c{i}": hw.Category(*"abcd") for i in range(4)})
+    schema = hw.Schema({f"c{i}": hw.Category(*"abcd") for i in range(9)})
     tables: list[dict[tuple[int, ...], tuple[float, Any]]] = []
 
     def watched(self: Noise, scale: float, hi: Any, lo: Any) -> Any:  # noqa: ANN401
@@ -123,33 +124,111 @@ def test_with_delta_the_measured_shifts_cost_no_more_than_rho(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("columns", [1, 2, 6, 20])
-def test_all_records_of_a_person_are_counted_in_one_currency(columns: int) -> None:
+def test_with_a_cap_for_buckets_all_records_of_a_person_are_counted_in_one_currency(columns: int) -> None:
     """In ε or in ρ, at all times, whichever has less noise: a sum of both would bound nothing."""
     schema = hw.Schema({f"c{i}": hw.Number(0, 1) for i in range(columns)})
     seen = set()
-    for records, per_bucket in [(2, None), (20, 10), (20, 2), (1000, 1)]:
+    for records, per_bucket in [(20, 10), (20, 2), (1000, 1), (2, 1)]:
         person = hw.Person("who", records=records, per_bucket=per_bucket)
         synth = hw.Synthesizer(schema, epsilon=1.0, delta=1e-9, person=person)
-        kinds = {synth._mechanism.ledger(1 << q).total < math.inf for q in range(45)}
+        kinds = {synth.ledger(1 << q).total < math.inf for q in range(45)}
         assert len(kinds) == 1
         (pure,) = kinds
         seen.add(pure)
         squares = records * (per_bucket or records)
         for q in range(45):
-            ledger = synth._mechanism.ledger(1 << q)
+            ledger = synth.ledger(1 << q)
             assert (records * ledger.total <= 1) if pure else (squares * ledger.rho <= rho_for(1.0, 1e-9))
     assert False in seen
     assert columns > 2 or True in seen
 
 
+@pytest.mark.parametrize(
+    ("columns", "early", "late"), [(3, True, True), (4, True, False), (8, True, False), (9, False, False)]
+)
+def test_without_one_stages_in_epsilon_come_before_stages_in_rho(columns: int, early: bool, late: bool) -> None:
+    """Each is what has less noise for its tables, as for records; the plan and the card name the law."""
+    schema = hw.Schema({f"c{i}": hw.Category("a", "b", "c") for i in range(columns)})
+    mechanism = {"mechanism": "marginals", "delta": 1e-9, "epsilon": 1.0}
+    synth = hw.Synthesizer(schema, person=hw.Person("who", records=20), **mechanism)  # type: ignore[arg-type]
+    alone = hw.Synthesizer(schema, **{**mechanism, "epsilon": 1 / 20})  # type: ignore[arg-type]
+    kinds = [synth._mechanism.ledger(1 << q).total < math.inf for q in range(45)]
+    assert (kinds[0], kinds[-1]) == (early, late)
+    assert kinds == sorted(kinds, reverse=True)
+    for q, pure in enumerate(kinds):
+        ledger = synth._mechanism.ledger(1 << q)
+        assert (20 * ledger.total <= 1) if pure else (400 * ledger.rho <= rho_for(1.0, 1e-9))
+    if early and not late:
+        assert str(synth.plan(1 << 24)).count("ρ, Gaussian") not in (0, str(synth.plan(1 << 24)).count("\n"))
+    assert len(alone.plan(1 << 20).stages) == len(synth.plan(1 << 20).stages)
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-9, 0.01, 0.3, 0.5])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 16.0, 1000.0])
+def test_a_part_of_epsilon_keeps_the_square_of_that_part_of_rho(epsilon: float, delta: float) -> None:
+    for part in (1e-3, 0.05, 1 / 3, 0.5, 0.9, 0.999):
+        assert rho_for(part * epsilon, delta) >= Fraction(part) ** 2 * rho_for(epsilon, delta) * (
+            1 - Fraction(1, 10**9)
+        )
+
+
+def crossing(first: int) -> Experiment:
+    """Two columns whose first stages count in ε and the one with pairs in ρ; so many of three records come early."""
+    whole = people_in_pairs(16.0, delta=CROSSING)
+    experiment = next(one for one in whole if "all that count in one bucket" in one.name)
+    early, late = experiment.times
+    person, points = late + 2, np.full((late, 2), 0.1)
+    owners = list(range(late))
+    for place in [*range(first), *range(late - 3 + first, late)]:
+        owners[place], points[place] = person, 0.9
+    assert early < late - 3
+    return replace(experiment, pair=person_replaced(points, owners, person, 0.1))
+
+
+CROSSING = 0.261  # 8·2·ρ < ε² < 8·3·ρ at ε = 16: two tables count in ε, three in ρ
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 3])
+def test_people_in_epsilon_first_and_in_rho_later_cost_at_most_epsilon(first: int) -> None:
+    """However their records lie: nearly all of ε, but for the choice of a pair, of which there is one."""
+    experiment = crossing(first)
+    found = check_sensitivity(experiment, outputs=1)
+    assert float(found.pure) == pytest.approx(first * 16 / 3)
+    assert float(found.gaussian / rho_for(16.0, CROSSING)) == pytest.approx(0.98 * ((3 - first) / 3) ** 2)
+    assert 15.3 < float(found.pure) + 16 * math.sqrt(found.gaussian / rho_for(16.0, CROSSING)) <= 16
+    assert found.cost(experiment.claim) <= 16
+
+
+def test_epsilon_comes_before_rho_or_the_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that counts late stages in ε again, and one that mixes them under a cap for buckets."""
+    schema = hw.Schema({f"c{i}": hw.Category("a", "b", "c") for i in range(6)})
+    currency = marginals_plan._currency
+
+    def turned(budget: Budget, columns: int, tables: int) -> Any:  # noqa: ANN401
+        return currency(budget, columns, 6 if tables > 12 else 12)
+
+    def begin(person: hw.Person) -> None:
+        hw.Synthesizer(schema, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person)
+
+    begin(hw.Person("who", records=20))
+    with monkeypatch.context() as patched:
+        patched.setattr(marginals_plan, "_currency", turned)
+        with pytest.raises(OverdrawnError, match="do not add up"):
+            begin(hw.Person("who", records=20))
+    mixed = lambda budget, columns, tables: currency(replace(budget, per_bucket=None), columns, tables)  # noqa: E731
+    monkeypatch.setattr(marginals_plan, "_currency", mixed)
+    with pytest.raises(OverdrawnError, match="do not add up"):
+        begin(hw.Person("who", records=20, per_bucket=10))
+
+
 def test_a_plan_that_mixes_currencies_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: early stages in ε, later ones in ρ, each within what one record may cost."""
-    real = plan_module._with_law
+    real = plan_module.with_law
 
     def mixed(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
         return real(scales, replace(budget, records=1, whole=None, delta=0.0) if scales[0].size < 5000 else budget)
 
-    monkeypatch.setattr(plan_module, "_with_law", mixed)
+    monkeypatch.setattr(plan_module, "with_law", mixed)
     person = hw.Person("who", records=100, per_bucket=10)
     with pytest.raises(OverdrawnError, match="do not add up"):
         hw.Synthesizer(hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1)), epsilon=1.0, delta=1e-9, person=person)

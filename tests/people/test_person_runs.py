@@ -96,8 +96,8 @@ def test_counts_from_elsewhere_and_rows_without_people_are_refused() -> None:
 
 def kill(run: Run) -> None:
     """What a killed process leaves: no snapshot, and a lock that nobody holds."""
-    assert run._durable.store is not None
-    run._durable.store.close()
+    assert run.store is not None
+    run.store.close()
 
 
 @pytest.mark.parametrize("per", [None, 700])
@@ -130,7 +130,7 @@ def test_a_failed_commit_leaves_the_caps(tmp_path: Path) -> None:
     """A full disk: the batch is neither kept nor counted, and can be sent again."""
     config = RunConfig(TWO, 3.0, seed=2, person=hw.Person("who", records=1))
     with Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
-        store = run._durable.store
+        store = run.store
         assert store is not None
         full = StoreError(tmp_path, "the disk is full", "make room")
         with patch.object(type(store), "append", side_effect=full), pytest.raises(StoreError):
@@ -235,14 +235,19 @@ def test_a_cap_for_buckets_is_refused_where_it_buys_nothing() -> None:
 def test_with_delta_the_squares_of_what_counts_in_buckets_cost_no_more_than_rho(
     records: int, per_bucket: int | None
 ) -> None:
-    """At every time, all of it counted in ρ: a person may have records in stages of all kinds."""
+    """At every time: in ρ, or in stages before all of these in ε, if there is no cap for buckets."""
     person = hw.Person("who", records=records, per_bucket=per_bucket)
     synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person)
-    squares = records * (per_bucket or records)
+    squares, in_rho = records * (per_bucket or records), per_bucket is not None
     for q in range(0, 40, 3):
-        ledger = synth._mechanism.ledger(1 << q)
+        ledger = synth.ledger(1 << q)
+        in_rho |= ledger.total > 1
+        if not in_rho:
+            assert Fraction(9, 10) <= records * ledger.total <= 1
+            continue
         assert squares * ledger.rho <= rho_for(1.0, 1e-9)
         assert ledger.rho >= rho_for(1.0, 1e-9) / squares * Fraction(9, 10)
+    assert in_rho
     assert str(synth.guarantee).startswith("ε = 1, δ = 1e-09 for one person")
     synth.update(batch(WIDE, 3000, people=200))
     assert len(synth.release()) == 3000

@@ -32,8 +32,8 @@ def take(run: Run, start: int, end: int) -> None:
 
 
 def kill(run: Run) -> None:
-    assert run._durable.store is not None
-    run._durable.store.close()
+    assert run.store is not None
+    run.store.close()
 
 
 def tables(out: Path) -> dict[str, int]:

@@ -75,11 +75,11 @@ def test_receipts_that_were_altered_are_damage(tmp_path: Path) -> None:
 def test_a_release_without_a_sink_is_noted_before_it_is_returned(tmp_path: Path) -> None:
     with open_run(tmp_path) as run:
         take(run, 50, b"")
-        assert run._durable.store is not None
-        assert run._durable.store.noted("measured_by") is None
+        assert run.store is not None
+        assert run.store.noted("measured_by") is None
         release = run.release(last=20)
-        assert run._durable.store.noted("measured_by") is not None
-        assert run._durable.store.noted("sinks") in (None, [])
+        assert run.store.noted("measured_by") is not None
+        assert run.store.noted("sinks") in (None, [])
         assert release.t == 50
 
 

@@ -94,9 +94,9 @@ def test_the_owner_publishes_what_it_would_have_published_itself(run: Run, tmp_p
     assert len(found) == 50
     assert found.sample(kind="columns")["x"].tolist() == expected.sample(50, kind="columns")["x"].tolist()
     assert "to 1,000" in text
-    assert run._durable.store is not None
-    assert run._durable.store.noted("measured_by") is not None
-    assert str(tmp_path / "windows") in run._durable.store.noted("sinks")
+    assert run.store is not None
+    assert run.store.noted("measured_by") is not None
+    assert str(tmp_path / "windows") in run.store.noted("sinks")
 
 
 def test_what_the_owner_refuses_is_an_error_of_the_same_kind_and_the_run_goes_on(run: Run, tmp_path: Path) -> None:

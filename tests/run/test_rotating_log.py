@@ -33,8 +33,8 @@ from headwater.run.restore import read_state, read_tally
 from headwater.run.store import Store, StoreError
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
+from tests.support.nightly import NIGHTLY
 
-NIGHTLY = os.environ.get("HEADWATER_NIGHTLY") == "1"
 DAYS, LINES, KILLS = (7, 300, 20) if NIGHTLY else (3, 60, 3)
 SCHEMA = 'headwater = 1\nbad_rows = "quarantine"\n[columns.n]\nkind = "integer"\nlow = 0\nhigh = 999999\n'
 KEEP, WINDOW = 3, 40

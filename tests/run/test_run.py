@@ -60,8 +60,8 @@ def go(path: Path, every: str = "400", reading: dict[str, Any] | None = None, **
 
 def kill(run: Run) -> None:
     """What a killed process leaves: no snapshot, and a lock that nobody holds."""
-    assert run._durable.store is not None
-    run._durable.store.close()
+    assert run.store is not None
+    run.store.close()
 
 
 def test_releases_come_after_so_many_records_and_at_the_end(numbers: Path) -> None:
@@ -103,14 +103,14 @@ def test_snapshots_replace_the_journal_when_it_outgrows_them(
     numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the run that continues from one is the run that was never stopped."""
-    monkeypatch.setattr("headwater.run.durable._LEAST_SNAPSHOT", 100)
+    monkeypatch.setattr("headwater.run.durable.LEAST_SNAPSHOT", 100)
     run = open_run(tmp_path / "out", "37", state=tmp_path / "run.state")
     values = np.array([float(line) for line in numbers.read_text().split()[1:]])
     for first in range(0, 1000, 50):
         run.take({"x": values[first : first + 50]})
         run.publish_if_due()
-    assert run._durable.store is not None
-    assert run._durable.store.load().snapshot.t > 500  # type: ignore[union-attr]
+    assert run.store is not None
+    assert run.store.load().snapshot.t > 500  # type: ignore[union-attr]
     kill(run)
     plain = hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1)
     plain.update({"x": values})
@@ -291,8 +291,8 @@ def test_what_a_release_needs_to_be_measured_again_is_kept_before_it_is_seen(tmp
 
     class Look(FolderSink):
         def publish(self, release: hw.Release, run_id: str) -> Published:
-            assert run._durable.store is not None
-            assert run._durable.store.noted("measured_by") is not None
+            assert run.store is not None
+            assert run.store.noted("measured_by") is not None
             return super().publish(release, run_id)
 
     sink = Look(tmp_path / "out")

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from headwater.cli.exit_codes import Exit
+from tests.support.nightly import NIGHTLY
 
-KILLS = 50 if os.environ.get("HEADWATER_NIGHTLY") == "1" else 12  # of one run
+KILLS = 50 if NIGHTLY else 12  # of one run
 ROWS = 12_000
 SCHEMA = """
 headwater = 1

@@ -99,7 +99,7 @@ def test_a_token_is_kept_as_a_hash_and_revoked_while_the_service_runs(
     assert file.stat().st_mode & 0o077 == 0
     client = opened(tokens=file)
     assert client.get(READ, headers=bearer(kept["read"])).status_code == 200
-    monkeypatch.setattr(tokens, "_RELOAD", 0.0)
+    monkeypatch.setattr(tokens, "RELOAD", 0.0)
     tokens.revoke(file, kept["read"].split("_")[1])
     assert client.get(READ, headers=bearer(kept["read"])).status_code == 401
     assert client.get(READ, headers=bearer(kept["all"])).status_code == 200
@@ -116,7 +116,7 @@ def test_half_a_token_or_another_ones_secret_is_nothing(opened: Open, kept: dict
 
 
 def test_without_tokens_only_loopback_is_served(tmp_path: Path) -> None:
-    run = {"trips": RunSettings(SCHEMA, 1.0, tmp_path / "out")}
+    run = {"trips": RunSettings(SCHEMA, 1.0, out=tmp_path / "out")}
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):  # noqa: S104 - refused
         with pytest.raises(ValueError, match="without tokens"):
             ServiceConfig(run, host=host)
@@ -128,7 +128,7 @@ def test_a_file_of_tokens_that_others_may_write_is_refused(tmp_path: Path) -> No
     tokens.create(tmp_path / "tokens", "write")
     os.chmod(tmp_path / "tokens", 0o666)  # noqa: S103 - that is what is refused
     with pytest.raises(FileRefusedError, match="may write"):
-        Service(ServiceConfig({"trips": RunSettings(SCHEMA, 1.0, tmp_path / "out")}, tokens=tmp_path / "tokens"))
+        Service(ServiceConfig({"trips": RunSettings(SCHEMA, 1.0, out=tmp_path / "out")}, tokens=tmp_path / "tokens"))
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "localhost@evil.example:80"])
@@ -206,7 +206,7 @@ def test_an_error_that_nobody_expected_shows_nothing(
     def fail(*_: object) -> None:
         raise RuntimeError("PERSON-4711")
 
-    with Service(ServiceConfig({"trips": RunSettings(SCHEMA, 1.0, tmp_path / "out")})) as service:
+    with Service(ServiceConfig({"trips": RunSettings(SCHEMA, 1.0, out=tmp_path / "out")})) as service:
         monkeypatch.setattr(service.runs["trips"].releases, "now_card", fail)
         client = TestClient(create_app(service), base_url="http://localhost", raise_server_exceptions=False)
         answer = client.get(f"{READ}/now/card")

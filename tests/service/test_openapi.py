@@ -71,7 +71,7 @@ def test_no_request_made_from_the_description_ends_in_a_server_error(
 
         check()
     assert client.get("/healthz").status_code == 200
-    asked = client.service.metrics._requests  # type: ignore[attr-defined]
+    asked = client.service.metrics.requests  # type: ignore[attr-defined]
     assert sum(asked.values()) > 100
     assert {route for _, route, _ in asked} >= set(document["paths"])
     assert not [status for _, _, status in asked if status >= 500]

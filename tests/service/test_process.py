@@ -192,7 +192,9 @@ def test_the_client_writes_tables_of_any_kind_and_reads_them(process: Process) -
             client.write([*rows, {"x": 3, "kind": "?"}])
         assert (caught.value.more["row"], caught.value.more["column"]) == (40, "kind")
         assert client.now(rows=7).num_rows == 7
-        assert client.card()["t"] == client.status()["t"]
+        assert set(client.now(rows=7, where={"kind": "a", "x": (0, 0.5)})["kind"].to_pylist()) == {"a"}
+        assert client.now(last=20).num_rows >= 20
+        assert client.card(last=20)["span"][1] == client.card()["t"] == client.status()["t"]
         first = client.releases()[0]["t"]
         assert client.release(first).num_rows == first == client.card(first)["rows"]
 

@@ -12,13 +12,8 @@ from pyarrow import csv, parquet
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.table.schema import Schema
+from tests.support.runs import TABLE
 
-TABLE = hw.Schema(
-    size=hw.Number(0, 10),
-    age=hw.Integer(0, 120, missing=True),
-    paid=hw.Category("card", "cash", "other"),
-    member=hw.Boolean(),
-)
 CASES: dict[str, tuple[Any, str]] = {
     "cube, cascade": (hw.unit_cube(2), "cascade"),
     "cube, marginals": (hw.unit_cube(2), "marginals"),

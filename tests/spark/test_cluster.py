@@ -18,7 +18,8 @@ from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.spark import stream, update
 from headwater.spark.stream import POSITION, OtherQueryError
 from tests.spark.cluster import Cluster
-from tests.spark.support import CASES, TABLE, as_input, ddl, one_process, records, releases, write_files
+from tests.spark.support import CASES, as_input, ddl, one_process, records, releases, write_files
+from tests.support.runs import TABLE
 
 NOW = {"availableNow": True}
 pytestmark = [

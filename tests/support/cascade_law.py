@@ -119,7 +119,7 @@ def coarse_thresholds(timescale: Timescale, dimension: int, deepest: int) -> lis
     steps = [fine * (timescale.size / fine) ** (i / timescale.resolutions) for i in range(timescale.resolutions)]
     if dimension == 1:  # else these few points would always have the same trees
         return [([step] * deepest, math.inf) for step in steps]
-    return [(thresholds_module._by_depth(timescale, dimension, deepest, step), math.inf) for step in steps]
+    return [(thresholds_module.by_depth(timescale, dimension, deepest, step), math.inf) for step in steps]
 
 
 def as_output(summary: NoisyCounts, most: int | None) -> Output:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.laws import CountLaw, DiscreteGaussian, ExponentialChoice, IntegerLaplace, Law, PermuteAndFlip
+from headwater.laws import DiscreteGaussian, ExponentialChoice, IntegerLaplace, JointLaplace, Law, PermuteAndFlip
 from headwater.mechanisms.marginals import bucket as bucket_module
 from headwater.mechanisms.marginals.bucket import Bucket
 from headwater.mechanisms.marginals.counting import Question
@@ -32,16 +33,20 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """One published table: where it is from, its exact counts, and the noise that was asked for."""
+    """One published table: where it is from, its exact counts, and the noise that was asked for.
+
+    Tables with the same number ``joint``, if it is not 0, share one draw of joint noise.
+    """
 
     start: int
     end: int
     timescale: int
     question: Question
-    law: CountLaw
+    law: Law
     draws: int
     true: Integers
     published: Integers
+    joint: int = 0
 
     @property
     def scale(self) -> float:
@@ -49,10 +54,16 @@ class Table:
         return self.law.scale
 
     @property
+    def group(self) -> tuple[int, int, int]:
+        """Tables that share their noise have the same; any other has one with a 0."""
+        return self.start, self.end, self.joint
+
+    @property
     def what(self) -> tuple[object, ...]:
         """All of it that must not depend on raw data."""
         edges = tuple(tuple(e.tolist()) for e in self.question.edges)
-        return "table", self.start, self.end, self.timescale, self.question.columns, edges, self.law, self.draws
+        place = self.start, self.end, self.timescale, self.question.columns
+        return "table", *place, edges, self.law, self.draws, self.joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +102,7 @@ class Watched(Noise):
         super().__init__(seed)
         self.publish, self.choose, self.events = publish, choose, list[Event]()
         self.addresses = list[tuple[int, int]]()
-        self.counting: tuple[Bucket, Question, Integers] | None = None
+        self.counting = list[tuple[Bucket, Question, Integers]]()
 
     def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
         return self._decided(super().laplace_at(scale, hi, lo), scale, hi, lo)
@@ -99,11 +110,18 @@ class Watched(Noise):
     def gaussian_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
         return self._decided(super().gaussian_at(scale, hi, lo), scale, hi, lo)
 
+    def jointly_at(self, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> Integers:
+        cells = [lo + cell for size, lo in zip(sizes, los, strict=True) for cell in range(size)]
+        return self._decided(super().jointly_at(scale, sizes, hi, los), scale, hi, cells)
+
     def _decided(self, noise: Integers, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
         self.addresses += [(int(np.asarray(hi)), int(address)) for address in np.atleast_1d(np.asarray(lo))]
-        if self.counting is not None and self.publish is not None:
-            bucket, question, counts = self.counting
-            noise = (self.publish(question, bucket.start, counts, scale) - counts).ravel()
+        if self.counting and self.publish is not None:
+            parts = list[Integers]()
+            for bucket, question, counts in self.counting:
+                part = (self.publish(question, bucket.start, counts, scale) - counts).ravel()
+                parts.append(part[1:] if question.shape == (2,) else part)
+            noise = np.concatenate(parts)
         return noise
 
     def geometric_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
@@ -117,21 +135,39 @@ def watching(noise: Watched, fault: Fault | None = None) -> Iterator[pytest.Monk
     with pytest.MonkeyPatch.context() as patch:
         if fault:
             fault(patch)
-        publish, of_bucket = Bucket.publish, Bucket.choose
+        publish, publish_jointly, of_bucket = Bucket.publish, Bucket.publish_jointly, Bucket.choose
         names = "choose", "choose_exponentially"
         ways = {name: vars(bucket_module)[name] for name in names}
+
+        def seen(bucket: Bucket, question: Question, counts: Integers, table: NoisyTable) -> None:
+            place = bucket.start, bucket.end, bucket.timescale, question
+            kind = JointLaplace if table.joint else DiscreteGaussian if table.gaussian else IntegerLaplace
+            how = kind(table.scale), question.numbers, counts.copy(), table.counts, table.joint
+            noise.events.append(Table(*place, *how))
 
         def publishing(
             self: Bucket, question: Question, counts: Integers, budget: Fraction, *, again: bool = False
         ) -> NoisyTable:
-            noise.counting = self, question, counts
+            noise.counting = [(self, question, counts)]
             table = publish(self, question, counts, budget, again=again)
-            noise.counting = None
-            draws = 1 if question.shape == (2,) else question.cells
-            place = self.start, self.end, self.timescale, question
-            law = (DiscreteGaussian if table.gaussian else IntegerLaplace)(table.scale)
-            noise.events.append(Table(*place, law, draws, counts.copy(), table.counts))
+            noise.counting = []
+            seen(self, question, counts, table)
             return table
+
+        def publishing_jointly(
+            self: Bucket,
+            questions: Sequence[Question],
+            counts: Sequence[Integers],
+            budget: Fraction,
+            *,
+            again: bool = False,
+        ) -> list[NoisyTable]:
+            noise.counting = [(self, *one) for one in zip(questions, counts, strict=True)]
+            tables = publish_jointly(self, questions, counts, budget, again=again)
+            noise.counting = []
+            for one in zip(questions, counts, tables, strict=True):
+                seen(self, *one)
+            return tables
 
         def choosing(self: Bucket, scores: Scores, budget: Fraction, kind: int, turn: int) -> Candidate:
             def deciding(name: str, values: Sequence[int], scale: float, source: Noise, hi: int, lo: int) -> int:
@@ -146,6 +182,7 @@ def watching(noise: Watched, fault: Fault | None = None) -> Iterator[pytest.Monk
             return of_bucket(self, scores, budget, kind, turn)
 
         patch.setattr(Bucket, "publish", publishing)
+        patch.setattr(Bucket, "publish_jointly", publishing_jointly)
         patch.setattr(Bucket, "choose", choosing)
         yield patch
 
@@ -218,6 +255,37 @@ def log_laplace(z: int, scale: float) -> float:
     """The log probability of integer Laplace noise, by its definition."""
     q = math.exp(-1 / scale)
     return math.log((1 - q) / (1 + q)) - abs(z) / scale
+
+
+@lru_cache
+def log_of_all_joint(scale: float, sizes: tuple[int, ...]) -> float:
+    """The log of the sum of ``exp(−N(z)/scale)`` over all ``z``: over shells, whose points are counted one by one."""
+    points = [math.prod(_points_by_adding(size, m) for size in sizes) for m in range(math.ceil(60 * scale) + 60)]
+    return math.log(math.fsum((n - b) * math.exp(-m / scale) for m, (b, n) in enumerate(pairwise([0, *points]))))
+
+
+@lru_cache
+def _points_by_adding(size: int, radius: int) -> int:
+    """How many points a ball has: number by number, the points of each L1 norm."""
+    if size == 1:
+        return 2 * radius + 1
+    norms = [1] + [0] * (2 * radius)
+    for _ in range(size):
+        norms = [norms[n] + 2 * sum(norms[:n]) for n in range(len(norms))]
+    return sum(norms)
+
+
+def log_joint(noise: Sequence[Sequence[int]], scale: float) -> float:
+    """The log probability of joint noise, by its definition."""
+    return -norm(noise) / scale - log_of_all_joint(scale, tuple(map(len, noise)))
+
+
+def norm(noise: Sequence[Sequence[int]]) -> int:
+    """The norm of joint noise: the least ``m`` with every table of L1 norm ``2m`` at most, or ``m`` of one number."""
+    m = 0
+    while any(sum(map(abs, table)) > m * (1 if len(table) == 1 else 2) for table in noise):
+        m += 1
+    return m
 
 
 def exponential(scores: Sequence[int], scale: float) -> list[float]:

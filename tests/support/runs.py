@@ -12,6 +12,13 @@ import headwater as hw
 from headwater.mechanisms.protocol import AnySchema
 from headwater.partition import Axis, Partition
 
+TABLE = hw.Schema(
+    size=hw.Number(0, 10),
+    age=hw.Integer(0, 120, missing=True),
+    paid=hw.Category("card", "cash", "other"),
+    member=hw.Boolean(),
+)
+
 
 @dataclass(frozen=True)
 class _Cut:

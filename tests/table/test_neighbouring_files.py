@@ -17,12 +17,13 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +38,8 @@ from headwater.table.columns import Boolean, Category, Column, Datetime, Integer
 from headwater.table.errors import TableError
 from headwater.table.readers import open_source, stream
 from headwater.table.schema import Schema
+from tests.support.nightly import NIGHTLY
 
-NIGHTLY = os.environ.get("HEADWATER_NIGHTLY") == "1"
 PAIRS = settings(max_examples=600 if NIGHTLY else 60, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 COLUMNS: dict[str, Column] = {
@@ -123,6 +124,7 @@ def pairs(draw: st.DrawFn) -> Pair:
     return Schema({name: COLUMNS[name] for name in names}), records, index, {name: other[name] for name in names}
 
 
+S = TypeVar("S")
 Seen = tuple[list[list[tuple[float, ...]]], TableError | None]
 
 
@@ -282,6 +284,16 @@ COMPRESS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compres
 ENCODINGS = [None, "utf-16", "utf-16-be", "latin-1"]
 
 
+def both(texts: Iterable[bytes], form: str, look: Callable[[Path], S]) -> tuple[S, S]:
+    """What is seen of two files that hold these texts, compressed if their form says it."""
+    compressed = COMPRESS.get(f".{form.rpartition('.')[2]}", bytes)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{number}.{form}" for number in range(2)]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_bytes(compressed(text))
+        return look(paths[0]), look(paths[1])
+
+
 @pytest.mark.parametrize("name", [*WRITERS, "json"])
 @PAIRS
 @given(st.data())
@@ -296,13 +308,7 @@ def test_files_of_text(name: str, data: st.DataObject) -> None:
         texts = texts[0].decode().encode(encoding), texts[1].decode().encode(encoding)
     options |= {"encoding": encoding, "format": "csv" if name == "csv" else "jsonl"}
     schema = partly(data, pair[0], options)
-    with tempfile.TemporaryDirectory() as folder:
-        found = []
-        for number, text in enumerate(texts):
-            path = Path(folder) / f"{number}.{name}{ending}"
-            path.write_bytes(COMPRESS[ending](text))
-            found.append(seen(path, schema, **options))
-        check(found[0], found[1], pair[2])
+    check(*both(texts, f"{name}{ending}", partial(seen, schema=schema, **options)), pair[2])
 
 
 @pytest.mark.parametrize("policy", ["null", "quarantine"])
@@ -315,13 +321,7 @@ def test_files_of_text_with_bad_lines(name: str, policy: str, data: st.DataObjec
     texts = two_lines(data, pair, WRITERS[name])
     options, ending = options_of(data) | {"bad_rows": policy}, data.draw(st.sampled_from(sorted(COMPRESS)))
     schema = partly(data, pair[0], options)
-    with tempfile.TemporaryDirectory() as folder:
-        found = []
-        for number, text in enumerate(texts):
-            path = Path(folder) / f"{number}.{name}{ending}"
-            path.write_bytes(COMPRESS[ending](text))
-            found.append(seen_all(path, schema, **options))
-        check_all(found[0], found[1], pair[2], len(pair[1]))
+    check_all(*both(texts, f"{name}{ending}", partial(seen_all, schema=schema, **options)), pair[2], len(pair[1]))
 
 
 JSON = st.recursive(
@@ -342,13 +342,8 @@ def test_arrays_with_bad_elements(policy: str, data: st.DataObject) -> None:
     options, encoding = options_of(data) | {"bad_rows": policy}, data.draw(st.sampled_from(ENCODINGS))
     options["encoding"] = encoding
     schema = partly(data, pair[0], options)
-    with tempfile.TemporaryDirectory() as folder:
-        found = []
-        for number, some in enumerate((lines, other)):
-            path, text = Path(folder) / f"{number}.json", array(b"\n".join(some))
-            path.write_bytes(text.decode().encode(encoding) if encoding else text)
-            found.append(seen_all(path, schema, **options))
-        check_all(found[0], found[1], pair[2], len(pair[1]))
+    texts = [array(b"\n".join(some)).decode().encode(encoding or "utf-8") for some in (lines, other)]
+    check_all(*both(texts, "json", partial(seen_all, schema=schema, **options)), pair[2], len(pair[1]))
 
 
 @pytest.mark.parametrize("policy", ["null", "quarantine"])

@@ -26,6 +26,7 @@ from headwater.audit.suite import (
     handpicked,
     long_cascade,
     people,
+    people_in_pairs,
     tables,
     with_delta,
     worst_cases,
@@ -178,6 +179,7 @@ def _traced(size: str) -> list[Experiment]:
     with_deltas = [name for name in registry.names() if registry.mechanism(name).deltas]
     found += with_delta([one for name in with_deltas for one in worst_cases(name, 2, 4.0)], DELTA)
     found += with_delta([one for name in with_deltas for one in people(name, 8.0)], DELTA)
+    found += [*people_in_pairs(192.0), *people_in_pairs(16.0, delta=DELTA)][:: 3 if size == "quick" else 1]
     long = (
         [(2, 64.0, 1100)] if size == "quick" else [(1, 20.0, 3000), (2, 20.0, 6000), (2, 64.0, 1100), (2, 500.0, 700)]
     )

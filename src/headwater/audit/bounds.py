@@ -41,15 +41,6 @@ def lower(hits: int, runs: int, alpha: float) -> float:
 def upper(hits: int, runs: int, alpha: float) -> float:
     """A bound that the true probability is above with a chance of at most ``alpha``.
 
-    Parameters
-    ----------
-    hits
-        How often the event happened.
-    runs
-        How often it could have happened.
-    alpha
-        One minus the confidence.
-
     Examples
     --------
     >>> round(upper(0, 10, 0.05), 4)
@@ -64,16 +55,7 @@ def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, de
 
     What is (ε, δ)-differentially private has ``p ≤ exp(ε)·q + δ``.
 
-    Parameters
-    ----------
-    hits
-        How often the event happened on the stream where it should be likelier, then on the other.
-    runs
-        How often each stream was run.
-    alpha
-        One minus the confidence.
-    delta
-        What is claimed.
+    Hits and runs are of the stream where the event should be likelier, then of the other.
 
     Examples
     --------
@@ -89,16 +71,7 @@ def delta_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, epsi
 
     What is (ε, δ)-differentially private has a δ of at least ``p − exp(ε)·q``.
 
-    Parameters
-    ----------
-    hits
-        How often the event happened on the stream where it should be likelier, then on the other.
-    runs
-        How often each stream was run.
-    alpha
-        One minus the confidence.
-    epsilon
-        What is claimed.
+    Hits and runs are those of `epsilon_lower`.
 
     Examples
     --------
@@ -110,15 +83,7 @@ def delta_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, epsi
 
 
 def cannot_exceed(runs: int, alpha: float) -> float:
-    """The largest bound that so many runs can ever give: with hits in all of one stream's and none of the other's.
-
-    Parameters
-    ----------
-    runs
-        How often each stream was run.
-    alpha
-        One minus the confidence.
-    """
+    """The largest bound that so many runs can ever give: with hits in all of one stream's and none of the other's."""
     return epsilon_lower((runs, 0), (runs, runs), alpha)
 
 

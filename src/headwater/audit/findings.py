@@ -55,7 +55,7 @@ class Finding:
         return asdict(self) | {"alarm": self.alarm}
 
 
-def judge(experiment: Experiment, columns: Sequence[Columns], *, alpha: float = ALPHA, experiments: int = 1) -> Finding:
+def judge(experiment: Experiment, columns: Sequence[Columns], *, experiments: int = 1) -> Finding:
     """Pick the most telling event on half of the runs and measure it on the other half."""
     runs = min((len(values) for side in columns for values in side.values()), default=0)
     if runs < 8:
@@ -72,11 +72,11 @@ def judge(experiment: Experiment, columns: Sequence[Columns], *, alpha: float = 
         experiment.mechanism,
         claim.epsilon,
         claim.delta,
-        epsilon_lower(hits, counted, alpha, claim.delta),
-        delta_lower(hits, counted, alpha, claim.epsilon),
-        epsilon_lower(hits, counted, alpha / experiments, claim.delta),
+        epsilon_lower(hits, counted, ALPHA, claim.delta),
+        delta_lower(hits, counted, ALPHA, claim.epsilon),
+        epsilon_lower(hits, counted, ALPHA / experiments, claim.delta),
         estimate,
-        cannot_exceed(counted[0], alpha),
+        cannot_exceed(counted[0], ALPHA),
         runs,
         hits,
         f"{event} [likelier on stream {'AB'[event.likelier]}]",

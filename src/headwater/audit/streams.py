@@ -55,12 +55,7 @@ class PersonPair(Pair):
     The records of a person on one stream stand, on the other one, at the same places: as other records of the same
     person, as records of one person who has no others, or as null records of nobody (`proofs/people.md`).
 
-    Parameters
-    ----------
-    one, other
-        The streams.
-    period
-        If periods have so many arrivals, all of this is about one period: in others the person stays.
+    With ``period``, periods have so many arrivals, and all of this is about one: in others the person stays.
     """
 
     period: int | None = None

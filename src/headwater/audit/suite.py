@@ -128,10 +128,22 @@ def tables(mechanism: str, epsilon: float) -> Iterator[Experiment]:
         yield Experiment(name, mechanism, epsilon, pair, times, reloads=times[:1], table=True)
 
 
-def people(mechanism: str, epsilon: float, records: int = 3, *, noisy_counts: bool = False) -> Iterator[Experiment]:
-    """All records of one person: in one bucket, in several, more than count, none of them on the other stream."""
-    schema, declared = Schema(x0=Number(0, 1)), Person("person", records=records, null=NOWHERE)
-    ends = moments(mechanism, schema, record_epsilon(epsilon, records))[:3]
+def people(
+    mechanism: str,
+    epsilon: float,
+    records: int = 3,
+    *,
+    columns: int = 1,
+    noisy_counts: bool = False,
+    ends: tuple[int, ...] = (),
+) -> Iterator[Experiment]:
+    """All records of one person: in one bucket, in several, more than count, none of them on the other stream.
+
+    Looked at after the first three times at which something is measured, or at ``ends``.
+    """
+    declared = Person("person", records=records, null=NOWHERE)
+    schema = Schema({f"x{axis}": Number(0, 1) for axis in range(columns)})
+    ends = ends or moments(mechanism, schema, record_epsilon(epsilon, records))[:3]
     last = ends[-1]
     within = range(ends[0], ends[0] + records) if len(ends) > 1 else range(records)
     apart = [end - 1 for end in ends]
@@ -143,7 +155,7 @@ def people(mechanism: str, epsilon: float, records: int = 3, *, noisy_counts: bo
         "more than count, replaced by another person": ([*within, *apart, *range(records + 2)], 0.1, 10**6),
         "in one period of two": (range(last), 0.1, None),
     }
-    half, background = last // 2, heap(last, 1)
+    half, background = last // 2, heap(last, columns)
     for what, (places, other, name) in cases.items():
         periods = {"per": half} if what.startswith("in one period") else {}
         owners, points = list(range(last)), background.copy()
@@ -156,10 +168,27 @@ def people(mechanism: str, epsilon: float, records: int = 3, *, noisy_counts: bo
         within_one = (half, 1) if periods else None
         pair = person_replaced(points, owners, last + 2, other, name=name, period=within_one)
         title = f"{mechanism}, a person with at most {records} records that count, ε = {epsilon:g}: {what}"
-        title += ", noisy counts" if noisy_counts else ""
+        title += (f", {columns} columns" if columns > 1 else "") + (", noisy counts" if noisy_counts else "")
         yield Experiment(
             title, mechanism, epsilon, pair, ends, reloads=ends[:1], noisy_counts=noisy_counts, person=whose
         )
+
+
+def people_in_pairs(epsilon: float, records: int = 3, delta: float = 0.0) -> list[Experiment]:
+    """People in marginals of two columns, from the first stage up to the first one in which pairs are measured."""
+    schema, person = Schema(x0=Number(0, 1), x1=Number(0, 1)), Person("person", records=records)
+    stages = Synthesizer(schema, epsilon=epsilon, delta=delta, person=person, mechanism="marginals").plan(MOST).stages
+    first = next(i for i, stage in enumerate(stages) if stage.pairs)
+    ends = tuple(stage.end for stage in stages[max(first - 1, 0) : first + 1])
+    return with_delta(people("marginals", epsilon, records, columns=2, ends=ends), delta)
+
+
+def released_people(mechanism: str, epsilon: float, delta: float = 0.0, records: int = 2) -> list[Experiment]:
+    """People in whole releases of two columns, after the first measurement: ε is so small that sampling can see it."""
+    schema = Schema(x0=Number(0, 1), x1=Number(0, 1))
+    first = moments(mechanism, schema, record_epsilon(epsilon, records))[:1]
+    found = people(mechanism, epsilon, records, columns=2, ends=first)
+    return with_delta((replace(one, reloads=()) for one in found), delta)
 
 
 def with_delta(experiments: Iterable[Experiment], delta: float) -> list[Experiment]:
@@ -218,6 +247,8 @@ def handpicked(size: str = "standard") -> list[Experiment]:
             if registry.mechanism(name).deltas:
                 for d, epsilon in [(1, 2.0), (2, 1.0), (2, 4.0)]:
                     found += with_delta(online(name, d, epsilon, noisy_counts=True), DELTA)
+                for epsilon in (1.0, 2.0):
+                    found += released_people(name, epsilon, DELTA)
     if size == "quick":
         return [*found, *[*counters(2.0)][1::3], *noise(1.0)]
     for epsilon in (0.5, 4.0):

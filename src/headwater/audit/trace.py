@@ -8,7 +8,7 @@ mechanism's inside is used: only that it draws from `headwater.noise.Noise` and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.laws import CountLaw, DiscreteGaussian, IntegerLaplace
+from headwater.laws import CountLaw, DiscreteGaussian, IntegerLaplace, JointLaplace
 from headwater.noise import Noise
 
 Integers = NDArray[np.int64]
@@ -26,11 +26,16 @@ Chooser = Callable[[Address], int]
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """One call for noise: its law, where the draws live, and the true counts that they were added to."""
+    """One call for noise: its law, where the draws live, and the true counts that they were added to.
 
-    law: CountLaw
+    Joint noise is one draw for tables of ``sizes`` numbers; a number of it has the address that a draw for it alone
+    would have.
+    """
+
+    law: CountLaw | JointLaplace
     addresses: tuple[Address, ...]
     true: Integers
+    sizes: tuple[int, ...] = ()
 
     @property
     def scale(self) -> float:
@@ -41,21 +46,22 @@ class Measurement:
 class _Waiting(np.ndarray[Any, Any]):
     """Noise that was asked for and not yet added to anything."""
 
-    law: CountLaw
+    law: CountLaw | JointLaplace
     addresses: tuple[Address, ...]
+    sizes: tuple[int, ...]
     record: list[Measurement]
 
     def __array_finalize__(self, obj: object) -> None:
         """The same draws in another shape are still the same draws."""
         if isinstance(obj, _Waiting) and hasattr(obj, "addresses") and self.size == obj.size:
-            self.law, self.addresses, self.record = obj.law, obj.addresses, obj.record
+            self.law, self.addresses, self.sizes, self.record = obj.law, obj.addresses, obj.sizes, obj.record
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:  # noqa: ANN401
         plain = [np.asarray(x).view(np.ndarray) if isinstance(x, _Waiting) else x for x in inputs]
         if ufunc is np.add and method == "__call__" and hasattr(self, "addresses") and self.size == len(self.addresses):
             (counts,) = [x for x in inputs if not isinstance(x, _Waiting)] or [0]
             true = np.broadcast_to(np.asarray(counts, dtype=np.int64), self.shape).copy()
-            self.record.append(Measurement(self.law, self.addresses, true.reshape(-1)))
+            self.record.append(Measurement(self.law, self.addresses, true.reshape(-1), self.sizes))
             result = np.array(plain[0 if isinstance(inputs[0], _Waiting) else 1])  # what was chosen
         else:
             result = getattr(ufunc, method)(*plain, **kwargs)
@@ -72,14 +78,16 @@ def watching(choose: Chooser) -> Iterator[list[Measurement]]:
     It changes the class `Noise` for the whole process, and puts it back: run nothing else meanwhile.
     """
     record: list[Measurement] = []
-    real = Noise.laplace_at, Noise.gaussian_at
+    real = Noise.laplace_at, Noise.gaussian_at, Noise.jointly_at
 
-    def waiting(self: Noise, law: CountLaw, hi: ArrayLike, lo: ArrayLike) -> Integers:
+    def waiting(
+        self: Noise, law: CountLaw | JointLaplace, hi: ArrayLike, lo: ArrayLike, sizes: tuple[int, ...] = ()
+    ) -> Integers:
         his, los = np.broadcast_arrays(np.asarray(hi, np.uint64), np.asarray(lo, np.uint64))
         pairs = zip(np.atleast_1d(his).tolist(), np.atleast_1d(los).tolist(), strict=True)
         addresses = tuple((self.key, h, low) for h, low in pairs)
         noise = np.array([choose(address) for address in addresses], dtype=np.int64).view(_Waiting)
-        noise.law, noise.addresses, noise.record = law, addresses, record
+        noise.law, noise.addresses, noise.sizes, noise.record = law, addresses, sizes, record
         return noise
 
     def laplace(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
@@ -88,8 +96,12 @@ def watching(choose: Chooser) -> Iterator[list[Measurement]]:
     def gaussian(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
         return waiting(self, DiscreteGaussian(scale), hi, lo)
 
-    Noise.laplace_at, Noise.gaussian_at = laplace, gaussian  # type: ignore[method-assign]
+    def jointly(self: Noise, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> Integers:
+        numbers = [lo + number for size, lo in zip(sizes, los, strict=True) for number in range(size)]
+        return waiting(self, JointLaplace(scale), hi, numbers, tuple(sizes))
+
+    Noise.laplace_at, Noise.gaussian_at, Noise.jointly_at = laplace, gaussian, jointly  # type: ignore[method-assign]
     try:
         yield record
     finally:
-        Noise.laplace_at, Noise.gaussian_at = real  # type: ignore[method-assign]
+        Noise.laplace_at, Noise.gaussian_at, Noise.jointly_at = real  # type: ignore[method-assign]

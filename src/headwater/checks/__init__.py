@@ -29,24 +29,26 @@ ONCE: tuple[Check, ...] = (*interrupts.CHECKS, *threads.CHECKS, *durable.CHECKS,
 """Of such a mechanism, for one schema: they are slow, and a schema makes no difference."""
 
 
-def checks(mechanism: str) -> Iterator[tuple[str, Callable[[], None]]]:
+def checks(mechanism: str, *, thorough: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
     """The names and functions of all checks that apply to a mechanism.
 
     Parameters
     ----------
     mechanism
         The name under which it is registered (`headwater.mechanisms.registry`).
+    thorough
+        Whether exact audits look at every pair of streams and every published byte: some times as slow.
     """
-    square, kind = Case(mechanism, SCHEMAS["square"]), registry.mechanism(mechanism)
+    kind, case = registry.mechanism(mechanism), partial(Case, mechanism, thorough=thorough)
     for check in ANY + (ONCE if kind.online else ()):
-        yield check.__name__, partial(check, square)
+        yield check.__name__, partial(check, case(SCHEMAS["square"]))
     if kind.online:
         for check in ONLINE:
             for name, schema in SCHEMAS.items():
-                yield f"{check.__name__}, {name}", partial(check, Case(mechanism, schema))
+                yield f"{check.__name__}, {name}", partial(check, case(schema))
     if kind.deltas:
         for check in ANY + (ONLINE if kind.online else ()):
-            yield f"{check.__name__}, delta", partial(_with_delta, check, Case(mechanism, SCHEMAS["table"], DELTA))
+            yield f"{check.__name__}, delta", partial(_with_delta, check, case(SCHEMAS["table"], DELTA))
 
 
 def _with_delta(check: Check, case: Case) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headwater import randomness
 from headwater.audit import AuditAlarm, audit_pairs, check_counting, check_sensitivity
+from headwater.audit.experiments import Experiment
 from headwater.audit.suite import tables, with_delta, worst_cases
 from headwater.checks.cases import Case, CheckFailed, expect
 from headwater.noise import Noise
@@ -26,17 +27,22 @@ from headwater.table.unit_cube import UnitCube
 
 def check_exact_audit(case: Case) -> None:
     """Whatever is published, a replaced record costs at most ε; nothing else that is published differs."""
-    experiments = [*worst_cases(case.mechanism, 1, 8.0)[::2], *worst_cases(case.mechanism, 2, 4.0)]
+    experiments = [*_on_a_line(case), *worst_cases(case.mechanism, 2, 4.0)]
     if case.kind.online:
         experiments += tables(case.mechanism, 8.0)
     costs = []
     for number, experiment in enumerate(with_delta(experiments, case.delta)):
         check_counting(experiment)
-        files = replace(experiment, files=number % 6 == 0)  # every byte that could be published: slow
+        files = replace(experiment, files=case.thorough or number % 6 == 0)  # every published byte: slow
         loss = check_sensitivity(files, outputs=2)
         expect(loss.reached == loss.bound or case.delta, "the output that costs most is not found")
         costs.append(loss.rho)
     expect(max(costs) > 0, "no replaced record moves anything that is measured: the audit sees nothing")
+
+
+def _on_a_line(case: Case) -> list[Experiment]:
+    """Worst cases in one dimension: every second one, unless everything is to be looked at."""
+    return worst_cases(case.mechanism, 1, 8.0)[:: 1 if case.thorough else 2]
 
 
 def check_planted_faults(case: Case) -> None:
@@ -56,7 +62,8 @@ def check_planted_faults(case: Case) -> None:
 def check_no_noise_is_noticed(case: Case) -> None:
     """By sampling: a run whose noise is always zero is refuted by a hundred runs on each stream."""
     experiments = with_delta(worst_cases(case.mechanism, 2, 1.0), case.delta)
-    with patch.object(Noise, "laplace_at", _no_noise), patch.object(Noise, "gaussian_at", _no_noise):
+    counts = patch.object(Noise, "laplace_at", _no_noise), patch.object(Noise, "gaussian_at", _no_noise)
+    with counts[0], counts[1], patch.object(Noise, "jointly_at", _no_joint_noise):
         for experiment in experiments[:3]:
             watched = replace(experiment, noisy_counts=case.kind.online, windows=(), reloads=())
             (found,) = audit_pairs([watched], 100, processes=1, seed=0)
@@ -70,6 +77,10 @@ def _no_noise(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArra
     return np.zeros(shape, dtype=np.int64)
 
 
+def _no_joint_noise(self: Noise, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> NDArray[np.int64]:
+    return np.zeros(sum(sizes), dtype=np.int64)
+
+
 class TooLittle(Noise):
     """A sixteenth of the noise: part of ε may be kept for thresholds, and for what is measured later."""
 
@@ -80,6 +91,10 @@ class TooLittle(Noise):
     def gaussian_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
         """Too little noise."""
         return super().gaussian_at(scale / 16, hi, lo)
+
+    def jointly_at(self, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> NDArray[np.int64]:
+        """Too little noise."""
+        return super().jointly_at(scale / 16, sizes, hi, los)
 
 
 def too_little_noise(case: Case) -> AbstractContextManager[object]:
@@ -121,7 +136,7 @@ def check_null_records_are_private(case: Case) -> None:
     if not case.kind.online:
         return
     costs = []
-    experiments = [*worst_cases(case.mechanism, 1, 8.0)[::2], *tables(case.mechanism, 8.0)]
+    experiments = [*_on_a_line(case), *tables(case.mechanism, 8.0)]
     for experiment in with_delta(experiments, case.delta):
         with null_at(experiment.schema.encode(experiment.batch((experiment.pair.places[1],)))):
             costs.append(check_sensitivity(experiment, outputs=1).rho)

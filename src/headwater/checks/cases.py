@@ -60,11 +60,14 @@ class Case:
         What a record is.
     delta
         The δ of its runs.
+    thorough
+        Whether to look at everything, which takes some times as long.
     """
 
     mechanism: str
     schema: AnySchema
     delta: float = 0.0
+    thorough: bool = False
 
     @property
     def kind(self) -> type[Mechanism]:
@@ -82,16 +85,16 @@ class Case:
             how: dict[str, Any] = {"mechanism": self.mechanism, "seed": SEED}
             return Synthesizer(self.schema, epsilon=epsilon, delta=self.delta, **how)
 
-    def release_once(self, n: int, epsilon: float = 1.0) -> Release:
+    def release_once(self, n: int) -> Release:
         """The release of a run, or of a data set if the mechanism takes all records at once."""
         if self.kind.online:
-            synth = self.start(epsilon)
+            synth = self.start()
             synth.update(self.batch(n, 0))
             return synth.release()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRunWarning)
             make: Callable[..., Release] = getattr(headwater, self.mechanism)
-            return make(self.batch(n, 0), self.schema, epsilon=epsilon, seed=SEED)
+            return make(self.batch(n, 0), self.schema, epsilon=1.0, seed=SEED)
 
     def batch(self, n: int, seed: int) -> Any:  # noqa: ANN401 - an array of points, or a list of records
         """Records that are made up: the same for the same seed."""

@@ -30,43 +30,17 @@ def clean(text: str) -> str:
 
 
 def shown(value: object, style: str = "") -> Text:
-    """Any value as plain text for a table or a line: square brackets in it are no markup.
-
-    Parameters
-    ----------
-    value
-        What is to be shown.
-    style
-        Of the whole text, such as ``"bold"``.
-    """
+    """Any value as plain text for a table or a line: square brackets in it are no markup."""
     return Text(clean(str(value)), style=style)
 
 
 def say(text: str, style: str = "") -> None:
-    """Print a line that is never broken: lines are copied, and read by programs.
-
-    Parameters
-    ----------
-    text
-        The line.
-    style
-        Of the whole line, such as ``"bold"``.
-    """
+    """Print a line that is never broken: lines are copied, and read by programs."""
     out.print(shown(text, style), soft_wrap=True)
 
 
 def complain(text: str, style: str = "", label: str = "") -> None:
-    """Print a line to standard error.
-
-    Parameters
-    ----------
-    text
-        The line.
-    style
-        Of the label, or of the whole line if there is none.
-    label
-        What kind of line it is, such as ``"error:"``.
-    """
+    """Print a line to standard error. ``style`` is that of the label, or of the whole line if there is none."""
     line = Text.assemble((f"{label} ", style), shown(text)) if label else shown(text, style)
     err.print(line, soft_wrap=True)
 

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from headwater.cli.console import complain, interactive, out, say, shown
 from headwater.mechanisms import registry
-from headwater.mechanisms.outlook import ONE_WAY, Outlook, is_poor, outlook
+from headwater.mechanisms.accuracy import ONE_WAY
+from headwater.mechanisms.outlook import Outlook, is_poor, outlook
 from headwater.release.release import Release
 from headwater.run import Published, Run, Sink
 from headwater.table.tally import Tally
@@ -56,7 +57,7 @@ class Display:
             self._t, self._level = self._run.t, self._run.synth.status
             self._tally, self._quarantine = self._run.tally, self._run.quarantine
 
-    def foretell(self, expected: Outlook) -> None:
+    def expect(self, expected: Outlook) -> None:
         """Say how good releases can be, and warn if that is not good."""
         if expected.poor:
             complain(str(expected), "yellow", "warning:")

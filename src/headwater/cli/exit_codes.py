@@ -50,13 +50,7 @@ class Exit(IntEnum):
 
 
 def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
-    """Turn every documented error of a command into a message and an exit code.
-
-    Parameters
-    ----------
-    command
-        The function of a command.
-    """
+    """Turn every documented error of a command into a message and an exit code."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:

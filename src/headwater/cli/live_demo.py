@@ -16,21 +16,7 @@ _BATCH, _PAUSE = 250, 0.5  # records, seconds: a year of flights in about ten mi
 
 
 def serve_live(data: Path, schema: Path, out: Path, epsilon: float, port: int) -> None:
-    """Serve, feed, and print where the page is; returns after Ctrl-C.
-
-    Parameters
-    ----------
-    data
-        The flights.
-    schema
-        What the columns are.
-    out
-        The folder of the releases.
-    epsilon
-        The privacy budget.
-    port
-        To listen at.
-    """
+    """Serve, feed, and print where the page is; returns after Ctrl-C."""
     say(f"\n$ headwater serve --schema {schema} --epsilon {epsilon:g} --out {out} --every 2000 --port {port} --quiet\n")
 
     def feed(address: str) -> None:

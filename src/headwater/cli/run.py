@@ -13,15 +13,16 @@ from typing import Annotated, Any
 import typer
 
 from headwater import kafka as topics
-from headwater.cli import people, reading
+from headwater.cli import people, publishing, reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.mechanisms.outlook import outlook
 from headwater.privacy import warn_of_delta
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
+from headwater.run.opening import state_beside
 from headwater.run.store import StateInUseError, StoreError
-from headwater.table.bad_rows import check_policy
+from headwater.table.bad_rows import policy_of
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
@@ -37,31 +38,18 @@ def command(
     ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
     epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
-    delta: Annotated[
-        float, typer.Option(help="The probability with which ε may be exceeded, such as 1e-9. 0: pure ε.")
-    ] = 0.0,
-    out_: Annotated[Path, typer.Option("--out", help="The folder that releases go to.")] = Path("releases"),
-    every: Annotated[
-        str, typer.Option(help="Publish after so many records (10000) or so much time (30s, 15min, 1h).")
-    ] = "10000",
-    state: Annotated[
-        Path | None,
-        typer.Option(help="The file that keeps the run. Secret. Default: the name of --out plus .state."),
-    ] = None,
+    delta: publishing.Delta = 0.0,
+    out_: publishing.Out = Path("releases"),
+    every: publishing.Every = "10000",
+    state: publishing.State = None,
     no_state: Annotated[bool, typer.Option("--no-state", help="Keep nothing: the run cannot be continued.")] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading what is added to the last file or folder.")
     ] = False,
-    mechanism: Annotated[
-        str, typer.Option(help="How records are measured: auto, cascade, marginals or paper. auto goes by the schema.")
-    ] = "auto",
-    format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
-    rows: Annotated[
-        str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")
-    ] = str(ROWS),
-    keep: Annotated[
-        str, typer.Option(help="Only the newest so many releases keep their table, older ones their card; or all.")
-    ] = str(KEEP),
+    mechanism: publishing.Mechanism = "auto",
+    format_: publishing.Format = "parquet",
+    rows: publishing.Rows = str(ROWS),
+    keep: publishing.Keep = str(KEEP),
     window: Annotated[
         list[int] | None,
         typer.Option(
@@ -71,12 +59,7 @@ def command(
     input_format: reading.InputFormat = None,
     delimiter: reading.Delimiter = None,
     ignore_extra: reading.IgnoreExtra = False,
-    bad_rows: Annotated[
-        str | None,
-        typer.Option(
-            help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
-        ),
-    ] = None,
+    bad_rows: publishing.BadRows = None,
     encoding: reading.Encoding = None,
     null_values: reading.NullValues = None,
     decimal: reading.Decimal = None,
@@ -90,10 +73,7 @@ def command(
         bool,
         typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
     ] = False,
-    allow_copy: Annotated[
-        bool,
-        typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
-    ] = False,
+    allow_copy: publishing.AllowCopy = False,
     expect: Annotated[
         int | None,
         typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
@@ -120,8 +100,7 @@ def command(
         raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
     if kafka is not None and any((input_format, delimiter, encoding, null_values, decimal, thousands, formats)):
         raise ValueError("how values of a topic are written is said in the schema: options about it are for files")
-    whole = out_.resolve() if out_.name in ("", "..") else out_
-    kept = None if no_state else state or whole.with_name(whole.name + ".state")
+    kept = None if no_state else state or state_beside(out_)
     how: dict[str, Any] = {
         **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats),
         "stdin_continues": stdin_continues,
@@ -134,7 +113,7 @@ def command(
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
             config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, delta, whose)
-            policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
+            policy = policy_of(bad_rows, config.schema)
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
             how["bad_rows"] = policy
@@ -145,7 +124,7 @@ def command(
                 each: dict[str, Any] = {"delta": delta}
                 if whose:
                     each |= {"records_per_person": whose.records, "records_per_bucket": whose.per_bucket}
-                display.foretell(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, **each))
+                display.expect(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, **each))
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
             sink = ShownSink(FolderSink(out_, format_, **limits), display)
             windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headwater.cli import people, reading
+from headwater.cli import people, publishing, reading
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.run import Schedule
@@ -25,42 +25,23 @@ def command(
     ] = None,
     schema: Annotated[Path | None, typer.Option(help="What the columns are, of a single run.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy budget of the whole run, for ever.")] = None,
-    delta: Annotated[
-        float, typer.Option(help="The probability with which ε may be exceeded, such as 1e-9. 0: pure ε.")
-    ] = 0.0,
-    out_: Annotated[Path, typer.Option("--out", help="The folder that releases go to.")] = Path("releases"),
-    every: Annotated[
-        str, typer.Option(help="Publish after so many records (10000) or so much time (30s, 15min, 1h).")
-    ] = "10000",
-    state: Annotated[
-        Path | None,
-        typer.Option(help="The file that keeps the run. Secret. Default: the name of --out plus .state."),
-    ] = None,
-    mechanism: Annotated[str, typer.Option(help="auto, cascade, marginals or paper.")] = "auto",
+    delta: publishing.Delta = 0.0,
+    out_: publishing.Out = Path("releases"),
+    every: publishing.Every = "10000",
+    state: publishing.State = None,
+    mechanism: publishing.Mechanism = "auto",
     person: people.Column = None,
     records_per_person: people.Records = None,
     person_period: people.Period = None,
     null_person: people.Null = "refuse",
     records_per_bucket: people.PerBucket = None,
     name: Annotated[str | None, typer.Option(help="Of the run. Default: the name of the schema file.")] = None,
-    format_: Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")] = "parquet",
-    rows: Annotated[
-        str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")
-    ] = str(ROWS),
-    keep: Annotated[
-        str, typer.Option(help="Only the newest so many releases keep their table, older ones their card; or all.")
-    ] = str(KEEP),
-    bad_rows: Annotated[
-        str | None,
-        typer.Option(
-            help="Rows that are no records: stop; null (counted, and nowhere); quarantine (also kept beside the state)."
-        ),
-    ] = None,
+    format_: publishing.Format = "parquet",
+    rows: publishing.Rows = str(ROWS),
+    keep: publishing.Keep = str(KEEP),
+    bad_rows: publishing.BadRows = None,
     ignore_extra: reading.IgnoreExtra = False,
-    allow_copy: Annotated[
-        bool,
-        typer.Option("--allow-copy", help="Continue from a copy or an older backup of a state. No other run may."),
-    ] = False,
+    allow_copy: publishing.AllowCopy = False,
     public: Annotated[bool, typer.Option("--public", help="Reading needs no token.")] = False,
     host: Annotated[str | None, typer.Option(help="The address to listen at. Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen at. Default: 8640; 0 for any.")] = None,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from headwater.counters.protocol import check_horizon, check_increment, laplace_sum_bound, stream_of
+from headwater.counters.protocol import Counter, check_horizon, check_increment, laplace_sum_bound, stream_of
 from headwater.noise import NoiseStream
 from headwater.privacy import IntegerLaplace, Ledger, Spend, check_epsilon, scale_for
 
 
-class BinaryCounter:
+class BinaryCounter(Counter):
     """Counts up to ``horizon`` steps with an error of order ``log^1.5(T)/ε`` (Chan, Shi, Song 2011, algorithm 2).
 
     Steps are summed in blocks whose lengths are powers of two, each block gets noise once, and a count is the sum of
@@ -52,13 +52,7 @@ class BinaryCounter:
         self._noise = stream_of(noise, seed)
 
     def add(self, increment: int) -> None:
-        """Take one of the ``horizon`` steps.
-
-        Parameters
-        ----------
-        increment
-            How many things to be counted happened in this step.
-        """
+        """Take one of the ``horizon`` steps."""
         increment = check_increment(increment)
         if self.time == self.horizon:
             raise ValueError(f"this counter's horizon of {self.horizon} steps is over; HybridCounter has none")
@@ -81,11 +75,5 @@ class BinaryCounter:
         )
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta`` at this step: as many draws as the time has binary ones.
-
-        Parameters
-        ----------
-        beta
-            The probability with which the bound may be exceeded.
-        """
+        """Holds with probability ``1 − beta`` at this step: as many draws as the time has binary ones."""
         return laplace_sum_bound([self._scale] * self.time.bit_count(), beta)

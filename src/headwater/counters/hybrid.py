@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from headwater.counters.binary import BinaryCounter
-from headwater.counters.protocol import check_beta, check_increment, laplace_sum_bound, stream_of
+from headwater.counters.protocol import Counter, check_beta, check_increment, laplace_sum_bound, stream_of
 from headwater.noise import NoiseStream
 from headwater.privacy import IntegerLaplace, Ledger, Spend, check_epsilon, scale_for
 
 
-class HybridCounter:
+class HybridCounter(Counter):
     """Counts without a horizon, with an error of order ``log^1.5(t)/ε`` at step ``t`` (Chan, Shi, Song 2011).
 
     Time is cut into epochs of 1, 2, 4, … steps. When an epoch ends its total gets noise once; inside an epoch a
@@ -46,13 +46,7 @@ class HybridCounter:
         self._inner = BinaryCounter(1, epsilon=self.epsilon / 2, noise=self._noise)
 
     def add(self, increment: int) -> None:
-        """Take one step.
-
-        Parameters
-        ----------
-        increment
-            How many things to be counted happened in this step.
-        """
+        """Take one step."""
         increment = check_increment(increment)
         if self._inner.time == self._inner.horizon:
             self._past += self._total + self._noise.draw(self._scale)
@@ -72,13 +66,7 @@ class HybridCounter:
         return Ledger([Spend("epoch total", IntegerLaplace(self._scale)), *self._inner.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta`` at this step.
-
-        Parameters
-        ----------
-        beta
-            The probability with which the bound may be exceeded.
-        """
+        """Holds with probability ``1 − beta`` at this step."""
         check_beta(beta)
         epochs = self._inner.horizon.bit_length() - 1
         past = laplace_sum_bound([self._scale] * epochs, beta / 2)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from headwater.counters.hybrid import HybridCounter
 from headwater.counters.levels import level_at, level_start
-from headwater.counters.protocol import check_beta, check_increment, laplace_sum_bound, stream_of
+from headwater.counters.protocol import Counter, check_beta, check_increment, laplace_sum_bound, stream_of
 from headwater.counters.sparse import THRESHOLD, SparseCounter, SubCounter
 from headwater.noise import NoiseStream
 from headwater.privacy import IntegerLaplace, Ledger, Spend, check_epsilon, scale_for
 
 
-class InhomogeneousCounter:
+class InhomogeneousCounter(Counter):
     """Inhomogeneous sparse counting (Algorithm 3).
 
     Level ``r`` lasts from ``t_r = ⌈2^r/ε⌉`` until ``t_{r+1}``. During it a `SparseCounter` with half the level's
@@ -87,13 +87,7 @@ class InhomogeneousCounter:
         self.time = time
 
     def add(self, increment: int) -> None:
-        """Take one step.
-
-        Parameters
-        ----------
-        increment
-            How many things to be counted happened in this step.
-        """
+        """Take one step."""
         increment = check_increment(increment)
         self.time += 1
         level = level_at(self.time, self.epsilon)
@@ -128,13 +122,7 @@ class InhomogeneousCounter:
         return Ledger([Spend("level total", law), *self._counter.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta`` for the count since the first counted level.
-
-        Parameters
-        ----------
-        beta
-            The probability with which the bound may be exceeded.
-        """
+        """Holds with probability ``1 − beta`` for the count since the first counted level."""
         check_beta(beta)
         if self._counter is None:
             return 0.0

@@ -20,7 +20,13 @@ class Counter(Protocol):
     """
 
     def add(self, increment: int) -> None:
-        """Take one time step, in which ``increment`` things to be counted happened."""
+        """Take one time step.
+
+        Parameters
+        ----------
+        increment
+            How many things to be counted happened in this step.
+        """
 
     @property
     def count(self) -> int:
@@ -30,7 +36,13 @@ class Counter(Protocol):
         """Every kind of draw that one increment can move."""
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """At this step, ``|count − true count|`` exceeds this with a probability of at most ``beta``."""
+        """At this step, ``|count − true count|`` exceeds this with a probability of at most ``beta``.
+
+        Parameters
+        ----------
+        beta
+            The probability with which the bound may be exceeded.
+        """
 
 
 def check_increment(increment: int) -> int:

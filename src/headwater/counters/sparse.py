@@ -26,7 +26,7 @@ def segment_threshold(horizon: int, epsilon: float, constant: float = THRESHOLD)
     return math.floor(constant * math.log(max(horizon, 1)) / epsilon)
 
 
-class SparseCounter:
+class SparseCounter(Counter):
     """Sparse counting with a finite horizon (Algorithm 2; Dwork, Naor, Reingold, Rothblum 2015).
 
     Time is cut into segments. A segment is sealed at the first step at which its count plus fresh noise exceeds its
@@ -91,13 +91,7 @@ class SparseCounter:
         self._threshold = self._base + self._noise.draw(self._scale)
 
     def add(self, increment: int) -> None:
-        """Take one of the ``horizon`` steps, and seal the segment if its count has become large.
-
-        Parameters
-        ----------
-        increment
-            How many things to be counted happened in this step.
-        """
+        """Take one of the ``horizon`` steps, and seal the segment if its count has become large."""
         increment = check_increment(increment)
         if self.time == self.horizon:
             raise ValueError(f"this counter's horizon of {self.horizon} steps is over")
@@ -117,13 +111,7 @@ class SparseCounter:
         return Ledger([Spend("segment threshold or test", IntegerLaplace(self._scale)), *self._sub.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta``: all draws so far are bounded at once, so the open segment is too.
-
-        Parameters
-        ----------
-        beta
-            The probability with which the bound may be exceeded.
-        """
+        """Holds with probability ``1 − beta``: all draws so far are bounded at once, so the open segment is too."""
         check_beta(beta)
         draws = 2 * self.time + 1
         widest = self._scale * math.log(2 * draws / beta)

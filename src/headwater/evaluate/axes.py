@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.partition import Axis, Partition
+from headwater.mechanisms.protocol import AnySchema
+from headwater.partition import Axis
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -16,27 +17,6 @@ Side = tuple[Floats, NDArray[np.bool_]]
 """Values of a column in one table, and which of them are not missing."""
 
 _UNORDERED = ("category", "boolean")
-
-
-class SchemaLike(Protocol):
-    """What is needed of a schema: `headwater.table.schema.Schema` and `headwater.unit_cube` have it."""
-
-    @property
-    def dimension(self) -> int:
-        """How many columns there are."""
-
-    @property
-    def partition(self) -> Partition:
-        """The cube, with an axis for each column."""
-
-    def encode(self, table: Any, /) -> Floats:  # noqa: ANN401  # any kind of table
-        """A table as points of the cube."""
-
-    def encode_batch(self, table: Any, /, *, bad_rows: str = "stop") -> Any:  # noqa: ANN401  # any kind of table
-        """The same with what is known of bad rows."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The content of a schema file."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +46,10 @@ class ColumnAxis:
         return self.kind not in _UNORDERED
 
     def split(self, places: Floats) -> Side:
-        """Values at coordinates of the axis, and which of them are there.
+        """Values at coordinates of the axis, which lie in 0..1, and which of them are there.
 
         Of kinds with an order they are scaled to 0..1, from the lowest possible value to the highest; else they are
         numbers of values.
-
-        Parameters
-        ----------
-        places
-            Coordinates in 0..1.
         """
         values, gone = self.axis.value(places)
         there = np.ones(len(places), dtype=bool) if gone is None else ~gone
@@ -82,13 +57,8 @@ class ColumnAxis:
         return values.astype(np.float64) / scale, there
 
 
-def column_axes(schema: SchemaLike) -> tuple[ColumnAxis, ...]:
+def column_axes(schema: AnySchema) -> tuple[ColumnAxis, ...]:
     """The columns of a schema. Those of a unit cube are numbers from 0 to 1.
-
-    Parameters
-    ----------
-    schema
-        Any; it holds no data.
 
     Examples
     --------
@@ -96,7 +66,7 @@ def column_axes(schema: SchemaLike) -> tuple[ColumnAxis, ...]:
     >>> [column.name for column in column_axes(hw.unit_cube(2))]
     ['x0', 'x1']
     """
-    declared = schema.to_dict().get("columns")
+    declared: Any = schema.to_dict().get("columns")
     if declared is None:
         plain = {"kind": "number", "low": 0.0, "high": 1.0}
         declared = {f"x{i}": plain for i in range(schema.dimension)}

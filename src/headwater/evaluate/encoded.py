@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import ColumnAxis, Floats, Integers, SchemaLike, Side
+from headwater.evaluate.axes import ColumnAxis, Floats, Integers, Side
+from headwater.mechanisms.protocol import AnySchema
 from headwater.table.columns import Column
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.frames import columns_of, kind_of
@@ -83,15 +84,9 @@ def joined(parts: Iterable[Encoded], dimension: int) -> Encoded:
 
 
 class Encoder:
-    """Encodes tables by a schema, and remembers what its bounds cut.
+    """Encodes tables by a schema, and remembers what its bounds cut."""
 
-    Parameters
-    ----------
-    schema
-        Of the tables.
-    """
-
-    def __init__(self, schema: SchemaLike) -> None:
+    def __init__(self, schema: AnySchema) -> None:
         self._schema = schema
         columns = schema.columns if isinstance(schema, Schema) else {}
         self._wide = {i: found for i, column in enumerate(columns.values()) if (found := _Wide.of(column))}

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import SchemaLike
 from headwater.evaluate.encoded import Encoded, Encoder, batches, joined
+from headwater.mechanisms.protocol import AnySchema
 from headwater.release.folder import folders, read_card
 from headwater.release.release import Release
+from headwater.table.bad_rows import policy_of
 from headwater.table.columns import Boolean, Category, Column, Datetime, Number
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch, open_source
@@ -27,18 +28,13 @@ Span = tuple[int, int]
 def tables_of(
     real: object,
     synthetic: object,
-    schema: SchemaLike | None = None,
+    schema: AnySchema | None = None,
     *,
     reading: dict[str, Any] | None = None,
-) -> tuple[Encoded, Encoded, SchemaLike]:
+) -> tuple[Encoded, Encoded, AnySchema]:
     """Both tables, encoded, and their schema. A release is compared with the records that it is about.
 
-    Parameters
-    ----------
-    real, synthetic, schema
-        As `headwater.evaluate.measures.evaluate` takes them.
-    reading
-        How files of real records are read: fields of `headwater.table.readers.Options`.
+    ``reading`` holds fields of `headwater.table.readers.Options`: how files of real records are read.
     """
     span: Span | None = None
     if isinstance(synthetic, Release):
@@ -58,7 +54,7 @@ def tables_of(
     return x.known(), encoded(synthetic, ours), schema
 
 
-def encoded(tables: object, schema: SchemaLike, *, end: int | None = None, **reading: Any) -> Encoded:  # noqa: ANN401
+def encoded(tables: object, schema: AnySchema, *, end: int | None = None, **reading: Any) -> Encoded:  # noqa: ANN401
     """All rows of tables or files, or the first ``end``, in the cube, with what the bounds cut."""
     found, rows = list[Encoded](), 0
     for part in rows_of(tables, schema, **reading):
@@ -70,14 +66,14 @@ def encoded(tables: object, schema: SchemaLike, *, end: int | None = None, **rea
     return whole if end is None else whole[:end]
 
 
-def rows_of(tables: object, schema: SchemaLike, **reading: Any) -> Iterator[Encoded]:  # noqa: ANN401 - fields of Options
+def rows_of(tables: object, schema: AnySchema, **reading: Any) -> Iterator[Encoded]:  # noqa: ANN401 - fields of Options
     """Rows of tables or files in batches, encoded; errors of files name file and line."""
     encode = Encoder(schema)
     if not _are_paths(tables):
         yield from map(encode, batches(tables))
         return
     paths: Any = tables
-    reading["bad_rows"] = reading.get("bad_rows") or getattr(schema, "bad_rows", None) or "stop"
+    reading["bad_rows"] = policy_of(reading.get("bad_rows"), schema)
     with open_source(paths, schema, **reading) as source:
         for batch in source:
             if batch is not None:
@@ -87,7 +83,7 @@ def rows_of(tables: object, schema: SchemaLike, **reading: Any) -> Iterator[Enco
                     raise batch.with_line(error) from None
 
 
-def _good_rows(batch: Batch, schema: SchemaLike, encode: Encoder, policy: str) -> Encoded:
+def _good_rows(batch: Batch, schema: AnySchema, encode: Encoder, policy: str) -> Encoded:
     """The rows of a batch; those that are no records are nowhere, but keep their places."""
     if policy == "stop":
         return encode(batch.table)
@@ -99,13 +95,7 @@ def _good_rows(batch: Batch, schema: SchemaLike, encode: Encoder, policy: str) -
 
 
 def inferred(*tables: object) -> Schema:
-    """A schema for comparing tables that have none, from their columns. It must never be published: it depends on both.
-
-    Parameters
-    ----------
-    tables
-        Data frames, Arrow tables or dictionaries of columns.
-    """
+    """A schema for comparing tables that have none, from their columns. It depends on both: never publish it."""
     if any(_are_paths(table) or isinstance(table, np.ndarray | Encoded) for table in tables):
         raise ValueError("name the schema of these tables (schema=), or give a release, which has one")
     frames = [_frame(table) for table in tables]

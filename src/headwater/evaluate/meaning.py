@@ -10,6 +10,7 @@ RELIABLE, ROUGH = 0.02, 0.10
 
 GRADES = ("reliable", "rough", "unreliable")
 
+_NAMED = 12  # columns that are named, at most
 TOTAL_VARIATION = (
     "An error of 0.02 (total variation) means: ask which share of the rows has certain values, and the answer is off "
     "by at most 2 percentage points, whatever the values are; numbers are asked about in sixteenths of their range."
@@ -62,12 +63,12 @@ class Answer:
         return {"question": self.question, "error": self.error, "grade": self.grade, "detail": self.detail}
 
 
-def about_columns(errors: Mapping[str, float], *, expected: bool = False) -> Answer:
+def about_columns(errors: Mapping[str, float]) -> Answer:
     """Questions about one column: the mean error, and which columns are better and worse."""
     groups = {name: [column for column, error in errors.items() if grade(error) == name] for name in GRADES}
     detail = "; ".join(f"{name}: {_some(found)}" for name, found in groups.items() if found)
     mean = sum(errors.values()) / len(errors)
-    return Answer("One column: shares, means, quantiles", mean, detail + ("; expected" if expected else ""))
+    return Answer("One column: shares, means, quantiles", mean, detail)
 
 
 def about_pairs(errors: Mapping[tuple[str, str], float], rows: int) -> list[Answer]:
@@ -86,5 +87,5 @@ def about_pairs(errors: Mapping[tuple[str, str], float], rows: int) -> list[Answ
     ]
 
 
-def _some(names: list[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

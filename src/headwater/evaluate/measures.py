@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import SchemaLike, column_axes
+from headwater.evaluate.axes import column_axes
 from headwater.evaluate.distances import column_distance, table_distance
 from headwater.evaluate.encoded import Encoded
 from headwater.evaluate.evaluation import Evaluation
@@ -34,12 +34,13 @@ from headwater.evaluate.inputs import tables_of
 from headwater.evaluate.marginals import binned, pair_measures
 from headwater.evaluate.queries import QueryErrors
 from headwater.evaluate.training import train
+from headwater.mechanisms.protocol import AnySchema
 
 
 def evaluate(
     real: object,
     synthetic: object,
-    schema: SchemaLike | None = None,
+    schema: AnySchema | None = None,
     *,
     target: str | None = None,
     seed: int = 0,
@@ -86,7 +87,7 @@ def evaluate(
 
 
 def compare(
-    real: Encoded, synthetic: Encoded, schema: SchemaLike, *, target: str | None = None, seed: int = 0
+    real: Encoded, synthetic: Encoded, schema: AnySchema, *, target: str | None = None, seed: int = 0
 ) -> Evaluation:
     """`evaluate` for tables that are encoded already."""
     for rows, name in ((real, "real"), (synthetic, "synthetic")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,24 @@ def word(depth: int) -> type[np.unsignedinteger[Any]]:
 
 
 class CellRows:
-    """Rows of one integer: the cell of depth `finest`, or `NULL`."""
+    """Rows of one integer: the cell of depth `finest`, or `NULL`. What a mechanism does not say is as here."""
 
+    name: ClassVar[str]
+    windows: ClassVar[bool] = False
+    thresholds: ClassVar[bool] = False
+    partitions: ClassVar[bool] = False
+    deltas: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+    options: ClassVar[dict[str, tuple[str, ...]]] = {}
     partition: Partition
     finest: int
     width = 1
+
+    def window(self, since: int) -> int:
+        """Always all records."""
+        if since:
+            raise ValueError(f"the {self.name} mechanism has no windows; mechanism='cascade' can")
+        return 0
 
     def __copy__(self) -> Self:
         """A copy that shares everything: an update binds names anew and changes nothing that they stood for."""

@@ -74,16 +74,7 @@ class BucketedCounts:
 def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], bucket: Bucket) -> BucketedCounts:
     """Counted records that are exactly those after the first ``t``, or an error that says what is wrong.
 
-    Parameters
-    ----------
-    counts
-        As `count_by_bucket` gives them.
-    t
-        How many records arrived before.
-    check
-        Refuses rows that no record has.
-    bucket
-        First number and end of the bucket that holds a number.
+    ``check`` refuses rows that no record has, ``bucket`` gives first number and end of the bucket of a number.
     """
     if not isinstance(counts, BucketedCounts):
         raise TypeError(f"counts must be BucketedCounts, as histogram() gives them, not {type(counts).__name__}")
@@ -116,16 +107,7 @@ def count_by_bucket(
 ) -> BucketedCounts:
     """Count records by the fastest bucket that they arrived in.
 
-    Parameters
-    ----------
-    rows
-        What is kept of each record.
-    numbers
-        Each record's number in the order of arrival, from 0.
-    bucket
-        First number and end of the bucket that holds a number.
-    coarser
-        Rows of the bucket that holds a number, without what no noisy count can ever tell apart.
+    ``coarser`` gives the rows of the bucket of a number without what no noisy count can ever tell apart.
     """
     if len(numbers) and (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
@@ -165,12 +147,7 @@ def distinct(rows: Rows, counts: NDArray[Any] | None = None) -> tuple[Rows, Inte
     Wide rows are ordered by a hash: two different rows with the same one may keep equal rows apart, which changes no
     sum of counts.
 
-    Parameters
-    ----------
-    rows
-        An array of shape ``(n, width)``.
-    counts
-        How often each row stands for; once unless given.
+    Without counts, each row stands for one record.
     """
     if rows.shape[1] == 1:
         names, numbers = distinct_cells(rows[:, 0], counts)

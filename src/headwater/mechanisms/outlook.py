@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headwater.mechanisms import registry
-from headwater.mechanisms.accuracy import ExpectedError
-from headwater.mechanisms.marginals.plan import Stage, stage_at
+from headwater.mechanisms.accuracy import ONE_WAY, POOR, W1, ExpectedError
 from headwater.mechanisms.protocol import AnySchema
 from headwater.privacy import Budget, check_delta, check_epsilon
-from headwater.table.categorical import Boolean, Category
-from headwater.table.unit_cube import UnitCube
 
-W1, ONE_WAY = "W1", "one-way total variation"
-POOR = {W1: 0.1, ONE_WAY: 0.2}
-"""Errors from which on a release says little: a tenth of the width of the columns; a fifth of the records misplaced."""
-
-_CELLS = {1: (2.3, 0.72), 2: (4.5, 0.64), 3: (4.6, 0.56), 4: (4.0, 0.49), 5: (3.5, 0.43)}
-"""Cascade: W1 = a·(εt)^−b by number of columns, the medians of docs/benchmarks/accuracy.json for εt in 10³…10⁶."""
-BLIND = 0.25  # W1 of points drawn evenly from data that are clustered
-_BINS = 16  # of a column of many ordered values
 _MOST = 1 << 50  # records
 
 
@@ -126,74 +114,22 @@ def outlook(
     if isinstance(given, bool) or not isinstance(given, int) or records < 1:
         raise ValueError(f"records must be a whole number from 1 on, not {records!r}")
     name = registry.choose(schema) if mechanism == registry.AUTO else mechanism
-    registry.folder_of(name)  # or refused
-    measure = ONE_WAY if name == "marginals" else W1
-    typical, needed = _typical(name, schema, budget, records), None
-    if typical >= POOR[measure]:
+    errors = registry.error_model(name)
+    known = name, schema.dimension, whole.epsilon, records
+    if errors is None:
+        return Outlook(*known, W1, math.nan, None, whole.delta, whole.records)
+    typical, needed = errors.typical(schema, budget, records), None
+    if typical >= POOR[errors.measure]:
         enough = records
-        while enough < _MOST and _typical(name, schema, budget, enough) >= POOR[measure]:
+        while enough < _MOST and errors.typical(schema, budget, enough) >= POOR[errors.measure]:
             enough *= 2
         digit = 10 ** int(math.log10(enough))
         needed = -(-enough // digit) * digit if enough < _MOST else None
-    return Outlook(name, schema.dimension, whole.epsilon, records, measure, typical, needed, whole.delta, whole.records)
+    return Outlook(*known, errors.measure, typical, needed, whole.delta, whole.records)
 
 
 def is_poor(expected: ExpectedError) -> bool:
-    """Whether a release says little, by its own estimate.
-
-    Parameters
-    ----------
-    expected
-        What a release says of its error.
-    """
+    """Whether a release says little, by its own estimate."""
     if expected.measure == W1:
         return expected.typical >= POOR[W1]
     return "one-way" in expected.parts and expected.parts["one-way"][0] >= POOR[ONE_WAY]
-
-
-def _typical(name: str, schema: AnySchema, budget: Budget, records: int) -> float:
-    if name == "cascade":
-        # A count has variance 8/ε² of Laplace noise or 1/ρ of Gaussian, whichever is less.
-        epsilon = max(budget.epsilon, math.sqrt(8 * (budget.rho or 0)))
-        return of_cells(schema.dimension, epsilon * records)
-    return _of_marginals(schema, budget, records) if name == "marginals" else math.nan
-
-
-def of_cells(columns: int, product: float) -> float:
-    """The W1 of cascade by ε times the number of records."""
-    constant, power = _CELLS.get(columns, (3.5, 0.43 * 5 / columns))
-    return min(constant * math.pow(product, -power), BLIND)
-
-
-def _of_marginals(schema: AnySchema, budget: Budget, records: int) -> float:
-    """The noise of the closed slow buckets in a column's counts, as a part of their records; at most 1.
-
-    A one-way table of one of ``D`` columns has Laplace noise of scale ``2 D / one-way budget``, or Gaussian noise of
-    the variance that its ρ gives, and ``k`` counts are off by
-    half of ``k`` times the deviation of their sum. Counts that are below the noise are shrunk: ``x / (1 + x)``.
-    """
-    closed = [stage for stage in stages(budget, schema.dimension, records) if stage.end <= records]
-    if not closed:
-        return 1.0
-    scale = math.hypot(*(stage.accounting.width(float(stage.one_way), schema.dimension) for stage in closed))
-    found = [count * scale / closed[-1].end / 2 for count in counts_of(schema)]
-    return sum(x / (1 + x) for x in found) / len(found)
-
-
-def stages(budget: Budget | float, columns: int, until: int) -> Iterator[Stage]:
-    """The stages of marginals up to some time."""
-    t = 0
-    while t < until:
-        yield (stage := stage_at(t, budget, columns))
-        t = stage.end
-
-
-def counts_of(schema: AnySchema) -> list[int]:
-    """How many counts a one-way table of each column has."""
-    if isinstance(schema, UnitCube):
-        return [_BINS] * schema.dimension
-    found = []
-    for column in schema.columns.values():
-        listed = isinstance(column, Category | Boolean) and column.size
-        found.append((listed or min(column.size or _BINS, _BINS)) + column.missing)
-    return found

@@ -99,6 +99,17 @@ class Measured(Protocol):
 class Mechanism(Protocol):
     """Takes records in order of arrival, and measures them under one budget, for ever.
 
+    Parameters
+    ----------
+    schema
+        What a record is.
+    budget
+        Of the whole run: pure ε only, unless `deltas` says otherwise.
+    noise
+        Where the noise comes from.
+    **options
+        Of `options`.
+
     Formal guarantees
     -----------------
     Everything that `measured` ever returns, for all times and windows together, is ε-differentially private for
@@ -179,6 +190,24 @@ class CountingMechanism(Mechanism, Protocol):
 
         The same as `update` with the records in order, for everything that is ever measured.
         """
+
+
+class ErrorModel(Protocol):
+    """What is known of a mechanism's errors before there are records: public, and good to a factor of about two.
+
+    Optional: `ERROR_MODEL` of the mechanism's module ``error_model``.
+    """
+
+    measure: str
+    """Which error `typical` is: a key of `headwater.mechanisms.accuracy.POOR`."""
+    apart: float
+    """The error if the records of other people than one thinks were measured."""
+
+    def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
+        """The error to expect of a release of so many records."""
+
+    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> float:
+        """The error of noise of the ε of one record, if only a part of the records count: for a choice of caps."""
 
 
 class Model(Protocol):

@@ -17,13 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.mechanisms import registry
-from headwater.mechanisms.outlook import BLIND, counts_of, of_cells, stages
 from headwater.mechanisms.protocol import AnySchema
 from headwater.privacy import check_epsilon, record_epsilon
 
-TWO_WAY_BLIND = 0.25  # two-way total variation of columns that depend on each other, if they are taken for independent
-APART = {"cascade": BLIND, "marginals": 0.5}
-"""The error if the records of other people than one thinks were measured: W1, or total variation."""
 _STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
@@ -127,7 +123,8 @@ def suggest_records_per_person(
     """
     known = _checked(people)
     name = registry.choose(schema) if mechanism == registry.AUTO else mechanism
-    if name not in APART:
+    errors = registry.error_model(name)
+    if errors is None:
         raise ValueError(f"nothing is known of the error of {name}: take cascade or marginals")
     given: object = records
     if isinstance(given, bool) or not isinstance(given, int) or records < 1:
@@ -138,8 +135,8 @@ def suggest_records_per_person(
     found = []
     for cap in _candidates(max(known)):
         counted, apart = left_out(numbers, shares, cap)
-        noise = _noise(name, schema, record_epsilon(check_epsilon(epsilon), cap), records, counted)
-        found.append(Cap(cap, counted, noise, differ * APART[name] * apart))
+        noise = errors.capped(schema, record_epsilon(check_epsilon(epsilon), cap), records, counted)
+        found.append(Cap(cap, counted, noise, differ * errors.apart * apart))
     return RecordsPerPerson(min(found, key=lambda cap: cap.error).records, tuple(found))
 
 
@@ -166,21 +163,3 @@ def _checked(people: object) -> dict[int, float]:
 def _candidates(most: int) -> list[int]:
     rounded = {round(step * 10**power) for power in range(len(str(most))) for step in _STEPS}
     return sorted({most, *(number for number in rounded if number <= most)})
-
-
-def _noise(name: str, schema: AnySchema, epsilon: float, records: int, counted: float) -> float:
-    """The error of noise: W1, or the mean of one-way and two-way total variation."""
-    if name == "cascade":
-        return of_cells(schema.dimension, epsilon * records * counted)
-    sizes, columns = counts_of(schema), schema.dimension
-    closed = [stage for stage in stages(epsilon, columns, records) if stage.end <= records]
-    if not closed:
-        return (1.0 + TWO_WAY_BLIND) / 2
-    held = closed[-1].end * counted
-    scale = math.hypot(*(2 * columns / float(stage.one_way) for stage in closed))
-    one_way = [size * scale / held / 2 for size in sizes]
-    noise = sum(x / (1 + x) for x in one_way) / columns
-    paired = [2 * columns / float(stage.pairs) for stage in closed if stage.pairs]
-    cells = (sum(sizes) / columns) ** 2
-    two_way = cells * math.hypot(*paired) / held / 2 if paired else math.inf
-    return (noise + TWO_WAY_BLIND * (1 if two_way == math.inf else two_way / (TWO_WAY_BLIND + two_way))) / 2

@@ -8,20 +8,21 @@ are asked for, and apart: what holds a model never imports what has read records
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from headwater.table.unit_cube import UnitCube
 
 if TYPE_CHECKING:
-    from headwater.mechanisms.protocol import AnySchema, Mechanism, Model
+    from headwater.mechanisms.protocol import AnySchema, ErrorModel, Mechanism, Model
 
-_FOLDERS = {
+FOLDERS = {
     "cascade": "headwater.mechanisms.cascade",
     "marginals": "headwater.mechanisms.marginals",
     "paper": "headwater.mechanisms.paper",
     "pmm": "headwater.mechanisms.pmm",
 }
-
+"""The package of each mechanism, by the name of the mechanism."""
 
 AUTO = "auto"
 """Not a mechanism: stands for the one that `choose` names."""
@@ -31,14 +32,8 @@ WIDE = 4
 
 
 def choose(schema: AnySchema) -> str:
-    """The mechanism that is likely to be the most accurate, by the schema alone.
-
-    Parameters
-    ----------
-    schema
-        What a record is.
-    """
-    return "marginals" if _is_wide(schema) and "marginals" in _FOLDERS else "cascade"
+    """The mechanism that is likely to be the most accurate, by the schema alone."""
+    return "marginals" if _is_wide(schema) and "marginals" in FOLDERS else "cascade"
 
 
 def reason(name: str, schema: AnySchema) -> str:
@@ -65,18 +60,18 @@ def register(name: str, folder: str) -> None:
     folder
         The importable package that has its ``measure`` and ``model`` modules.
     """
-    if _FOLDERS.setdefault(name, folder) != folder:
+    if FOLDERS.setdefault(name, folder) != folder:
         raise ValueError(f"there is a mechanism called {name!r} already")
 
 
 def names() -> tuple[str, ...]:
     """The names of all mechanisms."""
-    return tuple(_FOLDERS)
+    return tuple(FOLDERS)
 
 
 def online() -> tuple[str, ...]:
     """The names of the mechanisms that take records one after another."""
-    return tuple(name for name in _FOLDERS if mechanism(name).online)
+    return tuple(name for name in FOLDERS if mechanism(name).online)
 
 
 def mechanism(name: str) -> type[Mechanism]:
@@ -91,8 +86,17 @@ def model(name: str) -> type[Model]:
     return found
 
 
+def error_model(name: str) -> ErrorModel | None:
+    """What is known of its errors before there are records, if its folder has a module ``error_model``."""
+    module = f"{folder_of(name)}.error_model"
+    if find_spec(module) is None:
+        return None
+    found: ErrorModel = import_module(module).ERROR_MODEL
+    return found
+
+
 def folder_of(name: str) -> str:
     """The importable package that has a mechanism's modules."""
     if name not in names():
-        raise ValueError(f"mechanism must be one of {', '.join(_FOLDERS)}, not {name!r}")
-    return _FOLDERS[name]
+        raise ValueError(f"mechanism must be one of {', '.join(FOLDERS)}, not {name!r}")
+    return FOLDERS[name]

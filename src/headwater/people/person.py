@@ -111,13 +111,7 @@ class Person:
 
     @staticmethod
     def from_dict(kept: Mapping[str, Any]) -> Person:
-        """What `to_dict` gave, or a `ValueError`.
-
-        Parameters
-        ----------
-        kept
-            The arguments by name.
-        """
+        """What `to_dict` gave, or a `ValueError`."""
         unknown = sorted(set(kept) - {"column", "records", "per", "null", "per_bucket"})
         if unknown:
             raise ValueError(

@@ -134,13 +134,6 @@ def prune(out: str | os.PathLike[str], keep: int) -> None:
 
     One file is removed at a time, so a kill leaves every release with its table or without it. Only the owner of the
     run may do this.
-
-    Parameters
-    ----------
-    out
-        The folder that the releases are in.
-    keep
-        How many tables stay.
     """
     for folder in folders(out)[:-keep]:
         for format_ in FORMATS:

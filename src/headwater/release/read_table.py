@@ -18,28 +18,12 @@ from headwater.table.unit_cube import UnitCube
 
 
 def has_table(folder: str | os.PathLike[str]) -> bool:
-    """Whether a release folder still holds its table: of one that was pruned only the card is left.
-
-    Parameters
-    ----------
-    folder
-        Of one release.
-    """
+    """Whether a release folder still holds its table: of one that was pruned only the card is left."""
     return any((Path(folder) / f"data.{format_}").exists() for format_ in FORMATS)
 
 
 def read_rows(folder: str | os.PathLike[str], card: Mapping[str, Any], schema: Any) -> Points:  # noqa: ANN401
-    """The rows of a release in the schema's cube, in the order of the table.
-
-    Parameters
-    ----------
-    folder
-        Of one release.
-    card
-        Its card.
-    schema
-        What a record is, as the card says.
-    """
+    """The rows of a release in the schema's cube, in the order of the table."""
     path = Path(folder) / card["data"]
     try:
         data = path.read_bytes()

@@ -79,13 +79,7 @@ class TableModel:
 
 
 def expected_of(card: dict[str, Any]) -> ExpectedError:
-    """The expected error as a card has it.
-
-    Parameters
-    ----------
-    card
-        Of a release.
-    """
+    """The expected error as a card has it."""
     known = card["expected_error"]
     if known is None:
         return ExpectedError(float("nan"), float("nan"))

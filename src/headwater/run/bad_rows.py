@@ -8,7 +8,7 @@ from typing import Any
 
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.quarantine import Quarantine
-from headwater.table.bad_rows import BadRow, check_policy
+from headwater.table.bad_rows import BadRow, policy_of
 from headwater.table.tally import Tally
 
 TALLY, QUARANTINE = "tally", "quarantine"
@@ -16,13 +16,7 @@ TALLY, QUARANTINE = "tally", "quarantine"
 
 
 class BadRows:
-    """The tally of a run, and its quarantine. Secret: there is no noise in them.
-
-    Parameters
-    ----------
-    durable
-        The run's synthesizer and state.
-    """
+    """The tally of a run, and its quarantine. Secret: there is no noise in them."""
 
     def __init__(self, durable: DurableSynthesizer) -> None:
         self._durable = durable
@@ -43,7 +37,7 @@ class BadRows:
     def policy(self, bad_rows: str | None) -> str:
         """What happens to bad rows: what is given, or else what the schema says, or else ``"stop"``."""
         schema = self._durable.synth.schema
-        policy = check_policy(bad_rows or getattr(schema, "bad_rows", None) or "stop")
+        policy = policy_of(bad_rows, schema)
         if policy == "quarantine" and not self._durable.store:
             raise ValueError("bad rows can be put in quarantine only beside a state; use bad_rows='null' without one")
         return policy

@@ -57,13 +57,7 @@ class RunConfig:
 
     @staticmethod
     def of(store: Store) -> RunConfig:
-        """The configuration that a state was begun with.
-
-        Parameters
-        ----------
-        store
-            The state.
-        """
+        """The configuration that a state was begun with."""
         kept = store.config
         person = kept.get("person")
         return RunConfig(
@@ -81,23 +75,11 @@ class RunConfig:
         return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)
 
     def matches(self, store: Store) -> bool:
-        """Whether a state was begun under this configuration.
-
-        Parameters
-        ----------
-        store
-            The state.
-        """
+        """Whether a state was begun under this configuration."""
         return not self._different(store)
 
     def refuse_other(self, store: Store) -> None:
-        """Raise an error that names what is different, if a state was begun under another configuration.
-
-        Parameters
-        ----------
-        store
-            The state.
-        """
+        """Raise an error that names what is different, if a state was begun under another configuration."""
         if different := self._different(store):
             kept_numbers = {name: f" (--{name} {store.config.get(name, 0.0)!r})" for name in ("epsilon", "delta")}
             said = [name + kept_numbers.get(name, "") for name in different]

@@ -8,15 +8,7 @@ from headwater.run.schedule import Schedule
 
 
 class Due:
-    """Which releases are due: by the schedule, and not yet published.
-
-    Parameters
-    ----------
-    schedule
-        When to publish.
-    published
-        At which numbers of records releases were published.
-    """
+    """Which releases are due: by the schedule, and not yet published."""
 
     def __init__(self, schedule: Schedule, published: Iterable[int]) -> None:
         self.schedule = schedule

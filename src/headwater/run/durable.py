@@ -17,7 +17,7 @@ from headwater.run.store import Store, StoreError
 from headwater.run.store.entries import Entry, Rows
 from headwater.synthesizer import Synthesizer
 
-_LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
+LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
 
 
 class DurableSynthesizer:
@@ -146,7 +146,7 @@ class DurableSynthesizer:
             store
             and not self._pending
             and not self._journal_stays
-            and store.journal_bytes > max(store.snapshot_bytes, _LEAST_SNAPSHOT)
+            and store.journal_bytes > max(store.snapshot_bytes, LEAST_SNAPSHOT)
         ):
             store.snapshot(self.synth.t, self.synth.to_bytes())
 

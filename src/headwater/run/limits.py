@@ -7,14 +7,7 @@ ROWS, KEEP = 1_000_000, 100
 
 
 def limit(option: str, given: str | int) -> int | None:
-    """A whole number from 1 on; ``None`` for ``all``.
-
-    Parameters
-    ----------
-    option
-        What errors call it.
-    given
-        As it was given, on the command line or in a file.
+    """A whole number from 1 on; ``None`` for ``all``. Errors call it ``option``.
 
     >>> limit("--rows", "10_000"), limit("--rows", "all")
     (10000, None)

@@ -17,6 +17,12 @@ Windows = Mapping[int, Sink]
 """For numbers of last records, where windows of them go."""
 
 
+def state_beside(out: Path) -> Path:
+    """The file that keeps a run unless another one is named: beside the folder of its releases."""
+    folder = out.resolve() if out.name in ("", "..") else out
+    return folder.with_name(f"{folder.name}.state")
+
+
 def begun(config: RunConfig, state: Path | None, sink: Sink, windows: Windows) -> DurableSynthesizer:
     """A new run, which its sinks have accepted before there is a state."""
     synth = config.synthesizer()

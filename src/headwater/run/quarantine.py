@@ -18,10 +18,7 @@ from headwater.table.bad_rows import BadRow
 class Quarantine:
     """The file of bad rows of one run: a JSON object a line.
 
-    Parameters
-    ----------
-    path
-        The file. It is made when there is a first bad row, for its owner only.
+    The file is made when there is a first bad row, for its owner only.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,14 +34,7 @@ class Quarantine:
     def append(self, rows: Sequence[BadRow], t: int, size: int) -> int:
         """Bring rows of a batch to the disk behind the first ``size`` bytes; how long the file is then.
 
-        Parameters
-        ----------
-        rows
-            Bad rows.
-        t
-            How many records came before their batch.
-        size
-            How long the file was by the state.
+        ``size`` is how long the file was by the state, ``t`` how many records came before the batch.
         """
         lines = []
         for bad in rows:

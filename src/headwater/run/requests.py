@@ -42,14 +42,7 @@ class OwnerGoneError(StoreError):
 def request_status(state: Path, *, plan: bool = False, seconds: float = 60.0) -> tuple[dict[str, str], Tally]:
     """What a run that is under way says of itself: `headwater.run.status.status_of`, and `Run.tally`, which is secret.
 
-    Parameters
-    ----------
-    state
-        The file that keeps the run.
-    plan
-        Whether the schedule of buckets and noise is wanted too.
-    seconds
-        How long to wait for the owner.
+    With ``plan`` also the schedule of buckets and noise.
     """
     answer = _ask(state, {"request": "status", "plan": plan}, seconds)
     return {str(name): str(value) for name, value in answer["status"].items()}, Tally.from_dict(answer["tally"])
@@ -60,16 +53,7 @@ def request_release(
 ) -> tuple[str, str]:
     """Let the owner of a run publish the release of this moment into a folder; where it is, and what it is in words.
 
-    Parameters
-    ----------
-    state
-        The file that keeps the run.
-    sink
-        Where the release goes.
-    last, since
-        As for `Run.publish_to`.
-    seconds
-        How long to wait for the owner.
+    ``last`` and ``since`` are those of `Run.publish_to`.
     """
     wanted = {"request": "release", "out": str(sink.out.resolve()), "format": sink.format, "rows": sink.rows}
     place, text = _ask(state, {**wanted, "last": last, "since": since}, seconds)["release"]
@@ -77,13 +61,7 @@ def request_release(
 
 
 def answer_requests(run: Run) -> None:
-    """Answer every request about a run. Called by its owner between two steps; costs nothing if there is none.
-
-    Parameters
-    ----------
-    run
-        The run, which has a state.
-    """
+    """Answer every request about a run. Called by its owner between two steps; costs nothing if there is none."""
     if run.state is None:
         return
     folder = _folder(run.state)

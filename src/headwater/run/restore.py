@@ -27,11 +27,6 @@ def restored(store: Store) -> tuple[Synthesizer, list[Entry]]:
     If something was published since the snapshot, it hangs on trees that are not in it, and other code may choose
     others: under the same noise, the difference of two such measurements would show counts without noise. So then only
     the version that published may continue.
-
-    Parameters
-    ----------
-    store
-        The state.
     """
     kept = store.load()
     if kept.snapshot is None:  # killed before the first one: nothing was taken or published
@@ -66,15 +61,7 @@ def counted(store: Store | None, synth: Synthesizer, entry: Entry) -> None:
 
 
 def read_tally(state: Path, synth: Synthesizer) -> Tally:
-    """What was clipped, unlisted, missing, bad or capped in a run that has stopped. Secret.
-
-    Parameters
-    ----------
-    state
-        The file, of a run or of `Synthesizer.save`.
-    synth
-        What `read_state` gave.
-    """
+    """What was clipped, unlisted, missing, bad or capped in a run that has stopped. Secret."""
     if not is_store(state):
         return synth.tally
     with Store.open(state, observe=True) as store:
@@ -85,11 +72,6 @@ def read_state(state: Path) -> Synthesizer:
     """The synthesizer of a run that has stopped, to look at: of a state, or of a file that `Synthesizer.save` wrote.
 
     Nothing is written. Do not publish from it: what is measured for a release would not be kept.
-
-    Parameters
-    ----------
-    state
-        The file.
     """
     if state.is_file() and not is_store(state):
         return Synthesizer.load(state)

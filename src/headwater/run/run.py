@@ -163,9 +163,14 @@ class Run:
     # ---- taking records
 
     @property
+    def store(self) -> Store | None:
+        """What keeps the run, if anything does. Secret."""
+        return self._durable.store
+
+    @property
     def state(self) -> Path | None:
         """The file that keeps the run, if there is one. Secret."""
-        return self._durable.store.path if self._durable.store else None
+        return self.store.path if self.store else None
 
     @property
     def t(self) -> int:
@@ -185,7 +190,7 @@ class Run:
         name
             As given to `take`.
         """
-        return self._durable.store.position(name) if self._durable.store else None
+        return self.store.position(name) if self.store else None
 
     @property
     def tally(self) -> Tally:
@@ -234,15 +239,7 @@ class Run:
         return self.take_rows(rows, tally, position=position, quarantined=bad)
 
     def encode_batch(self, batch: Batch, *, bad_rows: str | None = None) -> tuple[Rows, Tally, Sequence[BadRow]]:
-        """What `take_batch` keeps of a batch: its rows, what was bad or clipped in it, and bad rows for quarantine.
-
-        Parameters
-        ----------
-        batch
-            As for `take_batch`.
-        bad_rows
-            As for `take_batch`.
-        """
+        """What `take_batch` keeps of a batch: its rows, what was bad or clipped in it, and bad rows for quarantine."""
         policy = self._bad_rows.policy(bad_rows)
         found = self.synth.encode_batch(batch.table, bad_rows=policy)
         bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
@@ -310,27 +307,15 @@ class Run:
             return t
 
     def encode(self, table: object) -> Rows:
-        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted.
-
-        Parameters
-        ----------
-        table
-            Any kind of table that the schema reads.
-        """
+        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted."""
         return self.synth.encode(table)
 
     def receipts(self) -> list[bytes]:
         """What `take_rows` has kept as receipts, oldest first; very old ones are forgotten."""
-        return self._durable.store.receipts() if self._durable.store else []
+        return self.store.receipts() if self.store else []
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
-        """Keep positions without records, such as that a file was read to its end.
-
-        Parameters
-        ----------
-        position
-            As for `take`.
-        """
+        """Keep positions without records, such as that a file was read to its end."""
         with self._durable.step():
             self._durable.keep_position(position)
 
@@ -389,15 +374,7 @@ class Run:
             return sink.publish(self._release(sink.location, last, since), self.run_id)
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
-        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        since
-            Only about the records after the first so many.
-        """
+        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε."""
         return self._release(None, last, since)
 
     def _release(self, location: str | None, last: int | None = None, since: int | None = None) -> Release:
@@ -415,7 +392,7 @@ class Run:
         for last, sink in self.windows.items():
             sink.publish(self._release(sink.location, last), self.run_id)
         published = self.sink.publish(release, self.run_id)
-        if self._durable.store:
-            self._durable.store.published(published.t, published.sha256)
+        if self.store:
+            self.store.published(published.t, published.sha256)
         self._due.published.add(published.t)
         return published

@@ -51,21 +51,9 @@ class Schedule:
         )
 
     def is_due(self, t: int) -> bool:
-        """Whether the number of records alone says that a release of ``t`` is to be published.
-
-        Parameters
-        ----------
-        t
-            The number of records so far.
-        """
+        """Whether the number of records alone says that a release of ``t`` is to be published."""
         return self.records is not None and t > 0 and t % self.records == 0
 
     def next_due(self, t: int) -> int | None:
-        """The first number of records after ``t`` at which `is_due`; ``None`` if there is none.
-
-        Parameters
-        ----------
-        t
-            The number of records so far.
-        """
+        """The first number of records after ``t`` at which `is_due`; ``None`` if there is none."""
         return None if self.records is None else t + self.records - t % self.records

@@ -114,52 +114,24 @@ class FolderSink:
         return str(self.out.resolve())
 
     def begin(self, run_id: str) -> None:
-        """Refuse a folder with releases of another run, and remove half-written ones.
-
-        Parameters
-        ----------
-        run_id
-            The public name of the run.
-        """
+        """Refuse a folder with releases of another run, and remove half-written ones."""
         refuse_others(self.out, run_id)
         sweep(self.out)
 
     def publish(self, release: Release, run_id: str) -> Published:
-        """Write the folder of a release, if it is not there; then remove tables that are too old to be kept.
-
-        Parameters
-        ----------
-        release
-            What to publish.
-        run_id
-            The public name of the run.
-        """
+        """Write the folder of a release, if it is not there; then remove tables that are too old to be kept."""
         place = publish(release, self.out, run=run_id, format=self.format, rows=self.rows)
         if self.keep is not None:
             prune(self.out, self.keep)
         return Published(release.t, str(place), read_card(place)["sha256"], release)
 
     def newest(self, run_id: str) -> int:
-        """The largest ``t`` of this run's releases in the folder; 0 if there is none.
-
-        Parameters
-        ----------
-        run_id
-            The public name of the run.
-        """
+        """The largest ``t`` of this run's releases in the folder; 0 if there is none."""
         return newest(self.location, run_id)
 
 
 def newest(location: str, run_id: str) -> int:
-    """The largest ``t`` of this run's releases at a location; 0 if it is no folder, or holds none.
-
-    Parameters
-    ----------
-    location
-        Of a sink, as the state remembers it.
-    run_id
-        The run.
-    """
+    """The largest ``t`` of this run's releases at a location; 0 if it is no folder, or holds none."""
     found = [(int(match[1]), folder) for folder in folders(location) if (match := _NAME.match(folder.name))]
     for t, folder in sorted(found, reverse=True):
         with suppress(FileRefusedError, OSError):  # no release of ours

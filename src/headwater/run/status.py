@@ -9,14 +9,7 @@ from headwater.synthesizer import Synthesizer
 def status_of(synth: Synthesizer, *, t: int | None = None, plan: bool = False) -> dict[str, str]:
     """A run in words, by name. All of it is public.
 
-    Parameters
-    ----------
-    synth
-        The synthesizer of the run.
-    t
-        How many records were taken, if more than were counted.
-    plan
-        Whether the schedule of buckets and noise is wanted too.
+    ``t`` records were taken, if more than were counted; with ``plan`` also the schedule of buckets and noise.
     """
     rows = {
         "records": f"{synth.t if t is None else t:,}",

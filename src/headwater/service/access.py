@@ -24,14 +24,7 @@ _ASK = {"WWW-Authenticate": 'Basic realm="headwater", charset="UTF-8"'}
 def check_headers(config: ServiceConfig, method: str, headers: list[tuple[bytes, bytes]]) -> None:
     """Refuse requests under a foreign name (DNS rebinding), from other sites, and with two lengths.
 
-    Parameters
-    ----------
-    config
-        Says under which names the service is reached.
-    method
-        Of the request.
-    headers
-        Of the request, with lower-case names.
+    Header names are in lower case.
     """
     found = dict(headers)
     if b"transfer-encoding" in found and b"content-length" in found:
@@ -69,12 +62,7 @@ def _is_ours(config: ServiceConfig, host: str) -> bool:
 def token_of(service: Service, request: Request) -> Token | None:
     """The token of a request; None if it has none, a 401 if it has a wrong one.
 
-    Parameters
-    ----------
-    service
-        Knows the tokens.
-    request
-        With the token as a bearer token, or as the password of a browser's login.
+    The token is a bearer token, or the password of a browser's login.
     """
     header = request.headers.get("authorization")
     if header is None or service.tokens is None:
@@ -95,16 +83,9 @@ def token_of(service: Service, request: Request) -> Token | None:
 def run_for(service: Service, request: Request, role: str) -> HostedRun:
     """The run of a request, if it may act in this role; otherwise a 401, 403 or 404.
 
-    Which runs there are is not told to whoever may not read them.
+    Whoever may not read a run does not learn that there is one.
 
-    Parameters
-    ----------
-    service
-        Has the runs.
-    request
-        Names one.
-    role
-        ``"write"``, ``"read"`` or ``"admin"``.
+    The role is ``"write"``, ``"read"`` or ``"admin"``.
     """
     name = request.path_params["name"]
     run = service.runs.get(name)
@@ -123,15 +104,7 @@ def run_for(service: Service, request: Request, role: str) -> HostedRun:
 
 
 def readable(service: Service, request: Request) -> dict[str, HostedRun]:
-    """The runs that a request may read.
-
-    Parameters
-    ----------
-    service
-        Has the runs.
-    request
-        With a token or without.
-    """
+    """The runs that a request may read."""
     token = token_of(service, request)
     if service.tokens is None:
         return dict(service.runs)

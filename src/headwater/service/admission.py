@@ -9,13 +9,7 @@ from headwater.service.problems import ProblemError
 
 
 class Admission:
-    """Reserves room for bodies before they are read. Used in one loop only.
-
-    Parameters
-    ----------
-    most
-        How many bytes may be reserved at a time.
-    """
+    """Reserves room for bodies before they are read. Used in one loop only."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -23,13 +17,7 @@ class Admission:
 
     @contextmanager
     def reserve(self, size: int) -> Iterator[None]:
-        """Reserve room while a body is read and its records are taken; a 429 if there is none.
-
-        Parameters
-        ----------
-        size
-            How many bytes.
-        """
+        """Reserve room while a body is read and its records are taken; a 429 if there is none."""
         if self.reserved and self.reserved + size > self._most:
             raise ProblemError(429, "too much is being sent; send this again in a moment", {"Retry-After": "1"})
         self.reserved += size

@@ -20,13 +20,7 @@ REVALIDATE, FOREVER = "no-cache", "max-age=31536000, immutable"
 
 
 def to_json(data: object) -> bytes:
-    """JSON without numbers that JSON does not have: an unknown error is null, not Infinity.
-
-    Parameters
-    ----------
-    data
-        Lists, dictionaries and plain values.
-    """
+    """JSON without numbers that JSON does not have: an unknown error is null, not Infinity."""
     return json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -41,13 +35,7 @@ def _finite(data: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def takes_gzip(request: Request) -> bool:
-    """Whether the client takes compressed answers.
-
-    Parameters
-    ----------
-    request
-        The request.
-    """
+    """Whether the client takes compressed answers."""
     for part in request.headers.get("accept-encoding", "").split(","):
         name, _, options = part.partition(";")
         if name.strip().lower() == "gzip":
@@ -56,26 +44,12 @@ def takes_gzip(request: Request) -> bool:
 
 
 def wants_html(request: Request) -> bool:
-    """Whether the client is a browser that shows a page.
-
-    Parameters
-    ----------
-    request
-        The request.
-    """
+    """Whether the client is a browser that shows a page."""
     return "text/html" in request.headers.get("accept", "")
 
 
 def is_known(request: Request, etag: str) -> bool:
-    """Whether the client has this content already.
-
-    Parameters
-    ----------
-    request
-        The request.
-    etag
-        Of the content.
-    """
+    """Whether the client has this content already."""
     known = request.headers.get("if-none-match")
     return known is not None and (
         known.strip() == "*" or etag in (part.strip().removeprefix("W/") for part in known.split(","))
@@ -83,21 +57,7 @@ def is_known(request: Request, etag: str) -> bool:
 
 
 def send(request: Request, content: bytes, media_type: str, cache: str = REVALIDATE, **headers: str) -> Response:
-    """Send content with a validator, compressed if it is long.
-
-    Parameters
-    ----------
-    request
-        The request.
-    content
-        What is sent.
-    media_type
-        Of the content.
-    cache
-        How long clients may keep it.
-    headers
-        Further headers; _ stands for -.
-    """
+    """Send content with a validator, compressed if it is long. In the names of further headers, _ stands for -."""
     etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     found = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept, Accept-Encoding, Authorization"}
     found |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -111,34 +71,12 @@ def send(request: Request, content: bytes, media_type: str, cache: str = REVALID
 
 
 def send_json(request: Request, data: object, cache: str = REVALIDATE) -> Response:
-    """Send JSON.
-
-    Parameters
-    ----------
-    request
-        The request.
-    data
-        What is sent.
-    cache
-        How long clients may keep it.
-    """
+    """Send JSON."""
     return send(request, to_json(data), "application/json", cache)
 
 
 def send_table(request: Request, table: Table, cache: str, gzipped: bool) -> Response:
-    """Send a file: whole, in parts, or not at all if the client has it.
-
-    Parameters
-    ----------
-    request
-        The request.
-    table
-        The file and what it is.
-    cache
-        How long clients may keep it.
-    gzipped
-        Whether the file is compressed.
-    """
+    """Send a file: whole, in parts, or not at all if the client has it."""
     headers = {"ETag": table.etag, "Cache-Control": cache, "Vary": "Accept-Encoding, Authorization"}
     headers["Headwater-T"] = str(table.t)
     if gzipped:
@@ -152,12 +90,6 @@ def send_table(request: Request, table: Table, cache: str, gzipped: bool) -> Res
 
 
 def send_problem(problem: ProblemError) -> Response:
-    """Send what is wrong.
-
-    Parameters
-    ----------
-    problem
-        The reason.
-    """
+    """Send what is wrong."""
     headers = {"Cache-Control": "no-store", **problem.headers}
     return Response(to_json(problem.to_dict()), problem.status, headers, MEDIA_TYPE)

@@ -35,13 +35,7 @@ _RECORDS = re.compile("/runs/([^/]+)/records")
 
 
 def create_app(service: Service) -> ASGIApp:
-    """The application of a service, for any server of ASGI applications in one process.
-
-    Parameters
-    ----------
-    service
-        The runs.
-    """
+    """The application of a service, for any server of ASGI applications in one process."""
     name = "/runs/{name}"
     routes = [
         Route("/", read.runs),

@@ -26,13 +26,7 @@ _WHITE = " \t\r\n"
 
 
 def format_of(content_type: str) -> str:
-    """The format that a content type names, or a 415.
-
-    Parameters
-    ----------
-    content_type
-        The header.
-    """
+    """The format that a content type names, or a 415."""
     kind, _, options = content_type.partition(";")
     charset = options.strip().lower()
     if kind.strip().lower() not in FORMATS or charset not in ("", "charset=utf-8", 'charset="utf-8"', "header=present"):
@@ -41,17 +35,7 @@ def format_of(content_type: str) -> str:
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
-    """A body without its Content-Encoding, or a problem; never more than ``most`` bytes are made.
-
-    Parameters
-    ----------
-    body
-        As it arrived.
-    encoding
-        The header.
-    most
-        How long it may become.
-    """
+    """A body without its Content-Encoding, or a problem; never more than ``most`` bytes are made."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return body
@@ -70,13 +54,7 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes) -> bytes:
-    """A JSON array of objects, or one object, as JSON lines; every value stays as it is written.
-
-    Parameters
-    ----------
-    body
-        JSON.
-    """
+    """A JSON array of objects, or one object, as JSON lines; every value stays as it is written."""
     try:
         text = body.decode()
         start = _skip(text, 0)
@@ -128,18 +106,7 @@ def _skip(text: str, at: int) -> int:
 def batches(body: bytes, form: str, schema: Any, most: int, **reading: Any) -> Iterator[Batch]:  # noqa: ANN401
     """The records of a body, or an error that names row and column and never a value.
 
-    Parameters
-    ----------
-    body
-        The content, decompressed.
-    form
-        The format.
-    schema
-        Says which columns there must be, and their types.
-    most
-        How many records there may be.
-    reading
-        ``bad_rows`` and ``ignore_extra``, as `read_bytes` takes them.
+    ``reading`` holds ``bad_rows`` and ``ignore_extra``, as `read_bytes` takes them.
     """
     if form == "json":
         body, form = lines_of(body), "jsonl"

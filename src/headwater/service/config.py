@@ -1,4 +1,4 @@
-"""What a service is told at its start: addresses, limits, and one table for each run."""
+"""The settings of a service: addresses, limits, and one table for each run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from headwater.mechanisms.protocol import AnySchema
 from headwater.people import Person
 from headwater.run import RunConfig, Schedule
 from headwater.run.limits import KEEP, ROWS, limit
-from headwater.table.bad_rows import check_policy
+from headwater.run.opening import state_beside
+from headwater.table.bad_rows import policy_of
 from headwater.table.schema import Schema
 
 PORT = 8640
@@ -90,22 +90,14 @@ class TopicSettings:
             raise ValueError(f"the format of a topic must be json or csv, not {self.format!r}")
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """One run of a service.
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(RunConfig):
+    """One run of a service: what never changes during it, and what may.
 
     Parameters
     ----------
-    schema
-        What a record is.
-    epsilon
-        The privacy budget of the whole run.
     out
         The folder that releases go to.
-    delta
-        The probability with which ε may be exceeded; 0 for pure ε.
-    mechanism
-        The name of the mechanism.
     schedule
         When releases are published.
     state
@@ -127,17 +119,9 @@ class RunSettings:
         Whether the state may be a copy or an older backup: no other run may continue from it.
     topic
         What feeds the run besides posts, if anything.
-    person
-        Who records belong to, if ε is for all records of one person.
-    seed
-        For tests only: a seeded run protects nobody.
     """
 
-    schema: AnySchema
-    epsilon: float
     out: Path
-    delta: float = 0.0
-    mechanism: str = "auto"
     schedule: Schedule = _EVERY
     state: Path | None = None
     format: str = "parquet"
@@ -148,29 +132,21 @@ class RunSettings:
     public: bool = False
     allow_copy: bool = False
     topic: TopicSettings | None = None
-    person: Person | None = None
-    seed: int | None = None
-
-    @property
-    def config(self) -> RunConfig:
-        """What never changes during the run."""
-        return RunConfig(self.schema, self.epsilon, self.mechanism, self.seed, self.delta, self.person)
 
     @property
     def policy(self) -> str:
         """What happens to rows that are no records."""
-        return check_policy(self.bad_rows or getattr(self.schema, "bad_rows", None) or "stop")
+        return policy_of(self.bad_rows, self.schema)
 
     @property
     def state_path(self) -> Path:
         """The file that keeps the run."""
-        out = self.out.resolve() if self.out.name in ("", "..") else self.out
-        return self.state or out.with_name(out.name + ".state")
+        return self.state or state_beside(self.out)
 
 
 @dataclass(frozen=True)
 class ServiceConfig:
-    """What a service is told at its start.
+    """The settings of a service.
 
     Parameters
     ----------
@@ -215,13 +191,7 @@ class ServiceConfig:
 
     @staticmethod
     def load(path: Path) -> ServiceConfig:
-        """Read a ``service.toml``; paths in it start from its folder.
-
-        Parameters
-        ----------
-        path
-            The file.
-        """
+        """Read a ``service.toml``; paths in it start from its folder."""
         with path.open("rb") as file:
             try:
                 found = tomllib.load(file)
@@ -235,13 +205,7 @@ class ServiceConfig:
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address.
-
-    Parameters
-    ----------
-    host
-        A name or an address.
-    """
+    """Whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:

@@ -16,13 +16,7 @@ HEARTBEAT = 15.0
 
 
 class Events:
-    """Tells any number of readers what has changed. Keeps nothing for a slow one: it gets the newest state.
-
-    Parameters
-    ----------
-    state
-        What there is to be told, as JSON.
-    """
+    """Sends any number of readers what has changed. Keeps nothing for a slow one: it gets the newest state."""
 
     def __init__(self, state: Callable[[], dict[str, Any]]) -> None:
         self._state = state
@@ -36,13 +30,7 @@ class Events:
         return len(self._changed)
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Use this loop.
-
-        Parameters
-        ----------
-        loop
-            Where readers are.
-        """
+        """Use this loop."""
         self._loop = loop
 
     def notify(self) -> None:

@@ -21,16 +21,7 @@ _AGAIN = 1.0  # seconds before a batch is handed over again that could not be ke
 class Feeder:
     """Hands the batches of a topic to the writer, each with the offsets behind it.
 
-    Parameters
-    ----------
-    name
-        Of the run.
-    run
-        Its position says where the topic was read up to.
-    writer
-        The only thread that writes to the run.
-    settings
-        Which topic, and what happens to bad messages.
+    The run's position says where the topic was read up to.
     """
 
     def __init__(self, name: str, run: Run, writer: Writer, settings: RunSettings) -> None:

@@ -38,15 +38,7 @@ class FileCache:
         self._ours = True
 
     def get(self, name: str, make: Callable[[Path], None]) -> Path:
-        """The file of this name; made if it is not there, once however many ask.
-
-        Parameters
-        ----------
-        name
-            A plain file name.
-        make
-            Writes the file.
-        """
+        """The file of this name; made if it is not there, once however many ask."""
         with self._lock:
             making = self._making.setdefault(name, threading.Lock())
         with making:
@@ -68,13 +60,7 @@ class FileCache:
             return path
 
     def peek(self, name: str) -> Path | None:
-        """The file of this name if it is there.
-
-        Parameters
-        ----------
-        name
-            A plain file name.
-        """
+        """The file of this name if it is there."""
         with self._lock:
             if name not in self._files:
                 return None

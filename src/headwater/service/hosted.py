@@ -19,26 +19,14 @@ from headwater.service.writer import Writer
 
 
 class HostedRun:
-    """A run with its threads. Opened and closed by `headwater.service.Service`.
-
-    Parameters
-    ----------
-    name
-        Of the run, in addresses.
-    settings
-        What the service was told about it.
-    limits
-        What requests may cost.
-    cache
-        Where tables for readers are kept.
-    """
+    """A run with its threads. Opened and closed by `headwater.service.Service`."""
 
     def __init__(self, name: str, settings: RunSettings, limits: Limits, cache: FileCache) -> None:
         self.name, self.settings = name, settings
         self.schema = settings.schema
         self._sink = FolderSink(settings.out, settings.format, rows=settings.rows, keep=settings.keep)
         self.run = Run.open(
-            settings.config,
+            settings,
             self._sink,
             state=settings.state_path,
             schedule=settings.schedule,
@@ -66,7 +54,7 @@ class HostedRun:
         return self.writer.failing or self.publisher.failing or (self.feeder.failing if self.feeder else "")
 
     def state(self) -> dict[str, Any]:
-        """What readers are told when it changes. Public."""
+        """What readers of events get when it changes. Public."""
         newest = self.releases.newest()
         return {"t": self.t, "releases": self.releases.count(), "newest": newest}
 
@@ -76,13 +64,7 @@ class HostedRun:
         return self._mechanism
 
     def count_refused(self, problem: ProblemError) -> None:
-        """Note that a post was refused because of its records. Secret: only admins may see it.
-
-        Parameters
-        ----------
-        problem
-            What was wrong, without any value.
-        """
+        """Note that a post was refused because of its records. Secret: only admins may see it."""
         with self._refused_lock:
             self.refused[str(problem.more.get("column", ""))] += 1
 

@@ -27,15 +27,7 @@ _DRAWN = 200_000  # synthetic records that pictures are drawn from, at most
 
 
 class LivePage:
-    """The contents of the page of one run, made once for each release of this moment.
-
-    Parameters
-    ----------
-    name
-        Of the run.
-    releases
-        What readers see of it.
-    """
+    """The contents of the page of one run, made once for each release of this moment."""
 
     def __init__(self, name: str, releases: Releases) -> None:
         self._name, self._releases = name, releases

@@ -14,15 +14,7 @@ quiet = False
 
 
 def log(event: str, **facts: object) -> None:
-    """Write a line.
-
-    Parameters
-    ----------
-    event
-        What happened.
-    facts
-        More about it: numbers and names of our own, never text of a request.
-    """
+    """Write a line. Facts are numbers and names of our own, never text of a request."""
     status = facts.get("status")
     if quiet and event == "request" and isinstance(status, int) and status < 500:
         return
@@ -31,13 +23,7 @@ def log(event: str, **facts: object) -> None:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised, without its text.
-
-    Parameters
-    ----------
-    error
-        The error.
-    """
+    """Where an error was raised, without its text."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
 

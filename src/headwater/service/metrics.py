@@ -20,42 +20,27 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self.requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds = [0] * (len(_BOUNDS) + 1)
         self._sum = 0.0
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request.
 
-        Parameters
-        ----------
-        method
-            Of the request.
-        route
-            The pattern of its address, never the address itself.
-        status
-            Of the answer.
-        seconds
-            From its first byte to the beginning of the answer.
+        The route is the pattern of its address, never the address itself; the seconds end where the answer begins.
         """
         if method == "POST" and status < 500:
             status = 0  # whether records were refused is made from raw data
         with self._lock:
-            self._requests[method, route, status] += 1
+            self.requests[method, route, status] += 1
             self._seconds[bisect_left(_BOUNDS, seconds)] += 1
             self._sum += seconds
 
     def text(self, runs: Mapping[str, HostedRun]) -> str:
-        """Everything in the text format of Prometheus.
-
-        Parameters
-        ----------
-        runs
-            Those that the reader may read.
-        """
+        """Everything in the text format of Prometheus."""
         lines = ["# TYPE headwater_requests_total counter"]
         with self._lock:
-            for (method, route, status), count in sorted(self._requests.items()):
+            for (method, route, status), count in sorted(self.requests.items()):
                 labels = f'method="{method}",route="{route}",status="{status or _ANSWERED}"'
                 lines.append(f"headwater_requests_total{{{labels}}} {count}")
             lines.append("# TYPE headwater_request_seconds histogram")

@@ -26,13 +26,6 @@ class Moment:
 
     Making one takes the time of fitting a model, which writers need as well. So a release is made again only when
     making has taken less than `SHARE` of the time; until then readers get the one that there is.
-
-    Parameters
-    ----------
-    run
-        The run.
-    t
-        How many records it has taken.
     """
 
     def __init__(self, run: Run, t: Callable[[], int]) -> None:
@@ -42,13 +35,7 @@ class Moment:
         self._saved, self._saved_at = _SAVED, time.monotonic()
 
     def release(self, last: int | None = None) -> Release:
-        """The release of this moment, or one that is a little older if there was no time to make another.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        """
+        """The release of this moment, or one that is a little older if there was no time to make another."""
         t = self._t()
         if t == 0:
             raise ProblemError(404, "no record has come yet, so there is no release")
@@ -68,13 +55,7 @@ class Moment:
             self._waiting -= 1
 
     def recent(self, last: int | None) -> Release | None:
-        """The release of this moment if it is known, or an older one if no new one is to be made yet.
-
-        Parameters
-        ----------
-        last
-            As for `release`.
-        """
+        """The release of this moment if it is known, or an older one if no new one is to be made yet."""
         found = self._made.get(last)
         if found is None or found.t >= self._t() or self._making.locked() or not self._may_make():
             return found

@@ -35,13 +35,7 @@ _TYPES = {
 
 @cache
 def static(name: str) -> tuple[bytes, str] | None:
-    """A script or a style and its type; the drawing is that of the report.
-
-    Parameters
-    ----------
-    name
-        Of the file.
-    """
+    """A script or a style and its type; the drawing is that of the report."""
     if name not in _PARTS:
         return None
     texts = [(files(package) / "page" / part).read_text(encoding="utf-8") for package, part in _PARTS[name]]
@@ -56,13 +50,7 @@ def _address(name: str) -> str:
 
 
 def home(runs: list[dict[str, Any]]) -> bytes:
-    """The list of runs.
-
-    Parameters
-    ----------
-    runs
-        Their facts.
-    """
+    """The list of runs."""
     rows = "".join(
         f'<tr><td><a href="/runs/{escape(run["name"])}">{escape(run["name"])}</a></td><td>{run["t"]:,}</td>'
         f"<td>{run['releases']:,}</td><td>{escape(Guarantee.as_stated(run).promise)}</td><td>{escape(run['mechanism'])}</td></tr>"
@@ -74,15 +62,7 @@ def home(runs: list[dict[str, Any]]) -> bytes:
 
 
 def releases(name: str, listed: list[dict[str, Any]]) -> bytes:
-    """The list of releases of a run.
-
-    Parameters
-    ----------
-    name
-        Of the run.
-    listed
-        Facts of the releases.
-    """
+    """The list of releases of a run."""
     base = f"/runs/{escape(name)}"
     rows = "".join(
         f'<tr><td><a href="{base}/releases/{one["t"]}/card">{one["t"]:,}</a></td><td>{escape(one["time"])}</td><td>'
@@ -98,13 +78,7 @@ def releases(name: str, listed: list[dict[str, Any]]) -> bytes:
 
 
 def live(run: dict[str, Any]) -> bytes:
-    """The live page of a run; its script draws everything else.
-
-    Parameters
-    ----------
-    run
-        Its facts.
-    """
+    """The live page of a run; its script draws everything else."""
     text = (files(_OWN) / "page" / "live.html").read_text(encoding="utf-8")
     promised = Guarantee.as_stated(run)
     facts = {name: getattr(promised, name) for name in ("promise", "loss", "whom", "meaning", "limits")}

@@ -26,7 +26,7 @@ _SMALL = 1 << 12  # bytes of JSON lines that are read together with others
 
 
 class Answer(NamedTuple):
-    """What a writer is told: how many records were accepted, the ``t`` they ended at, and whether it was a retry."""
+    """The answer to a writer: how many records were accepted, the ``t`` they ended at, and whether it was a retry."""
 
     accepted: int
     t: int
@@ -73,19 +73,7 @@ class Post:
 
 
 class Encoder:
-    """Reads and checks the records of posts. Threads may share it.
-
-    Parameters
-    ----------
-    run
-        The run.
-    limits
-        How many records a post may hold.
-    bad_rows
-        What happens to rows that are no records: a policy of `headwater.table.bad_rows`.
-    ignore_extra
-        Whether columns that the schema does not name are left out; else they are refused.
-    """
+    """Reads and checks the records of posts. Threads may share it."""
 
     def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop", *, ignore_extra: bool = False) -> None:
         self._run, self._limits, self._bad_rows = run, limits, bad_rows
@@ -94,13 +82,7 @@ class Encoder:
         self._lines = None if isinstance(schema, UnitCube) else JsonLines(schema, ignore_extra=ignore_extra)
 
     def encode(self, post: Post) -> None:
-        """Read the records of a post, or raise a problem; small JSON is left to be read together with others.
-
-        Parameters
-        ----------
-        post
-            The request.
-        """
+        """Read the records of a post, or raise a problem; small JSON is left to be read together with others."""
         if post.form == "json":
             try:
                 post.body, post.form = bodies.lines_of(post.body), "jsonl"
@@ -113,10 +95,7 @@ class Encoder:
     def encode_small(self, posts: list[Post]) -> None:
         """Read small JSON lines of many posts at once; one by one if anything is wrong, to find out where.
 
-        Parameters
-        ----------
-        posts
-            Each of them gets its rows, or its outcome if it is refused.
+        Each of them gets its rows, or its outcome if it is refused.
         """
         lines = [post.body.removesuffix(b"\n").split(b"\n") for post in posts]
         batch = self._lines.read([line for some in lines for line in some]) if self._lines and posts else None

@@ -30,13 +30,7 @@ _MOST = 10**15  # of any number in an address
 
 
 async def runs(request: Request) -> Response:
-    """The runs that the client may read.
-
-    Parameters
-    ----------
-    request
-        The request.
-    """
+    """The runs that the client may read."""
     found = readable(request.app.state.service, request)
     listed = [await asyncio.to_thread(_summary, run) for run in found.values()]
     if wants_html(request):
@@ -45,13 +39,7 @@ async def runs(request: Request) -> Response:
 
 
 async def run(request: Request) -> Response:
-    """One run: the live page, or its facts.
-
-    Parameters
-    ----------
-    request
-        The request.
-    """
+    """One run: the live page, or its facts."""
     found = run_for(request.app.state.service, request, "read")
     summary = await asyncio.to_thread(_summary, found)
     if wants_html(request):
@@ -60,25 +48,13 @@ async def run(request: Request) -> Response:
 
 
 async def live(request: Request) -> Response:
-    """What the live page draws.
-
-    Parameters
-    ----------
-    request
-        The request.
-    """
+    """What the live page draws."""
     found = run_for(request.app.state.service, request, "read")
     return send(request, await asyncio.to_thread(found.live.json), "application/json")
 
 
 async def releases(request: Request) -> Response:
-    """The list of releases.
-
-    Parameters
-    ----------
-    request
-        The request; ``after`` and ``limit`` page through it.
-    """
+    """The list of releases. ``after`` and ``limit`` page through it."""
     found = run_for(request.app.state.service, request, "read")
     asked = _query(request, {"after", "limit"})
     after, limit = _number(asked, "after", 0), _number(asked, "limit", 1)
@@ -89,13 +65,7 @@ async def releases(request: Request) -> Response:
 
 
 async def card(request: Request) -> Response:
-    """The card of one release.
-
-    Parameters
-    ----------
-    request
-        The request.
-    """
+    """The card of one release."""
     found = run_for(request.app.state.service, request, "read")
     t = _time(request)
     asked = _query(request, {"last"} if t is None else set())
@@ -106,13 +76,7 @@ async def card(request: Request) -> Response:
 
 
 async def data(request: Request) -> Response:
-    """The table of one release.
-
-    Parameters
-    ----------
-    request
-        The request; ``last``, ``rows`` and ``where`` say which records.
-    """
+    """The table of one release. ``last``, ``rows`` and ``where`` say which records."""
     service: Service = request.app.state.service
     found, t = run_for(service, request, "read"), _time(request)
     asked = _query(request, {"last", "rows", "where"})
@@ -130,13 +94,7 @@ async def data(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """A stream of events: the state whenever it changes.
-
-    Parameters
-    ----------
-    request
-        The request.
-    """
+    """A stream of events: the state whenever it changes."""
     service: Service = request.app.state.service
     found = run_for(service, request, "read")
     if sum(run.events.readers for run in service.runs.values()) >= service.config.limits.streams:
@@ -146,13 +104,7 @@ async def events(request: Request) -> Response:
 
 
 async def status(request: Request) -> Response:
-    """What is secret: which posts were refused and why. For admins only.
-
-    Parameters
-    ----------
-    request
-        The request.
-    """
+    """What is secret: which posts were refused and why. For admins only."""
     found = run_for(request.app.state.service, request, "admin")
     return send_json(request, await asyncio.to_thread(found.status), "no-store")
 

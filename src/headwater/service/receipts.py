@@ -1,4 +1,4 @@
-"""What writers were told, by idempotency key: so that a retry is answered as the first time and counted once."""
+"""Answers to writers, by idempotency key: so that a retry is answered as the first time and counted once."""
 
 from __future__ import annotations
 
@@ -29,13 +29,7 @@ class Receipt(NamedTuple):
 
 
 def digest(*parts: bytes) -> bytes:
-    """Sixteen bytes that stand for a key or a body; none of them is zero at the end, which arrays would drop.
-
-    Parameters
-    ----------
-    parts
-        What is digested, each with its length.
-    """
+    """Sixteen bytes that stand for a key or a body; none of them is zero at the end, which arrays would drop."""
     made = hashlib.sha256()
     for part in parts:
         made.update(len(part).to_bytes(8, "little"))
@@ -44,13 +38,7 @@ def digest(*parts: bytes) -> bytes:
 
 
 class Receipts:
-    """The last million or more receipts, in sorted blocks: 48 bytes each. Not safe between threads.
-
-    Parameters
-    ----------
-    kept
-        What a run has kept of them, oldest first.
-    """
+    """The last million or more receipts, in sorted blocks: 48 bytes each. Not safe between threads."""
 
     def __init__(self, kept: Iterable[bytes] = ()) -> None:
         self._blocks: list[np.ndarray] = []
@@ -64,13 +52,7 @@ class Receipts:
         return sum(map(len, self._blocks)) + len(self._recent)
 
     def find(self, key: bytes) -> Receipt | None:
-        """What was answered under a key.
-
-        Parameters
-        ----------
-        key
-            Its digest.
-        """
+        """What was answered under a key."""
         if key in self._recent:
             return self._recent[key]
         for block in reversed(self._blocks):
@@ -81,13 +63,7 @@ class Receipts:
         return None
 
     def add(self, receipt: Receipt) -> None:
-        """Remember an answer.
-
-        Parameters
-        ----------
-        receipt
-            What was answered.
-        """
+        """Remember an answer."""
         self._recent[receipt.key] = receipt
         if len(self._recent) >= _CHUNK:
             data = b"".join(found.to_bytes() for found in self._recent.values())

@@ -52,19 +52,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that can be sent.
-
-    Parameters
-    ----------
-    path
-        The file.
-    etag
-        Changes whenever the content does.
-    t
-        The time of the release.
-    media_type
-        Of the file.
-    """
+    """A table that can be sent. The etag changes whenever the content does."""
 
     path: Path
     etag: str
@@ -73,19 +61,7 @@ class Table:
 
 
 class Releases:
-    """The releases of one run, for readers. Safe between threads; everything that takes long is shared.
-
-    Parameters
-    ----------
-    run
-        The run.
-    t
-        How many records it has taken.
-    out
-        The folder of its published releases.
-    cache
-        Where tables are kept that were made for readers.
-    """
+    """The releases of one run, for readers. Safe between threads; everything that takes long is shared."""
 
     def __init__(self, run: Run, t: Callable[[], int], out: Path, cache: FileCache) -> None:
         self._run, self._out, self._cache = run, out, cache
@@ -101,13 +77,7 @@ class Releases:
             self._folders[int(t)] = folder
 
     def add(self, t: int) -> None:
-        """A release was published.
-
-        Parameters
-        ----------
-        t
-            Its time.
-        """
+        """A release was published."""
         self._note(self._out / f"release-{t:012d}")
 
     def count(self) -> int:
@@ -123,13 +93,7 @@ class Releases:
         return sorted(self._folders)
 
     def card(self, t: int) -> dict[str, Any]:
-        """The card of a published release.
-
-        Parameters
-        ----------
-        t
-            Its time.
-        """
+        """The card of a published release."""
         if t not in self._folders:
             raise ProblemError(404, f"there is no release of t = {t}; see the list of releases")
         if t not in self._cards:
@@ -142,54 +106,24 @@ class Releases:
         return self._cards[t]
 
     def folder(self, t: int) -> Path:
-        """The folder of a published release.
-
-        Parameters
-        ----------
-        t
-            Its time.
-        """
+        """The folder of a published release."""
         self.card(t)
         return self._folders[t]
 
     # ---- this moment
 
     def now(self, last: int | None = None) -> Release:
-        """The release of this moment, or one that is a little older: see `Moment`.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        """
+        """The release of this moment, or one that is a little older: see `Moment`."""
         return self._moment.release(last)
 
     def now_card(self, last: int | None) -> dict[str, Any]:
-        """What anyone may know of the release of this moment: its card, without a file.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        """
+        """What anyone may know of the release of this moment: its card, without a file."""
         return facts_of(self.now(last), self._run.run_id)
 
     # ---- tables
 
     def table(self, t: int | None, wanted: Wanted, form: str, gzip: bool) -> Table:
-        """A table of a release as a file.
-
-        Parameters
-        ----------
-        t
-            The time of the release; None for this moment.
-        wanted
-            Which records.
-        form
-            ``"parquet"``, ``"csv"``, ``"json"`` or ``"arrow"``.
-        gzip
-            Whether it is to be compressed.
-        """
+        """A table of a release, of this moment's if ``t`` is None, as a file."""
         if t is None:
             release = self.now(wanted.last)
             whole = release.t in self._folders and self.card(release.t)["rows"] == len(release)
@@ -199,19 +133,7 @@ class Releases:
         return self._published(t, wanted, form, gzip)
 
     def ready(self, t: int | None, wanted: Wanted, form: str, gzip: bool) -> Table | None:
-        """What `table` gives, if that can be known at once.
-
-        Parameters
-        ----------
-        t
-            As for `table`.
-        wanted
-            As for `table`.
-        form
-            As for `table`.
-        gzip
-            As for `table`.
-        """
+        """What `table` gives, if that can be known at once."""
         release = self._moment.recent(wanted.last) if t is None else None
         if release is None or release.t in self._folders:
             return None

@@ -28,17 +28,7 @@ COMPRESSED = ("csv", "json")
 
 
 def write(tables: Iterator[Any], path: Path, form: str) -> None:
-    """Write Arrow tables of one schema, at least one, into a file.
-
-    Parameters
-    ----------
-    tables
-        One after the other.
-    path
-        The file.
-    form
-        ``"parquet"``, ``"csv"``, ``"json"`` or ``"arrow"``.
-    """
+    """Write Arrow tables of one schema, at least one, into a file."""
     if form in ("parquet", "csv"):
         write_table(tables, path, form)
     elif form == "arrow":
@@ -69,25 +59,11 @@ def _plain(value: object) -> str:
 
 
 def compress(source: Path, path: Path) -> None:
-    """Write a file compressed.
-
-    Parameters
-    ----------
-    source
-        What is compressed.
-    path
-        The file that is written.
-    """
+    """Write a file compressed."""
     with source.open("rb") as plain, gzip.GzipFile(path, "wb", compresslevel=5, mtime=0) as packed:
         shutil.copyfileobj(plain, packed, 1 << 20)
 
 
 def read_parquet(data: Path) -> Any:  # noqa: ANN401 - a pyarrow.Table
-    """The table of a published release in Parquet.
-
-    Parameters
-    ----------
-    data
-        Its file.
-    """
+    """The table of a published release in Parquet."""
     return parquet.read_table(data)

@@ -18,13 +18,13 @@ from headwater.service.logs import ServerLog, log
 from headwater.service.protocol import BoundedProtocol
 from headwater.service.service import Service
 
-_GRACE = 20  # seconds for requests that are being answered when the service is told to stop
+_GRACE = 20  # seconds for requests that are being answered when the service stops
 _SWITCH = 0.0005  # seconds after which a thread that computes gives way to one that answers
 _MOST = 4000  # connections that are served at a time
 
 
 class _Server(uvicorn.Server):
-    """Lets readers of events go when it is told to stop: they would never end by themselves."""
+    """Lets readers of events go when it stops: they would never end by themselves."""
 
     def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]) -> None:
         super().__init__(config)
@@ -58,12 +58,7 @@ class _Server(uvicorn.Server):
 def serve(config: ServiceConfig, ready: Callable[[str], None] = lambda address: None) -> None:
     """Serve until SIGTERM or SIGINT, then finish what has come, keep a snapshot of every run, and return.
 
-    Parameters
-    ----------
-    config
-        What the service was told.
-    ready
-        Called with the address when requests are answered.
+    ``ready`` is called with the address when requests are answered.
     """
     _bound_memory(config.limits.memory_bytes)
     sys.setswitchinterval(_SWITCH)

@@ -15,13 +15,7 @@ from headwater.service.tokens import Tokens
 
 
 class Service:
-    """The runs of a service and who may do what with them. It has threads, and no sockets.
-
-    Parameters
-    ----------
-    config
-        What the service was told.
-    """
+    """The runs of a service and who may do what with them. It has threads, and no sockets."""
 
     def __init__(self, config: ServiceConfig) -> None:
         self.config = config
@@ -48,13 +42,7 @@ class Service:
         return self._runs
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Use this loop for events.
-
-        Parameters
-        ----------
-        loop
-            Where requests are answered.
-        """
+        """Use this loop for events."""
         for run in self._runs.values():
             run.events.start(loop)
 

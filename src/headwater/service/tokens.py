@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.files import FileRefusedError
+from headwater.files import FileRefusedError, write_whole
 
 ROLES = ("write", "read", "admin")
 _TOKEN = re.compile(r"hw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-_RELOAD = 1.0  # seconds between looks at the file
+RELOAD = 1.0  # seconds between looks at the file
 _NOBODY = hashlib.sha256(secrets.token_bytes(32)).hexdigest()  # compared with where no token has this id
 
 
@@ -42,29 +42,14 @@ class Token:
     sha256: str
 
     def allows(self, role: str, run: str | None) -> bool:
-        """Whether it may act in a role on a run.
-
-        Parameters
-        ----------
-        role
-            What is asked for.
-        run
-            The run; None for what is about no single run.
-        """
+        """Whether it may act in a role on a run, or, with None, on what is about no single run."""
         return (self.role == role or (self.role, role) == ("admin", "read")) and self.run in ("*", run)
 
 
 def create(path: Path, role: str, run: str = "*") -> str:
     """Make a token, add its hash to a file, and return the token: it is shown this once.
 
-    Parameters
-    ----------
-    path
-        The file; made if it is not there, for its owner only.
-    role
-        ``"write"``, ``"read"`` or ``"admin"``.
-    run
-        The run that it is for; ``"*"`` for all of them.
+    The file is made if it is not there, for its owner only.
     """
     if role not in ROLES:
         raise ValueError(f"a role is one of {', '.join(ROLES)}, not {role!r}")
@@ -76,15 +61,7 @@ def create(path: Path, role: str, run: str = "*") -> str:
 
 
 def revoke(path: Path, identifier: str) -> None:
-    """Remove a token from a file; a running service follows within a second.
-
-    Parameters
-    ----------
-    path
-        The file.
-    identifier
-        The token's id, or the token itself.
-    """
+    """Remove a token, named by its id or itself, from a file; a running service follows within a second."""
     match = _TOKEN.fullmatch(identifier)
     identifier = match[1] if match else identifier
     before = read(path)
@@ -95,13 +72,7 @@ def revoke(path: Path, identifier: str) -> None:
 
 
 def read(path: Path) -> list[Token]:
-    """The tokens of a file, or an error that names it.
-
-    Parameters
-    ----------
-    path
-        The file.
-    """
+    """The tokens of a file, or an error that names it."""
     if os.stat(path).st_mode & 0o022:
         raise FileRefusedError(f"{path}: other users may write this file, and so make tokens; chmod 600 it")
     try:
@@ -115,13 +86,7 @@ def read(path: Path) -> list[Token]:
 
 
 class Tokens:
-    """The tokens of a service; follows its file while it runs.
-
-    Parameters
-    ----------
-    path
-        The file.
-    """
+    """The tokens of a service; follows its file while it runs."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -129,13 +94,7 @@ class Tokens:
         self._seen, self._looked = _version(path), time.monotonic()
 
     def find(self, text: str) -> Token | None:
-        """The token that was presented, compared in constant time; None if there is no such token.
-
-        Parameters
-        ----------
-        text
-            What was presented.
-        """
+        """The token that was presented, compared in constant time; None if there is no such token."""
         self._follow()
         match = _TOKEN.fullmatch(text)
         known = self._found.get(match[1]) if match else None
@@ -144,7 +103,7 @@ class Tokens:
 
     def _follow(self) -> None:
         now = time.monotonic()
-        if now - self._looked < _RELOAD:
+        if now - self._looked < RELOAD:
             return
         self._looked = now
         try:
@@ -167,14 +126,4 @@ def _version(path: Path) -> tuple[int, int, int]:
 def _write(path: Path, tokens: list[Token]) -> None:
     """Replace the file in one step, so that a service never reads half of it."""
     text = json.dumps({"tokens": [vars(token) for token in tokens]}, indent=2) + "\n"
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(path, [text.encode()], mode=0o600)

@@ -23,15 +23,7 @@ _CLOSE = {"Connection": "close"}
 
 
 async def records(service: Service, request: Request) -> Response:
-    """Take the records of a request, all of them or none.
-
-    Parameters
-    ----------
-    service
-        The runs.
-    request
-        Its body holds records, its header ``Idempotency-Key`` makes retries safe.
-    """
+    """Take the records of a request, all of them or none. The header ``Idempotency-Key`` makes retries safe."""
     run, limits = run_for(service, request, "write"), service.config.limits
     headers = {name: value.decode("latin-1") for name, value in request.scope["headers"]}
     form = bodies.format_of(headers.get(b"content-type", ""))

@@ -26,18 +26,7 @@ _UNKNOWN = "the service failed while it took this request: send it again with it
 class Writer:
     """The only one who writes to a run. A commit takes whatever has arrived during the one before it.
 
-    Parameters
-    ----------
-    run
-        The run.
-    limits
-        How much may be queued.
-    taken
-        Called in the thread after each commit, with the number of records.
-    bad_rows
-        What happens to rows that are no records.
-    ignore_extra
-        Whether columns that the schema does not name are left out.
+    ``taken`` is called in the thread after each commit, with the number of records.
     """
 
     def __init__(
@@ -56,7 +45,7 @@ class Writer:
         self._bytes, self._closing = 0, False
         self._row_bytes, self._behind = 1, 0  # of a record as it is kept; of all that are kept and not yet counted
         self._changed = threading.Condition()
-        self._decided: list[Post] = []  # in the thread only: posts whose outcome is known and not yet told
+        self._decided: list[Post] = []  # in the thread only: posts whose outcome is known and not yet sent
         self.failing = ""  # why the last commit failed, without any value
         self._thread = threading.Thread(target=self._loop, name="writer", daemon=True)
         self._thread.start()
@@ -67,13 +56,7 @@ class Writer:
         return len(self._queue)
 
     def submit(self, post: Post) -> None:
-        """Put a post into the queue, or raise a 429 if it is full. Nothing is dropped silently.
-
-        Parameters
-        ----------
-        post
-            The request, after `encode`.
-        """
+        """Put a post into the queue, or raise a 429 if it is full. Nothing is dropped silently."""
         post.size = len(post.body) + (post.rows.nbytes if post.rows is not None else 0) + _OVERHEAD
         with self._changed:
             if self._closing:
@@ -123,7 +106,7 @@ class Writer:
             else:
                 self.failing = ""
             decided, self._decided = self._decided, []
-            _tell(decided)
+            _hand_over(decided)
 
     def _decide(self, post: Post, outcome: Answer | ProblemError) -> None:
         if post.outcome is None:
@@ -147,17 +130,17 @@ class Writer:
         """Keep and count the records of a group, then answer. Errors of one post do not touch the others."""
         fresh = self._encoded(self._unanswered(group))
         t = self._run.t
-        answers, told = list[tuple[Post, Answer]](), list[Receipt]()
+        answers, receipts = list[tuple[Post, Answer]](), list[Receipt]()
         for post in fresh:
             accepted = len(post.rows) if post.rows is not None else 0
             t += accepted
             answers.append((post, Answer(accepted, t)))
             if post.key is not None:
-                told.append(Receipt(post.key, post.digest, accepted, t))
+                receipts.append(Receipt(post.key, post.digest, accepted, t))
         if answers:
             rows = np.concatenate([post.rows for post in fresh if post.rows is not None])
             position = {name: value for post in fresh for name, value in post.position.items()}
-            kept = b"".join(receipt.to_bytes() for receipt in told)
+            kept = b"".join(receipt.to_bytes() for receipt in receipts)
             tally = sum((post.tally for post in fresh), Tally())
             bad = [row for post in fresh for row in post.bad]
             end = self._run.take_rows(rows, tally=tally, position=position, quarantined=bad, receipts=kept)
@@ -165,7 +148,7 @@ class Writer:
                 raise RuntimeError("somebody else writes to this run")
             self._row_bytes = rows.itemsize * rows.shape[1]
             self.look()
-            for receipt in told:
+            for receipt in receipts:
                 self._receipts.add(receipt)
             self._taken(end)  # first: whoever was answered can read what was written
             for post, answer in answers:
@@ -216,8 +199,8 @@ class Writer:
             return self._receipts
 
 
-def _tell(posts: list[Post]) -> None:
-    """Tell all outcomes at once: waking a loop for each of them would take longer than taking their records."""
+def _hand_over(posts: list[Post]) -> None:
+    """Hand over all outcomes at once: waking a loop for each of them would take longer than taking their records."""
     loops = dict[asyncio.AbstractEventLoop, list[Post]]()
     for post in posts:
         if isinstance(post.future, asyncio.Future):

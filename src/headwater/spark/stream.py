@@ -19,7 +19,7 @@ from headwater.spark.frames import Placed, place
 from headwater.spark.keys import KeyedRuns, Keys
 from headwater.spark.session import PYSPARK
 from headwater.synthesizer import Synthesizer
-from headwater.table.bad_rows import check_policy
+from headwater.table.bad_rows import policy_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +57,7 @@ def update(
         As for `Run.take`.
     """
     synth = target if isinstance(target, Synthesizer) else target.synth
-    policy = check_policy(bad_rows or getattr(synth.schema, "bad_rows", None) or "stop")
+    policy = policy_of(bad_rows, synth.schema)
     if policy == "quarantine" and isinstance(target, Synthesizer):
         raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
     config = RunConfig(synth.schema, synth.epsilon, synth.mechanism, delta=synth.budget.delta, person=synth.person)
@@ -212,7 +212,7 @@ class Query:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runs, self._placed, self._config, self._clock = runs, placed, config, clock
-        self._policy = check_policy(bad_rows or getattr(config.schema, "bad_rows", None) or "stop")
+        self._policy = policy_of(bad_rows, config.schema)
         self._error: Exception | None = None
 
     @property

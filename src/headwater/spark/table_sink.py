@@ -42,26 +42,12 @@ class TableSink:
         return f"spark:{system.makeQualified(path).toString()}"
 
     def begin(self, run_id: str) -> None:
-        """Refuse a table with releases of another run.
-
-        Parameters
-        ----------
-        run_id
-            The public name of the run.
-        """
+        """Refuse a table with releases of another run."""
         if any(card.get("run") != run_id for card in self._cards().values()):
             raise FileRefusedError(f"{self.path}: this table holds releases of another run; choose another path")
 
     def publish(self, release: Release, run_id: str) -> Published:
-        """Write a release as a partition of the table, then its card. One that has a card stays as it is.
-
-        Parameters
-        ----------
-        release
-            What to publish.
-        run_id
-            The public name of the run.
-        """
+        """Write a release as a partition of the table, then its card. One that has a card stays as it is."""
         with tempfile.TemporaryDirectory() as folder:
             data = Path(folder) / "data.parquet"
             write_table(release.tables("arrow"), data, "parquet")
@@ -79,13 +65,7 @@ class TableSink:
         return Published(release.t, f"{self.path}/release={release.t}", card["sha256"], release)
 
     def newest(self, run_id: str) -> int:
-        """The largest ``t`` of this run's cards; 0 if there is none.
-
-        Parameters
-        ----------
-        run_id
-            The public name of the run.
-        """
+        """The largest ``t`` of this run's cards; 0 if there is none."""
         return max((t for t, card in self._cards().items() if card.get("run") == run_id), default=0)
 
     def _files(self, path: str) -> tuple[Any, Any]:

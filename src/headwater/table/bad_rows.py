@@ -30,6 +30,11 @@ def check_policy(policy: object) -> str:
     return str(policy)
 
 
+def policy_of(bad_rows: str | None, schema: object) -> str:
+    """What happens to bad rows: as given, else as the schema says, else ``"stop"``."""
+    return check_policy(bad_rows or getattr(schema, "bad_rows", None) or "stop")
+
+
 def with_way_out(error: TableError) -> TableError:
     """An error about a row, whose remedy also says how to go on without such rows."""
     if WAY_OUT in error.remedy:

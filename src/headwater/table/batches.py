@@ -19,18 +19,7 @@ class Part(NamedTuple):
 
 
 def batches_of(table: Any, schema: Any, bad_rows: str = "stop") -> Iterator[Part]:  # noqa: ANN401 - of any library
-    """The batches of whatever a user calls records.
-
-    Parameters
-    ----------
-    table
-        A table; an iterator of tables, such as a generator, a reader of chunks (pandas) or of record batches (Arrow);
-        or the path of a file or a folder.
-    schema
-        What a record is.
-    bad_rows
-        What happens to lines of files that are no records.
-    """
+    """The batches of whatever a user calls records."""
     if isinstance(table, str | os.PathLike):
         with open_source(table, schema, bad_rows=bad_rows) as source:
             for batch in source:

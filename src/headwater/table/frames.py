@@ -50,17 +50,7 @@ def columns_of(
     names: Sequence[str],
     person: str | None = None,
 ) -> tuple[dict[str, Any], int]:
-    """The columns of a table by name, and how many rows it has; exactly these names in any order, or an error.
-
-    Parameters
-    ----------
-    table
-        Of any library.
-    names
-        The columns wanted.
-    person
-        The one of them that names the person, if there is one.
-    """
+    """The columns of a table by name, and how many rows it has; exactly these names in any order, or an error."""
     kind = kind_of(table)
     if kind == "numpy":
         return _of_array(table, names, person)
@@ -84,15 +74,6 @@ def check_names(found: Sequence[Any], names: Sequence[str], person: str | None =
 
     Names that are not in the schema are shown only if all that are in it were found. Otherwise what was taken for
     names may be a row of data.
-
-    Parameters
-    ----------
-    found
-        The names of a table.
-    names
-        Those wanted.
-    person
-        The one of them that names the person, if there is one.
     """
     times = Counter(found)
     absent = [name for name in names if name not in times]

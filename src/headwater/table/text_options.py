@@ -43,13 +43,7 @@ def written(shared: Mapping[str, Any], columns: Mapping[str, Column]) -> dict[st
 
 
 def usual(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """The same columns for text that Headwater has written: whatever is declared about how other files are written.
-
-    Parameters
-    ----------
-    columns
-        By name.
-    """
+    """The same columns for text that Headwater has written: whatever is declared about how other files are written."""
     keys = (*TEXT_KEYS, "format")
     found = {}
     for name, column in columns.items():

@@ -33,12 +33,7 @@ class Measured:
 class ToyMechanism(CellRows):
     name: ClassVar[str] = "toy"
     online: ClassVar[bool] = True
-    windows: ClassVar[bool] = False
-    thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
-    deltas: ClassVar[bool] = False
-    version: ClassVar[int] = 1
-    options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
         self.partition, self.noise, self.t, self.buckets = schema.partition, noise, 0, 0
@@ -57,11 +52,6 @@ class ToyMechanism(CellRows):
                 noise = self.noise.laplace_at(self.scale, self.buckets, np.arange(len(self.open)))
                 self.noisy, self.open = self.noisy + (self.open + noise), np.zeros_like(self.open)
                 self.buckets += 1
-
-    def window(self, since: int) -> int:
-        if since:
-            raise ValueError("the toy mechanism has no windows")
-        return 0
 
     def measured(self, start: int, seed: int) -> Measured:
         return Measured(self.t, self.partition, self.finest, self.noisy, self.buckets)

@@ -114,13 +114,13 @@ class _Moved(Noise):
 
 def measured_again(patch: pytest.MonkeyPatch) -> None:
     """Fast buckets are measured at every question."""
-    closed = CascadeMechanism._closed_fast
+    closed = CascadeMechanism.closed_fast
 
     def forgetful(self: CascadeMechanism, until: int | None = None) -> list[NoisyCounts]:
         self._fast.clear()
         return closed(self, until)
 
-    patch.setattr(CascadeMechanism, "_closed_fast", forgetful)
+    patch.setattr(CascadeMechanism, "closed_fast", forgetful)
 
 
 @pytest.mark.parametrize("fault", [shared_address, half_the_noise, measured_again])

@@ -58,8 +58,8 @@ def resolutions_for_free(patch: pytest.MonkeyPatch) -> None:
 
 def timescales_for_free(patch: pytest.MonkeyPatch) -> None:
     """Slow buckets spend ε, and fast ones their share on top."""
-    make = plan_module._timescale
-    patch.setattr(plan_module, "_timescale", lambda size, epsilon, *rest: make(size, epsilon * 1.15, *rest))
+    make = plan_module.timescale_of
+    patch.setattr(plan_module, "timescale_of", lambda size, epsilon, *rest: make(size, epsilon * 1.15, *rest))
 
 
 def no_margin(patch: pytest.MonkeyPatch) -> None:

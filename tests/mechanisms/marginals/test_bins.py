@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import prod
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.bins import bin_of, cut, profile
+from headwater.mechanisms.marginals.bins import Profile, Shares, bin_of, cut, cut_by, one_way, profile
 from headwater.mechanisms.marginals.codes import Coding
-from headwater.mechanisms.marginals.counting import Question, count
+from headwater.mechanisms.marginals.counting import Question, count, cover
 from headwater.mechanisms.marginals.measured import NoisyTable
+
+
+def as_runs(shares: Shares) -> Profile:
+    """Every code a run."""
+    return Profile(np.arange(len(shares) + 1), np.concatenate([[0.0], np.cumsum(shares)]))
 
 
 @given(
@@ -25,7 +34,7 @@ def test_cuts_are_nodes_of_one_tree(values: int, missing: bool, least: float, mo
     """From 0 upwards, at most so many, the missing value by itself, and each bin a dyadic part of the values."""
     coding = Coding(values, missing, ordered=True)
     shares = np.random.default_rng(seed).dirichlet(np.full(coding.size, 0.05))
-    edges = cut(coding, shares, (least,), most)
+    edges = cut(coding, as_runs(shares), (least,), most)
     bins = edges[:-1] if missing else edges
     assert edges[0] == 0
     assert (np.diff(edges) > 0).all()
@@ -38,26 +47,42 @@ def test_cuts_are_nodes_of_one_tree(values: int, missing: bool, least: float, mo
 def test_mass_is_cut_finely_and_emptiness_coarsely() -> None:
     coding, shares = Coding(1 << 15, False, True), np.zeros(1 << 15)
     shares[1000:1100] = 0.01
-    edges = cut(coding, shares, (0.02,), 200)
+    edges = cut(coding, as_runs(shares), (0.02,), 200)
     widths = np.diff(edges, append=1 << 15)
     assert widths[np.searchsorted(edges, 1050, side="right") - 1] <= 4
     assert widths.max() >= 1 << 12
-    even = cut(coding, np.full(1 << 15, 2.0**-15), (1 / 10,), 200)
+    even = cut(coding, as_runs(np.full(1 << 15, 2.0**-15)), (1 / 10,), 200)
     assert np.array_equal(even, np.arange(16) << 11)
 
 
 def test_columns_that_are_not_ordered_are_never_merged() -> None:
     coding = Coding(300, True, False)
-    assert np.array_equal(cut(coding, np.full(301, 1 / 301), (0.5,), 4), np.arange(301))
+    assert np.array_equal(cut_by(coding, [], (0.5,), 4), np.arange(301))
 
 
 def test_a_profile_follows_published_counts() -> None:
     coding = Coding(8, True, True)
-    even = profile(0, coding, [])
-    assert even.tolist() == [1 / 8] * 8 + [0.0]
+    assert np.diff(profile(coding, []).below(np.arange(10))).tolist() == [1 / 8] * 8 + [0.0]
     table = NoisyTable((0,), 0, 100, (np.array([0, 4, 8]),), np.array([80, -10, 20]), 1.0, 2.0)
     other = NoisyTable((1,), 0, 100, (np.array([0]),), np.array([100]), 1.0, 2.0)
-    assert profile(0, coding, [other, table]) == pytest.approx([0.2] * 4 + [0.0] * 4 + [0.2])
+    own = one_way([other, table], columns=2)
+    assert own == [[table], [other]]
+    assert np.diff(profile(coding, own[0]).below(np.arange(10))) == pytest.approx([0.2] * 4 + [0.0] * 4 + [0.2])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_profile_is_the_mean_of_tables_code_by_code(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    coding = Coding(50, bool(seed % 2), True)
+    mass, tables = np.zeros(coding.size), []
+    for records in (100, 400, 2000):
+        edges = np.union1d(rng.integers(0, 50, 5), [0, 50] if coding.missing else [0])
+        tables.append(NoisyTable((0,), 0, records, (edges,), rng.integers(-50, 100, len(edges)), 3.0, 18.0))
+        for code in range(coding.size):
+            at = int((edges <= code).sum()) - 1
+            mass[code] += records / 18 * tables[-1].counts[at] / ([*edges, coding.size][at + 1] - edges[at])
+    mass = np.maximum(mass, 0)
+    assert np.diff(profile(coding, tables).below(np.arange(coding.size + 1))) == pytest.approx(mass / mass.sum())
 
 
 @given(
@@ -82,6 +107,35 @@ def test_counts_of_two_lots_add_up_to_those_of_both(records: int, cut_at: int, s
         for record in codes.T:
             plain[tuple(int((edges[i] <= record[i]).sum()) - 1 for i in question.columns)] += 1
         assert np.array_equal(table, plain)
+
+
+@pytest.mark.parametrize("most", [0, 60, 1 << 14])
+def test_pairs_that_are_counted_together_are_what_they_are_by_themselves(most: int) -> None:
+    rng = np.random.default_rng(most)
+    codings = [Coding(size, True, False) for size in (3, 40, 5, 8, 2, 300, 7)]
+    codes = np.stack([rng.integers(0, c.size, 8 * most + 50) for c in codings]).astype(np.uint16)
+    weights: NDArray[np.uint64] = np.array(rng.integers(0, 5, codes.shape[1]), dtype=np.uint64)
+    edges = [np.arange(c.size) for c in codings]
+    pairs = [(a, b) for a, b in combinations(range(7), 2) if (a + b) % 5]
+    questions = [Question(pair, (edges[pair[0]], edges[pair[1]])) for pair in pairs]
+    questions += [Question((0, 1), (edges[0], np.array([0, 9]))), Question((4,), (edges[4],)), questions[0]]
+    axes = [tuple((c, id(e)) for c, e in zip(q.columns, q.edges, strict=True)) for q in questions]
+    sizes = {
+        axis: len(e) for q, of_q in zip(questions, axes, strict=True) for axis, e in zip(of_q, q.edges, strict=True)
+    }
+    groups = cover(axes, sizes, most)
+    assert sorted(q for _, answered in groups for q in answered) == sorted(set(axes))
+    assert all(len(group) <= 2 or prod(sizes[axis] for axis in group) <= most for group, _ in groups)
+    assert len(groups) < len(set(axes)) if most else len(groups) == len(set(axes))
+    for counted in (None, weights):
+        for question, table in zip(questions, count(codes, questions, codings, counted), strict=True):
+            plain = np.zeros(question.shape, dtype=np.int64)
+            where = [
+                np.searchsorted(e, codes[c], "right") - 1 for c, e in zip(question.columns, question.edges, strict=True)
+            ]
+            np.add.at(plain, tuple(where), 1 if counted is None else counted.astype(np.int64))
+            assert np.array_equal(table, plain)
+    assert count(codes, [], codings) == []
 
 
 def test_bins_of_codes() -> None:

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from headwater.files import FileRefusedError
+from headwater.mechanisms.marginals.codes import NULL
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import NoisyTable
 from headwater.noise import Noise
@@ -217,6 +218,15 @@ MADE_UP = {
     "too little noise": _array("scales", lambda a: a / 2),
     "no noise": _array("scales", lambda a: a * 0),
     "noise that is no number": _array("scales", lambda a: a * np.nan),
+    "variances of nothing": _array("variances", lambda a: a * 0),
+    "variances that are no numbers": _array("variances", lambda a: a * np.nan),
+    "variances missing": _array("variances", lambda a: a[:-1]),
+    "joint noise that is negative": _array("joint", lambda a: a - 1),
+    "joint noise missing": _array("joint", lambda a: a[:-1]),
+    "joint noise in words": _array("joint", lambda a: a.astype(str)),
+    "shared noise that each table takes for its own": _array("joint", lambda a: a * 0),
+    "shared noise that each table draws again": _array("joint", lambda a: np.arange(1, len(a) + 1, dtype=a.dtype)),
+    "noise that tables of several scales share": _array("joint", lambda a: np.ones_like(a)),
     "edges out of order": _array("edges", lambda a: a[::-1]),
     "edges missing": _array("edges", lambda a: a[:-1]),
     "edges too many": _array("edges", lambda a: np.append(a, a[-1:])),
@@ -244,6 +254,19 @@ def test_a_made_up_state_is_refused_and_changes_nothing(what: str) -> None:
     assert (other.t, other.tables) == (0, ())
 
 
+def test_tables_that_share_their_noise_are_kept_with_it() -> None:
+    """Also those whose variance was computed by another library, which may round otherwise."""
+    mechanism, other = start(), start()
+    mechanism.update(rows_of(mechanism, 200))
+    header, arrays = mechanism.state()
+    arrays = arrays | {"variances": arrays["variances"] * (1 + 1e-15)}
+    other.restore(header, arrays)
+    assert any(table.joint for table in other.tables)
+    for one, two in zip(mechanism.tables, other.tables, strict=True):
+        assert (one.joint, one.scale) == (two.joint, two.scale)
+        assert two.variance == one.variance * (1 + 1e-15)
+
+
 @pytest.mark.parametrize(
     ("rows", "error"),
     [
@@ -260,3 +283,8 @@ def test_rows_that_are_no_codes_are_refused(rows: NDArray[Any], error: type[Exce
         mechanism.check(rows)
     good = rows_of(mechanism, 10)
     assert np.array_equal(mechanism.check(good.astype(np.int64)), good)
+    good[3] = NULL  # a null record
+    assert np.array_equal(mechanism.check(good), good)
+    good[4, 1:] = NULL
+    with pytest.raises(ValueError, match="must lie between"):
+        mechanism.check(good)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from headwater.files import FileRefusedError
 from headwater.mechanisms.marginals.codes import codings, encode
-from headwater.mechanisms.marginals.estimate import Estimator
+from headwater.mechanisms.marginals.estimate import Estimator, telling
 from headwater.mechanisms.marginals.loglinear import LogLinear
 from headwater.mechanisms.marginals.measured import Coding, Measured, NoisyTable
 from headwater.mechanisms.marginals.model import MODEL, MarginalsModel
@@ -110,6 +111,36 @@ def test_a_prediction_without_pairs_beyond_the_tree_is_exact() -> None:
             for k in range(5):
                 literal[i, k] += share * sum(first[i, j] * second[j, k] / first[:, j].sum() for j in range(3))
     assert np.abs(found - literal).max() < 1e-6
+
+
+def test_a_rough_estimate_is_near_the_careful_one(real: np.ndarray) -> None:
+    """Margins within .005 in total variation, tables within .02, and the same tree; also when drifts are known."""
+    measured = _measured(real)
+    careful, first = Estimator(measured).run(), Estimator(measured, rough=True)
+    for rough in (first.run(1), Estimator(measured, rough=True, before=first).run(1)):
+        assert set(rough.tree) == set(careful.tree)
+        for margin, other in zip(rough.margins, careful.margins, strict=True):
+            assert np.abs(margin - other).sum(1).max() / 2 < 0.005
+        tables = [LogLinear(estimate).pairs([(0, 1), (1, 3)], 0, 20_000) for estimate in (rough, careful)]
+        for table, other in zip(*tables, strict=True):
+            assert np.abs(table - other).sum() / 2 < 0.02
+
+
+def test_tables_that_say_next_to_nothing_beside_others_do_not_count() -> None:
+    def table(span: int, variance: float) -> NoisyTable:
+        return NoisyTable((0, 1), 0, span, EDGES[:2], np.zeros((5, 3), dtype=np.int64), 1.0, variance)
+
+    tables = [table(100, 8.0), table(1000, 8.0), table(100, 0.2), table(400, 8.0)]
+    assert telling(tables) == [tables[1], tables[2], tables[3]]
+    assert telling(tables[:1]) == tables[:1]
+
+
+def test_pairs_that_were_only_counted_long_ago_are_left_out() -> None:
+    measured = _measured(_points(2_000, 4))
+    later = [replace(t, end=40_000) for t in measured.tables if t.columns != (0, 3) and t.start]
+    both = Measured(40_000, 0, 1.0, measured.codings, (*measured.tables, *later))
+    assert Estimator(both).run().ratios.keys() == {(0, 1), (1, 3)}
+    assert Estimator(replace(both, start=30_000)).run().ratios.keys() == {(0, 1), (1, 3), (0, 3)}
 
 
 @pytest.mark.parametrize(

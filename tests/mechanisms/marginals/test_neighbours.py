@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -30,6 +31,7 @@ from tests.support.marginals_watch import (
     a_schema,
     a_stream,
     decided,
+    norm,
     run,
 )
 
@@ -52,7 +54,7 @@ def both(
 
 def check(one: Sequence[Event], other: Sequence[Event], position: int, budget: Budget | float) -> Ledger:
     """The exact cost of replacing that record: what its tables and choices would cost, were all of them moved most."""
-    spends = list[Spend]()
+    spends, joint = list[Spend](), defaultdict[tuple[int, int, int], list[list[int]]](list)
     assert len(one) == len(other)
     for a, b in zip(one, other, strict=True):
         assert a.what == b.what, "a question depends on raw data"
@@ -62,7 +64,13 @@ def check(one: Sequence[Event], other: Sequence[Event], position: int, budget: B
             assert np.abs(moved).max(initial=0) <= inside
             assert np.abs(moved).sum() <= 2 * inside
             assert moved.sum() == 0
-            spends.append(Spend("table", a.law, touches=inside * (2 if a.draws > 1 else a.true.size > 1)))
+            if not a.joint:
+                spends.append(Spend("table", a.law, touches=inside * (2 if a.draws > 1 else a.true.size > 1)))
+                continue
+            if a.group not in joint:  # all tables that share the noise are paid for once
+                spends.append(Spend("tables", a.law, touches=inside))
+            joint[a.group].append(moved.tolist()[a.draws == 1 :])
+            assert norm(joint[a.group]) <= inside
         elif isinstance(a, Choice) and isinstance(b, Choice):
             moved = np.abs(np.array(a.scores) - np.array(b.scores))
             assert moved.max() <= 2 * inside
@@ -145,6 +153,9 @@ def test_no_address_is_used_twice() -> None:
     noise = Watched(seed=4)
     run(a_schema(6), a_stream(a_schema(6), 600), 64.0, noise)
     assert len(noise.addresses) == len(set(noise.addresses)) > 2000
+    joint = [event for event in noise.events if isinstance(event, Table) and event.joint]
+    assert len({event.group for event in joint}) > 3
+    assert {event.timescale for event in joint} == {0}
 
 
 def test_without_noise_tables_are_the_counts_of_their_records() -> None:
@@ -170,7 +181,13 @@ def test_without_noise_tables_are_the_counts_of_their_records() -> None:
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
     """A replaced record moves two counts; this pays for one."""
-    patch.setattr(laws, "scale_for", lambda cost: scale_for(2 * cost))
+    for module in (laws, bucket_module):
+        patch.setattr(module, "scale_for", lambda cost: scale_for(2 * cost))
+
+
+def half_the_joint_noise(patch: pytest.MonkeyPatch) -> None:
+    """Tables that share their noise take twice what they have."""
+    patch.setattr(bucket_module, "scale_for", lambda cost: scale_for(2 * cost))
 
 
 def half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:
@@ -186,7 +203,7 @@ def every_pair_pays_alone(patch: pytest.MonkeyPatch) -> None:
 def a_tree_at_half_price(patch: pytest.MonkeyPatch) -> None:
     """Half of what choosing and measuring a tree cost is spent once more."""
     choose_tree = SlowBucket.choose_tree
-    patch.setattr(SlowBucket, "choose_tree", lambda self, budget: choose_tree(self, budget) / 2)
+    patch.setattr(SlowBucket, "choose_tree", lambda self, *budget: choose_tree(self, *budget) / 2)
 
 
 def bins_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
@@ -196,7 +213,7 @@ def bins_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
     def peeking(
         self: Bucket, budget: Fraction, weights: list[float], known: list[object], *, again: bool = False
     ) -> object:
-        first = self.codes[0, 0] if self.codes.size else 0
+        first = self.codes[:, 0].sum() if self.codes.size else 0
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(bucket_module, "MOST_BINS", 2 + int(first) % 13)
             return one_way(self, budget, weights, known, again=again)  # type: ignore[arg-type]
@@ -218,6 +235,7 @@ def a_record_too_many(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS = [
     half_the_noise,
+    half_the_joint_noise,
     half_the_sensitivity,
     every_pair_pays_alone,
     a_tree_at_half_price,
@@ -258,11 +276,11 @@ def test_planted_faults_are_found(fault: Fault, budget: Budget | float, position
 
 
 def test_a_reused_address_is_found() -> None:
-    """Planted fault: fast and slow buckets that start together share their draws."""
+    """Planted fault: fast and slow buckets that start together share their draws, and tables that are asked again."""
 
     def one_timescale(patch: pytest.MonkeyPatch) -> None:
-        start = Bucket.__init__
-        patch.setattr(Bucket, "__init__", lambda self, c, k, n, _timescale, *rest: start(self, c, k, n, 0, *rest))
+        address = Bucket._address
+        patch.setattr(Bucket, "_address", lambda self, question, _again: address(self, question, False) & ~(3 << 46))
 
     noise = Watched(seed=4)
     run(a_schema(5), a_stream(a_schema(5), 600), 64.0, noise, fault=one_timescale)

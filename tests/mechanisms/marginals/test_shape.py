@@ -9,7 +9,7 @@ from headwater.mechanisms.marginals import draw
 from headwater.mechanisms.marginals.draw import Codes
 from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
-from headwater.mechanisms.marginals.shape import Shape, Side, estimate_shape
+from headwater.mechanisms.marginals.shape import Shape, Side, estimate_shape, pool_sides, stacked
 
 CODING = Coding(100, missing=True, ordered=True)
 
@@ -52,9 +52,9 @@ def test_the_shape_is_found_where_counts_show_it_and_even_where_noise_hides_it()
     truth[:20], truth[20:25], truth[25:100] = 0.02, 0.06, 0.3 / 75
     grid = np.array([0, 50, 100])
     fine = [*range(0, 100, 5), 100]
-    clear = estimate_shape([_table(fine, truth, 100_000, 5.0, 1)], grid, CODING)
+    clear = estimate_shape(stacked([_table(fine, truth, 100_000, 5.0, 1)]), grid, CODING)
     assert np.abs(clear.shares - np.add.reduceat(truth, clear.edges)).max() < 0.002
-    noisy = estimate_shape([_table(fine, truth, 100, 500.0, 1)], grid, CODING)
+    noisy = estimate_shape(stacked([_table(fine, truth, 100, 500.0, 1)]), grid, CODING)
     inside = [noisy.shares[noisy.inside(grid) == i] for i in range(2)]
     assert all(part.std() <= 0.5 * part.mean() + 1e-12 for part in inside)
 
@@ -63,7 +63,7 @@ def test_counts_of_wide_bins_are_split_by_what_narrow_bins_say() -> None:
     truth = np.full(101, 0.2 / 90)
     truth[:10], truth[100] = 0.08, 0.0
     tables = [_table([0, 100], truth, 1_000_000, 5.0, 2), _table([0, 10, 50, 100], truth, 10_000, 5.0, 3)]
-    shape = estimate_shape(tables, np.array([0, 10, 50, 100]), CODING)
+    shape = estimate_shape(stacked(tables), np.array([0, 10, 50, 100]), CODING)
     matrix = shape.split(np.array([0, 10, 50, 100]), np.array([0, 100]), CODING.size)
     assert np.allclose(matrix.matrix()[:, 0], [0.8, 0.2 * 40 / 90, 0.2 * 50 / 90, 0], atol=0.01)
 
@@ -82,6 +82,9 @@ def test_a_split_is_that_of_dense_matrices(seed: int) -> None:
     counts, variance = rng.normal(size=21), rng.random(21)
     assert np.allclose(split @ counts, dense @ counts)
     assert np.allclose(split.variance(variance, 0.01), np.maximum(dense, 0.01) @ variance)
+    several = rng.normal(size=(3, 21))
+    assert np.allclose(split @ several, [dense @ one for one in several])
+    assert np.allclose(split.variance(several**2, 0.01), [np.maximum(dense, 0.01) @ one**2 for one in several])
     assert (split.whole() == ((dense > 0).sum(0)[np.argmax(dense, axis=1)] == 1)).all()
 
 
@@ -102,6 +105,20 @@ def test_many_records_are_placed_by_the_lot_as_each_would_be(monkeypatch: pytest
         pieces = placed(shape, bins, grid, np.ones(4))
         monkeypatch.undo()
         assert all((one == other).all() for one, other in zip(whole, pieces, strict=True))
+
+
+def test_counts_with_the_same_bins_are_averaged_by_precision() -> None:
+    rng = np.random.default_rng(0)
+    bins = {0: np.array([0, 10, 100]), 1: np.array([0, 50, 100])}
+    sides = [Side(i, 10 * i + 5, bins[i % 2], rng.normal(50, 9, 3), rng.random(3) + 1) for i in range(5)]
+    for number, (edges, shares, variance) in enumerate(pool_sides(stacked(sides))):
+        assert edges is bins[number]
+        total = precision = np.zeros(3)
+        for side in sides[number::2]:
+            total = total + side.counts / (side.end - side.start) * (side.end - side.start) ** 2 / side.variance
+            precision = precision + (side.end - side.start) ** 2 / side.variance
+        assert np.allclose(shares, total / precision)
+        assert np.allclose(variance, 1 / precision)
 
 
 def test_records_are_placed_in_their_bins_in_the_shares_of_the_parts() -> None:

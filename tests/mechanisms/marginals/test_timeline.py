@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from headwater.mechanisms.marginals.estimate import Estimator
 from headwater.mechanisms.marginals.timeline import DRIFTS, EVEN_DRIFT, Share, Slots, simplex, smooth
 
 
@@ -16,6 +17,22 @@ def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:
         assert found.min() >= 0
         assert np.isclose(found.sum(), 1)
         assert ((found - values) ** 2).sum() <= ((grid - values) ** 2).sum(1).min() + 1e-12
+
+
+def test_counts_of_the_same_span_are_averaged_by_precision_and_sum_to_its_records() -> None:
+    rng = np.random.default_rng(2)
+    spans = [(0, 100), (100, 200), (0, 100), (0, 200), (100, 200)]
+    counts, variance = rng.normal(30, 9, (5, 4)), rng.random((5, 4)) + 1
+    found = Estimator.observed(spans, [(counts[:3], variance[:3]), (counts[3:], variance[3:])])
+    assert [(one.start, one.end) for one in found] == [(0, 100), (0, 200), (100, 200)]
+    for one in found:
+        here = [number for number, span in enumerate(spans) if span == (one.start, one.end)]
+        known = 1 / sum(1 / variance[number] for number in here)
+        mean = sum(counts[number] / variance[number] for number in here) * known
+        records = one.end - one.start
+        mean = mean + (records - mean.sum()) * known / known.sum()
+        assert np.allclose(one.shares, mean / records)
+        assert np.allclose(one.variance, known * (1 - known / known.sum()) / records**2)
 
 
 def _stream(drift: float, seed: int, noise: float = 0.01) -> tuple[list[Share], Slots, np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from headwater.mechanisms.marginals.draw import Steps, draw_tree, even_numbers, grouped, select, sorting, tree_laws
-from headwater.mechanisms.marginals.tree import Forest, along, spanning_forest
+from headwater.mechanisms.marginals.tree import Forest, along, conditional, joint, spanning_forest
 
 SIZES = (3, 2, 4, 3)
 TREE = ((0, 1), (1, 2), (1, 3))
@@ -123,6 +123,20 @@ def test_steps_are_counted_as_by_plain_search(places: int) -> None:
     steps = np.sort(np.concatenate([rng.random(40) * 6, np.arange(6) / 2, np.full(5, 3.25)]))
     where = np.concatenate([rng.random(places) * 6, steps, np.arange(6.0), [np.nextafter(6, 0), 6.0]])
     assert (Steps(steps, 6, places).up_to(where) == [sum(step <= one for step in steps) for one in where]).all()
+
+
+def test_tables_from_a_column_are_those_along_its_paths() -> None:
+    rng = np.random.default_rng(9)
+    edges, sizes = [(0, 2), (1, 2), (2, 3), (3, 5), (4, 6)], (2, 3, 4, 5, 2, 3, 2)
+    joints = {(a, b): rng.random((2, sizes[a], sizes[b])) for a, b in edges}
+    laws = {(a, b): conditional(joint(joints, a, b)) for e in edges for a, b in (e, e[::-1])}
+    forest = Forest(edges, 7)
+    for column in range(7):
+        found = forest.tables_from(column, joints, laws)
+        reached = {other: path for other in range(7) if (path := forest.path(column, other)) and other != column}
+        assert found.keys() == reached.keys()
+        for other, path in reached.items():
+            assert np.allclose(found[other], along(path, joints))
 
 
 def test_systematic_selection_takes_the_floor_or_the_ceiling_of_every_expectation() -> None:

@@ -26,6 +26,7 @@ from headwater.noise import Noise
 from headwater.partition import DEEPEST, Partition
 from headwater.privacy import scale_for
 from tests.support.literal_paper import LiteralPaper
+from tests.support.nightly import NIGHTLY
 from tests.support.runs import cube, feed
 from tests.support.same_law import Sample, p_value
 
@@ -44,7 +45,7 @@ class Setting:
     points: int
     constant: float = 9.0
     sub: SubCounter = HybridCounter
-    runs: int = 200
+    runs: int = 800 if NIGHTLY else 200
 
 
 SETTINGS = {
@@ -111,8 +112,8 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> None:
 
 def one_threshold_for_all(patch: pytest.MonkeyPatch) -> None:
     """In the fast engine: every segment's noise lives at the first segment's address."""
-    address = paper_module._address
-    patch.setattr(paper_module, "_address", lambda purpose, level, index=0: address(purpose, level, 0 * index))
+    address = paper_module.draw_address
+    patch.setattr(paper_module, "draw_address", lambda purpose, level, index=0: address(purpose, level, 0 * index))
 
 
 def late_by_one(patch: pytest.MonkeyPatch) -> None:

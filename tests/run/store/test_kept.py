@@ -136,7 +136,7 @@ def test_notes_last_until_they_are_replaced_and_a_snapshot_clears_who_measured(t
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 25])
 def test_a_snapshot_of_many_parts_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(entries, "_PART", 10)
+    monkeypatch.setattr(entries, "PART", 10)
     data = bytes(range(size))
     with Store.create(tmp_path / "s", {}) as store:
         store.snapshot(0, b"x" * 99)

@@ -11,14 +11,13 @@ can read the file; unless the real data are public anyway.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
-from headwater.evaluate.axes import ColumnAxis, Floats, SchemaLike, column_axes
+from headwater.evaluate.axes import ColumnAxis, Floats, column_axes
 from headwater.evaluate.encoded import Encoded, joined
 from headwater.evaluate.inputs import rows_of
 from headwater.evaluate.marginals import binned, normalised_information
@@ -29,7 +28,8 @@ from headwater.evaluate.report.html import render
 from headwater.evaluate.report.measured import chosen, errors
 from headwater.evaluate.report.quality import expected_quality, measured_quality
 from headwater.evaluate.report.samples import ROWS, texts
-from headwater.files import FileRefusedError
+from headwater.files import FileRefusedError, write_whole
+from headwater.mechanisms.protocol import AnySchema
 
 __all__ = ["write_report"]
 
@@ -47,7 +47,7 @@ def write_report(
     out_html: str | os.PathLike[str],
     *,
     against: object = None,
-    schema: SchemaLike | None = None,
+    schema: AnySchema | None = None,
     pairs: Sequence[tuple[str, str]] | None = None,
     name: str | None = None,
     target: str | None = None,
@@ -121,11 +121,11 @@ def write_report(
             page.quality = measured_quality(judged, shown[-1].card, columns)
             some = np.random.default_rng(0).choice(len(about), min(ROWS, len(about)), replace=False)
             page.sample["real"] = texts(schema, about.points[some])
-    _write(out, render(page.to_dict()), mode=0o644 if against is None or public else 0o600)
+    write_whole(out, [render(page.to_dict()).encode()], mode=0o644 if against is None or public else 0o600)
     return out
 
 
-def _real(against: object, schema: SchemaLike, end: int, show_progress: Progress) -> Encoded:
+def _real(against: object, schema: AnySchema, end: int, show_progress: Progress) -> Encoded:
     """The real rows up to the last one that a release is about; no further ones are read."""
     parts, rows = list[Encoded](), 0
     for part in rows_of(against, schema):
@@ -148,12 +148,12 @@ def _say_nothing(what: str, done: int, total: int | None) -> None:
     """Report to nobody."""
 
 
-def _schema(first: folders.Published, given: SchemaLike | None) -> SchemaLike:
+def _schema(first: folders.Published, given: AnySchema | None) -> AnySchema:
     from headwater.table.schema import schema_from_dict
 
     path = first.folder / "card.json"
     try:
-        schema: SchemaLike = schema_from_dict(first.card["schema"])
+        schema: AnySchema = schema_from_dict(first.card["schema"])
     except (ValueError, TypeError, KeyError) as error:
         raise FileRefusedError(f"{path}: the schema on the card cannot be read: {error}") from error
     if given is not None and given.to_dict() != schema.to_dict():
@@ -180,15 +180,3 @@ def choose_pairs(
         pairs = sorted(pairs, key=lambda pair: -normalised_information(tables[pair]))[:SOME_PAIRS]
     # Names of categories are easier to read beside the picture than below it.
     return [(y, x) if columns[y].ordered and not columns[x].ordered else (x, y) for x, y in pairs]
-
-
-def _write(path: Path, text: str, *, mode: int) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

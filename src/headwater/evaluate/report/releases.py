@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import Floats, SchemaLike
+from headwater.evaluate.axes import Floats
 from headwater.files import FileRefusedError
+from headwater.mechanisms.protocol import AnySchema
 from headwater.release.folder import folders, read_card
 from headwater.release.read_table import has_table, read_rows
 
@@ -37,7 +38,7 @@ class Published:
         start, end = self.card["span"]
         return start, end
 
-    def points(self, schema: SchemaLike) -> Floats:
+    def points(self, schema: AnySchema) -> Floats:
         """Its rows in the unit cube. The file must be the one that the card describes."""
         return read_rows(self.folder, self.card, schema)
 
@@ -63,8 +64,8 @@ def find(place: str | os.PathLike[str]) -> list[Published]:
     return found
 
 
-def thin(releases: Sequence[Published], most: int = MOST) -> list[Published]:
-    """At most so many releases, evenly spread, the first and the last among them."""
-    if len(releases) <= most:
+def thin(releases: Sequence[Published]) -> list[Published]:
+    """At most `MOST` releases, evenly spread, the first and the last among them."""
+    if len(releases) <= MOST:
         return list(releases)
-    return [releases[i] for i in np.unique(np.linspace(0, len(releases) - 1, most).round().astype(int))]
+    return [releases[i] for i in np.unique(np.linspace(0, len(releases) - 1, MOST).round().astype(int))]

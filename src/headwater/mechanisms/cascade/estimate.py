@@ -62,7 +62,8 @@ def estimate(
     partition
         How the cube is cut.
     counted
-        Which pools hold mass. The others serve as priors only, and their errors do not matter.
+        Whose errors count in ``spread``; all of them unless given. The others serve as priors only: nothing is drawn
+        from their rows of ``mass``.
     """
     tree, pools = LEAF, [without_nulls(pool) for pool in pools]
     for pool in pools:

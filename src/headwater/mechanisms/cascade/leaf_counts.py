@@ -54,7 +54,7 @@ def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 def sum_leaves(
     cells: NDArray[np.unsignedinteger[Any]], counts: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 ) -> Integers:
-    """The sum of the counts of the cells in each leaf. Cells are sorted and distinct."""
+    """The same for cells that were counted: the sum of their counts in each leaf. Cells are sorted and distinct."""
     starts, _ = tree.edges(depth)
     sums = np.zeros(len(cells) + 1, dtype=np.int64)
     np.cumsum(counts, out=sums[1:])

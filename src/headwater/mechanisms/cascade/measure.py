@@ -42,16 +42,7 @@ def resolution(partition: Partition) -> int:
 
 
 class CascadeMechanism(CellRows):
-    """Cascade: the same promise as the paper's mechanism, and a smaller error.
-
-    Parameters
-    ----------
-    schema
-        What a record is.
-    budget
-        Of the whole run.
-    noise
-        Where the noise comes from.
+    """Noisy counts of the leaves of trees of cells, in buckets of time at a few timescales.
 
     Formal guarantees
     -----------------
@@ -64,11 +55,9 @@ class CascadeMechanism(CellRows):
     name: ClassVar[str] = "cascade"
     online: ClassVar[bool] = True
     windows: ClassVar[bool] = True
-    thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = True
     deltas: ClassVar[bool] = True
     version: ClassVar[int] = 2
-    options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
         self.partition, self.noise, self.t = schema.partition, noise, 0
@@ -134,7 +123,7 @@ class CascadeMechanism(CellRows):
         return start, start + size
 
     def coarser(self, rows: Rows, number: int) -> Rows:
-        """The first cells of those that no tree of the stage of record ``number`` tells apart."""
+        """Rows without the bits of a cell that no tree of the stage of record ``number`` looks at."""
         stage = self._stage_of(number)
         shift = np.uint64(self.finest - self._deepest(stage))
         return np.where(rows == NULL, rows, rows >> shift << shift) if shift else rows
@@ -173,7 +162,7 @@ class CascadeMechanism(CellRows):
 
     def _close(self) -> None:
         """Measure the slow bucket that is full, and open the next."""
-        fast, stage = self._closed_fast(), self.stage
+        fast, stage = self.closed_fast(), self.stage
         if self.t == stage.end:
             stage = stage_at(self.t, self.partition.dimension, self.budget)
         scales = [self.stage.timescales[0], *stage.timescales[1:]]
@@ -183,10 +172,10 @@ class CascadeMechanism(CellRows):
 
     def _second_trees(self) -> Trees:
         """Trees for the fast buckets in the second half of the open slow bucket, from those in the first half."""
-        first = self._closed_fast(until=self._middle)
+        first = self.closed_fast(until=self._middle)
         return self.history.next_trees(self.stage.timescales[1:], self.stage, first, self._kept)
 
-    def _closed_fast(self, until: int | None = None) -> list[NoisyCounts]:
+    def closed_fast(self, until: int | None = None) -> list[NoisyCounts]:
         """Noisy counts of the closed fast buckets of the open slow bucket, measured now if they were not before.
 
         At each timescale these are the closed buckets after the last closed one of the next slower timescale.
@@ -226,15 +215,15 @@ class CascadeMechanism(CellRows):
         return replace(parts[0], coarse=tuple(parts[1:])) if len(parts) > 1 else parts[0]
 
     def window(self, since: int) -> int:
-        """The last start of a bucket, of any timescale that still tells it apart, before record ``since + 1``."""
+        """The latest start of a bucket whose noisy counts are kept that is not after ``since``; 0 if there is none."""
         if not since:
             return 0
-        buckets = [*self.history.slow, *self.history.recent, *self._closed_fast()]
+        buckets = [*self.history.slow, *self.history.recent, *self.closed_fast()]
         return max((bucket.start for bucket in buckets if bucket.start <= since), default=0)
 
     def measured(self, start: int, seed: int) -> Measured:
         """All that is published about the points after the first ``start``."""
-        fast = self._closed_fast()
+        fast = self.closed_fast()
         covered = max((bucket.end for bucket in fast), default=self.start)
         return Measured(self.t, start, covered, self.history, tuple(fast))
 
@@ -244,7 +233,7 @@ class CascadeMechanism(CellRows):
         return f"records {self.stage.start:,} to {self.stage.end:,}, in buckets of {sizes}"
 
     def ledger(self, t: int | None = None) -> Ledger:
-        """What one point of a stage can move."""
+        """Every draw that record number ``t + 1``, the next one unless given, can move: the same for all of a stage."""
         return (self.stage if t is None else self._stage_of(t)).ledger()
 
     def bucket_end(self, t: int) -> int:

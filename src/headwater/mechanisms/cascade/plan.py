@@ -89,7 +89,7 @@ def stage_at(t: int, dimension: int, budget: Budget | float) -> Stage:
     epsilon = budget.epsilon
     first = max(3, math.floor(math.log2(FIRST) - math.log2(epsilon)))
     if t < 1 << first:
-        return Stage(0, 1 << first, _with_law((_timescale(1 << first, epsilon, 4, dimension),), budget))
+        return Stage(0, 1 << first, with_law((timescale_of(1 << first, epsilon, 4, dimension),), budget))
     q = t.bit_length() - 1
     slow = (1 << q) // SLOW
     halvings = _halvings(q, slow, dimension, epsilon)
@@ -99,13 +99,13 @@ def stage_at(t: int, dimension: int, budget: Budget | float) -> Stage:
     weights = [1.0] + [faster / 2**i for i in range(layers)]
     share = epsilon * (1 - 2.0**-40) / sum(weights)  # rounding must never overdraw
     # The slow buckets of this stage and of the one before are pooled, so they count as siblings.
-    scales = [_timescale(slow, share, 2 * SLOW, dimension)]
+    scales = [timescale_of(slow, share, 2 * SLOW, dimension)]
     for factor, weight in zip(factors, weights[1:], strict=True):
-        scales.append(_timescale(scales[-1].size // factor, share * weight, factor, dimension))
-    return Stage(1 << q, 2 << q, _with_law(tuple(scales), budget))
+        scales.append(timescale_of(scales[-1].size // factor, share * weight, factor, dimension))
+    return Stage(1 << q, 2 << q, with_law(tuple(scales), budget))
 
 
-def _with_law(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
+def with_law(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
     """The same timescales with Gaussian noise, if there is a δ and all variances are smaller then, by one factor.
 
     A bucket with ``r`` trees has variance ``8·(r/ε)²`` with Laplace noise and ``r/ρ`` with Gaussian noise. Some records
@@ -120,7 +120,7 @@ def _with_law(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale,
     return tuple(replace(scale, rho=rho) for scale, rho in zip(scales, rhos, strict=True))
 
 
-def _timescale(size: int, epsilon: float, siblings: int, dimension: int) -> Timescale:
+def timescale_of(size: int, epsilon: float, siblings: int, dimension: int) -> Timescale:
     """On a line leaf noise adds up: ``L`` leaves are off by ``√L``, but with coarser trees by a power of ``log L``."""
     trees = 1 if dimension > 1 else max(1, round(math.log2(max(epsilon * size * math.sqrt(siblings), 1)) / PER_TREE))
     return Timescale(size, epsilon, siblings, trees)

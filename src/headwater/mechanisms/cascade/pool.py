@@ -59,11 +59,6 @@ def without_nulls(pool: Pool) -> Pool:
     """The same counts, scaled to sum to the points that they are about, if they sum to significantly less.
 
     A null record is in no cell. Estimates that take all points for the sum would put it evenly into all of them.
-
-    Parameters
-    ----------
-    pool
-        Sums of noisy counts.
     """
     if pool.tree.size == 1:
         return pool

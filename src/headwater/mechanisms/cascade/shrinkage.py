@@ -44,7 +44,7 @@ class Fractions:
     left
         The fraction of each split cell's mass that is in its left half.
     variance
-        The part of that fraction's variance that is due to noise.
+        Its posterior variance, ``k·noise / m²``; 0 where nothing was estimated.
     """
 
     tree: Tree
@@ -155,9 +155,10 @@ def _shrinkage_weights(deviation: Floats, noise: Floats, base: Floats, estimable
 
     ``deviation`` is ``m·(f − prior)``, in points, and is modelled with mean 0 and variance ``s·base + noise``. So
     ``deviation²/base − noise/base`` (`excess`) is an unbiased estimate of ``s`` from one cell. Cells of one depth are
-    averaged, weighted by one over their variance; then groups of siblings, drawn towards their depth's average, which
-    counts as `PRIOR_CELLS` cells. An average counts only beyond its standard error (`SIGNIFICANCE` of them for a
-    depth), since a few cells always look uneven. ``s = 0`` means that the prior is taken as it is.
+    averaged, weighted by one over their variance, twice, since that depends on ``s`` (at first 0.25); then groups of
+    siblings, shrunk towards their depth's average, which counts as `PRIOR_CELLS` cells. Averages are soft-thresholded,
+    since a few cells always look uneven: that of a depth is lowered by `SIGNIFICANCE` standard errors, what a group
+    differs from it by one. Where ``s = 0``, the prior is taken as it is.
     """
     relative = noise / base
     excess = np.square(deviation) / base - relative

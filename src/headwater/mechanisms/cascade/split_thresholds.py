@@ -25,10 +25,11 @@ def uniform_threshold(bucket: Timescale, dimension: int) -> float:
 
 
 def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
-    """For the tree of each resolution: a threshold for each depth, and the uniform count that is enough anywhere.
+    """For the tree of each resolution: the threshold of each depth, and the count of a grid that is split anyway.
 
-    Resolutions are spaced geometrically between the whole bucket and its finest tree. All thresholds rise from one
-    resolution to the next, so every tree is a subtree of the one before.
+    A cell is split if its predicted count exceeds the threshold of its depth, or if points spread uniformly would give
+    it the count of the grid. Thresholds grow geometrically from one resolution to the next, from that of the finest
+    tree towards the size of the bucket, so every tree is a subtree of the one before.
 
     Parameters
     ----------
@@ -42,11 +43,11 @@ def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tu
     fine, grid = uniform_threshold(bucket, dimension), _grid_count(bucket, dimension)
     steps = [fine * (bucket.size / fine) ** (i / bucket.resolutions) for i in range(bucket.resolutions)]
     bases = [grid, *(max(grid, step) for step in steps[1:])]  # that of the finest must not grow with its threshold
-    return [(_by_depth(bucket, dimension, deepest, step), base) for step, base in zip(steps, bases, strict=True)]
+    return [(by_depth(bucket, dimension, deepest, step), base) for step, base in zip(steps, bases, strict=True)]
 
 
-def _by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) -> list[float]:
-    """The threshold of each depth: ``threshold`` where a uniform spread stops splitting, more below, less above.
+def by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) -> list[float]:
+    """The threshold of each depth: ``threshold`` where cells of a uniform spread hold so many, more below, less above.
 
     Deeper cells are smaller, so that a split of theirs gains less. In the plane thresholds rise in proportion
     to one over the diameter. In more dimensions the noise in larger cells matters less, and so does the depth; but

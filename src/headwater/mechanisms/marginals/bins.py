@@ -7,6 +7,7 @@ bins of different times are nested, and an even column is cut into equal parts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,27 @@ MOST_TABLES = 4
 """Of so many tables, the most precise ones, the profile of a column is made."""
 
 
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The share of each code, the same inside runs of codes: where runs begin, and the share that lies below.
+
+    A column of numbers has tens of thousands of codes and few runs.
+    """
+
+    starts: Integers
+    shares: Shares
+
+    def below(self, codes: Integers) -> Shares:
+        """The share of all codes before each of these."""
+        return np.interp(codes, self.starts, self.shares)
+
+
 def every_code(coding: Coding) -> Integers:
     """A bin for each code."""
     return np.arange(coding.size, dtype=np.int64)
 
 
-def cut(coding: Coding, profile: Shares, least: Sequence[float], most: int) -> Integers:
+def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int) -> Integers:
     """Where the bins of an ordered column begin: nodes are halved while they hold enough of the mass.
 
     Parameters
@@ -46,14 +62,15 @@ def cut(coding: Coding, profile: Shares, least: Sequence[float], most: int) -> I
     if not coding.ordered:
         return every_code(coding)
     values = coding.values
-    below = np.concatenate([[0.0], np.cumsum((1 - EVEN) * profile[:values] + EVEN / values)])
     factor = 1.0
     while True:
         done, nodes, level = list[Integers](), np.zeros(1, dtype=np.int64), 0
         while len(nodes):
             first, last = values * nodes >> level, values * (nodes + 1) >> level
             enough = factor * least[min(level, len(least) - 1)]
-            halved = (below[last] - below[first] >= enough) & (last - first > 1)
+            wide, below = last - first, profile.below(np.stack([first, last]))
+            held = (1 - EVEN) * (below[1] - below[0]) + EVEN / values * wide
+            halved = (held >= enough) & (wide > 1)
             done.append(first[~halved])
             nodes = np.concatenate([2 * nodes[halved], 2 * nodes[halved] + 1])
             level += 1
@@ -63,25 +80,42 @@ def cut(coding: Coding, profile: Shares, least: Sequence[float], most: int) -> I
         factor *= 2
 
 
-def profile(column: int, coding: Coding, tables: Iterable[NoisyTable]) -> Shares:
-    """The share of each code, from published one-way tables; even over the values if there are none.
+def one_way(tables: Iterable[NoisyTable], columns: int) -> list[list[NoisyTable]]:
+    """For each column the tables of it alone."""
+    found: list[list[NoisyTable]] = [[] for _ in range(columns)]
+    for table in tables:
+        if len(table.columns) == 1:
+            found[table.columns[0]].append(table)
+    return found
+
+
+def cut_by(coding: Coding, own: Sequence[NoisyTable], least: Sequence[float], most: int) -> Integers:
+    """Where the bins of a column begin, `cut` by its published one-way tables."""
+    return cut(coding, profile(coding, own), least, most) if coding.ordered else every_code(coding)
+
+
+def profile(coding: Coding, own: Sequence[NoisyTable]) -> Profile:
+    """The share of each code of a column, from its published one-way tables; even over the values if there are none.
 
     The most precise tables are averaged with the inverse of their relative variance as weights, and each noisy count is
     spread evenly over its bin. Good enough to cut bins by; a release is made from better estimates.
     """
-    mass = np.zeros(coding.size)
-    own = [table for table in tables if table.columns == (column,)]
-    for table in sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]:
-        widths = np.diff(table.edges[0], append=coding.size)
+    own = sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]
+    ends = [coding.values, coding.size] if coding.missing else [coding.size]
+    starts: Integers = distinct(np.concatenate([[0], ends, *(table.edges[0] for table in own)]))
+    widths, mass = np.diff(starts), np.zeros(len(starts) - 1)
+    for table in own:
+        density = table.counts / np.diff(table.edges[0], append=coding.size)
         weight = (table.end - table.start) / max(table.variance, 1e-9)
-        mass += np.repeat(weight * table.counts / widths, widths)
+        mass += weight * density[np.searchsorted(table.edges[0], starts[:-1], side="right") - 1]
     mass = np.maximum(mass, 0.0)
-    if not mass[: coding.values].any():
-        mass[: coding.values] = 1.0
-    shares: Shares = mass / mass.sum()
-    return shares
+    values = starts[:-1] < coding.values
+    if not mass[values].any():
+        mass[values] = 1.0
+    upper = np.concatenate([[0.0], np.cumsum(mass * widths)])
+    return Profile(starts, upper / upper[-1])
 
 
-def bin_of(edges: Integers, size: int) -> NDArray[np.intp]:
+def bin_of(edges: Integers, size: int) -> NDArray[np.uint16]:
     """The bin of each of ``size`` codes."""
-    return np.repeat(np.arange(len(edges)), np.diff(edges, append=size))
+    return np.repeat(np.arange(len(edges), dtype=np.uint16), np.diff(edges, append=size))

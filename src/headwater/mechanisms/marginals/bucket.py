@@ -1,6 +1,7 @@
 """One bucket that has closed: exact counts of its records go in, noisy tables and private choices come out.
 
-The only code that turns records into numbers that may be seen is `Bucket.publish` and `Bucket.choose`.
+The only code that turns records into numbers that may be seen is `Bucket.publish`, `Bucket.publish_jointly` and
+`Bucket.choose`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from headwater.laws import Accounting, Pure
-from headwater.mechanisms.marginals.bins import cut, profile
+from headwater.joint_noise import fits, radii
+from headwater.laws import Accounting, Pure, scale_for
+from headwater.mechanisms.marginals.bins import cut_by, one_way
 from headwater.mechanisms.marginals.codes import Codes
 from headwater.mechanisms.marginals.counting import Question, count
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
@@ -24,6 +26,9 @@ from headwater.noise import Noise
 
 MOST_BINS = 256  # of a column, in a one-way table
 ENOUGH = (0.5, 0.5, 0.5, 0.5, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
+
+ALIKE = ((1, 1), (2, 5), (6, 11), (12, 29))
+"""Tables of a slow bucket with so many numbers share their noise. Of larger ones each has as much noise by itself."""
 
 SLOW, FAST = 0, 1
 """The timescales. An address has two bits for the kind of draw, and 46 for the draw."""
@@ -65,6 +70,7 @@ class Bucket:
     ) -> None:
         self.codes, self.codings, self.noise, self.accounting = codes, codings, noise, accounting
         self.timescale, self.start, self.end, self.counted = timescale, start, end, counted
+        self.joint = 0  # joint draws so far
 
     @property
     def size(self) -> int:
@@ -86,43 +92,97 @@ class Bucket:
 
         A bucket may be asked for them twice, the second time with ``again``, which gives the noise other addresses.
         """
-        questions, total = list[Question](), math.fsum(weights)
+        questions, total, own = list[Question](), math.fsum(weights), one_way(known, len(self.codings))
         for column, (coding, weight) in enumerate(zip(self.codings, weights, strict=True)):
             if weight > 0:
                 scale = self.accounting.width(float(budget) * weight, total)
                 least = [enough * scale / self.size for enough in ENOUGH]
-                edges = cut(coding, profile(column, coding, known), least, MOST_BINS)
+                edges = cut_by(coding, own[column], least, MOST_BINS)
                 questions.append(Question((column,), (edges,)))
         shares = divide(
             budget, [weights[q.columns[0]] * math.sqrt(q.cells) ** self.accounting.power for q in questions]
         )
-        asked = zip(questions, self.count(questions), shares, strict=True)
-        return [self.publish(question, counts, share, again=again) for question, counts, share in asked]
+        return self.publish_all(questions, self.count(questions), shares, again=again)
+
+    def publish_all(
+        self,
+        questions: Sequence[Question],
+        counts: Sequence[Integers],
+        budgets: Sequence[Fraction],
+        *,
+        again: bool = False,
+    ) -> list[NoisyTable]:
+        """Tables with noise, each for its budget; small ones that are alike share a draw for all they have."""
+        found = dict[int, NoisyTable]()
+        for least, most in ALIKE if self.timescale == SLOW and not self.accounting.gaussian else ():
+            alike = [i for i, q in enumerate(questions) if q.cells > 1 and least <= q.numbers <= most]
+            budget = sum((budgets[i] for i in alike), Fraction(0))
+            if len(alike) > 1 and fits(scale_for(budget), [questions[i].numbers for i in alike]):
+                some = [questions[i] for i in alike], [counts[i] for i in alike]
+                found |= zip(alike, self.publish_jointly(*some, budget, again=again), strict=True)
+        for i, question in enumerate(questions):
+            if i not in found:
+                found[i] = self.publish(question, counts[i], budgets[i], again=again)
+        return [found[i] for i in range(len(questions))]
 
     def publish(self, question: Question, counts: Integers, budget: Fraction, *, again: bool = False) -> NoisyTable:
-        """Counts with noise.
+        """Counts with noise of their own.
 
         Formal guarantees
         -----------------
         Replacing a record moves two counts by one each, so noise of scale ``2/budget`` costs at most ``budget``
-        (Gaussian noise of variance ``1/budget``, if the budget is in ρ). The counts of a one-way table of two cells add
-        up to the public number of records: there only one draw moves. A table of one cell is the public number itself
-        and costs nothing. Null records are in no cell; so that these two statements stay true, such tables have them in
-        their first cell.
+        (Gaussian noise of variance ``1/budget``, if the budget is in ρ). Of a table with one number (`numbers_of`) only
+        that one moves. A table of one cell is the public number of records itself and costs nothing.
         """
-        single = question.shape == (2,)
-        if question.cells == 1 or single:
-            counts = counts.copy()
-            counts.flat[0] += self.size - counts.sum()
-        law = self.accounting.count_law(budget, 1 if single else 2)
-        lo = self.timescale << 46 | again << 45 | question.columns[0] << 34 | question.columns[-1] << 24
-        noise = law.draw(self.noise, self.start, np.uint64(lo) + np.arange(question.cells, dtype=np.uint64))
-        if single:
-            noise[0] = -noise[1]
-        noisy = counts + noise.reshape(counts.shape)
+        law = self.accounting.count_law(budget, 1 if question.shape == (2,) else 2)
+        addresses = np.uint64(self._address(question, again)) + np.arange(question.numbers, dtype=np.uint64)
+        noisy = self.numbers_of(question, counts) + law.draw(self.noise, self.start, addresses)
         gaussian = self.accounting.gaussian
         how = law.scale, variance(law.scale, gaussian=gaussian), gaussian
-        return NoisyTable(question.columns, self.start, self.end, question.edges, noisy, *how)
+        return NoisyTable(question.columns, self.start, self.end, question.edges, self._table(question, noisy), *how)
+
+    def publish_jointly(
+        self, questions: Sequence[Question], counts: Sequence[Integers], budget: Fraction, *, again: bool = False
+    ) -> list[NoisyTable]:
+        """Counts of several tables with joint noise.
+
+        Formal guarantees
+        -----------------
+        Replacing a record moves at most two numbers of each table by one, or the number of a table that has one: so the
+        norm of the noise moves by at most one, and noise of scale ``1/budget`` costs at most ``budget``, for all of
+        them together (`proofs/joint.md`).
+        """
+        scale, sizes = scale_for(budget), [question.numbers for question in questions]
+        true = np.concatenate([self.numbers_of(*one) for one in zip(questions, counts, strict=True)])
+        addresses = [self._address(question, again) for question in questions]
+        noisy = np.split(true + self.noise.jointly_at(scale, sizes, self.start, addresses), np.cumsum(sizes)[:-1])
+        self.joint += 1
+        law, found = radii(scale, tuple(sorted(sizes))), list[NoisyTable]()
+        for question, numbers in zip(questions, noisy, strict=True):
+            table = self._table(question, numbers)
+            how = scale, law.variance(question.numbers), False, self.joint
+            found.append(NoisyTable(question.columns, self.start, self.end, question.edges, table, *how))
+        return found
+
+    def numbers_of(self, question: Question, counts: Integers) -> Integers:
+        """The exact counts that need noise.
+
+        Two counts of one column add up to the public number of records, and a single one is that number. Null records
+        are in no cell; so that these two statements stay true, such tables have them in their first cell.
+        """
+        if question.shape == (2,):
+            return counts[1:]
+        return np.array([self.size]) if question.cells == 1 else counts.ravel()
+
+    def _table(self, question: Question, numbers: Integers) -> Integers:
+        """The table that these numbers are of."""
+        if question.shape == (2,):
+            numbers = np.array([self.size - numbers[0], numbers[0]])
+        return np.asarray(numbers).reshape(question.shape)
+
+    def _address(self, question: Question, again: bool) -> int:
+        """Of the first cell."""
+        return self.timescale << 46 | again << 45 | question.columns[0] << 34 | question.columns[-1] << 24
 
     def choose(self, scores: Mapping[Pair | None, int], budget: Fraction, kind: int, turn: int) -> Pair | None:
         """The candidate that a private choice takes. Replacing a record may move a score by at most `SENSITIVITY`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -34,8 +35,8 @@ _HALF = np.array(
     ]
 )
 CORRELATIONS = np.concatenate([-_HALF[::-1], [0.0], _HALF])
-POINTS = 8
-"""Points inside a bin of the first column at which the conditional law of the second is taken."""
+POINTS, FEW_POINTS = 8, 3
+"""Points inside a bin of the first column at which the conditional law of the second is taken; few for a first look."""
 
 
 @cache
@@ -45,25 +46,33 @@ def _normal() -> tuple[Floats, Floats]:
     return places, np.array([(1 + math.erf(z / math.sqrt(2))) / 2 for z in places])
 
 
-def copula(shares: Floats, rows: Floats, columns: Floats) -> Floats:
+def copula(shares: Floats, rows: Floats, columns: Floats, *, rough: bool = False) -> Floats:
     """The table of a Gaussian copula with these margins whose correlation is the least-squares fit to noisy shares.
 
-    One number is learned from the whole table, so hardly any noise is left in it.
+    One number is learned from the whole table, so hardly any noise is left in it. A rough one takes fewer points.
     """
     places, normal = _normal()
     bounds = [np.concatenate([[0.0], np.cumsum(margin)]) / margin.sum() for margin in (rows, columns)]
-    inside = (np.arange(POINTS) + 0.5) / POINTS
-    first = np.interp((bounds[0][:-1, None] + inside * np.diff(bounds[0])[:, None]).ravel(), normal, places)
     second = np.interp(bounds[1], normal, places)
     second[0], second[-1] = -60, 60
 
     @cache
-    def table(number: int) -> Floats:
+    def first(points: int) -> Floats:
+        inside = (np.arange(points) + 0.5) / points
+        found: Floats = np.interp((bounds[0][:-1, None] + inside * np.diff(bounds[0])[:, None]).ravel(), normal, places)
+        return found[:, None]
+
+    @cache
+    def table(number: int, points: int) -> Floats:
         correlation = CORRELATIONS[number]
-        limits = (second - correlation * first[:, None]) / math.sqrt(1 - correlation**2)
+        limits = (second - correlation * first(points)) / math.sqrt(1 - correlation**2)
         law = np.diff(np.interp(limits, places, normal), axis=1)
-        found: Floats = law.reshape(len(rows), POINTS, -1).mean(1) * rows[:, None]
+        found: Floats = law.reshape(len(rows), points, -1).mean(1) * rows[:, None]
         return found
 
-    best = lowest(lambda number: float(((shares - table(number)) ** 2).sum()), len(CORRELATIONS))
-    return fit_margins(table(best), rows, columns, passes=20)
+    def error(points: int) -> Callable[[int], float]:
+        return lambda number: float(((shares - table(number, points)) ** 2).sum())
+
+    points = FEW_POINTS if rough else POINTS
+    best = lowest(error(points), len(CORRELATIONS), rough=error(FEW_POINTS))
+    return fit_margins(table(best, points), rows, columns, passes=20)

@@ -36,6 +36,8 @@ REACH = 0.65
 """Of a tilt, in standard deviations: a row's and a column's together must not outweigh Laplace noise, of slope √2."""
 SETTLED = 5
 """Iterations of EM after which atoms that hardly occur are dropped, and tilts begin."""
+STILL = 0.004
+"""Iterations end when two of them move less than this part of the records."""
 LARGE = 20_000
 """Tables with more cells do without the neighbours as predictors, to save time and memory."""
 SMALL = 30
@@ -119,7 +121,13 @@ class Pooled:
 
 
 def denoise(
-    pooled: Pooled, prediction: Floats | None, earlier: Floats | None, ordered: bool, iterations: int = 25
+    pooled: Pooled,
+    prediction: Floats | None,
+    earlier: Floats | None,
+    ordered: bool,
+    iterations: int = 25,
+    *,
+    rough: bool = False,
 ) -> tuple[Floats, float]:
     """The estimated two-way table of a pair, with the margins of ``pooled``, and its expected total variation.
 
@@ -135,6 +143,8 @@ def denoise(
         Whether neighbouring bins of both columns are neighbouring values.
     iterations
         Of EM.
+    rough
+        Whether fewer atoms are good enough.
     """
     rows, columns = pooled.rows, pooled.columns
     predictions = [] if prediction is None else [fit_margins(prediction, rows, columns)]
@@ -143,12 +153,12 @@ def denoise(
         loss = kept * pooled.deviation * table.size * NORMAL / 2
         return fit_margins(project(table, rows, columns), rows, columns), loss
     if ordered:
-        predictions.append(copula(pooled.shares, rows, columns))
+        predictions.append(copula(pooled.shares, rows, columns, rough=rough))
     if earlier is not None and earlier.size < LARGE:
         first, second = neighbours(earlier, 1), neighbours(earlier, 0)
         predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]
-    table, loss = Atoms(pooled, predictions).estimate(iterations)
-    return fit_margins(table, rows, columns), loss
+    table, loss = Atoms(pooled, predictions, rough=rough).estimate(iterations)
+    return fit_margins(table, rows, columns, passes=5 if rough else 100), loss
 
 
 def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> tuple[Floats, float]:
@@ -175,11 +185,11 @@ def neighbours(table: Floats, axis: int) -> Floats:
 class Atoms:
     """The distribution of a table's cells over atoms, and the posterior of each cell."""
 
-    def __init__(self, pooled: Pooled, predictions: Sequence[Floats]) -> None:
-        self.pooled = pooled
+    def __init__(self, pooled: Pooled, predictions: Sequence[Floats], *, rough: bool = False) -> None:
+        self.pooled, self._rough = pooled, rough
         base = pooled.independent
         most = float(np.minimum.outer(pooled.rows, pooled.columns).max())
-        steps = int(np.clip(most / (0.6 * pooled.deviation), 20, 120))
+        steps = int(np.clip(most / (0.6 * pooled.deviation), 20, 30 if rough else 120))
         self._parts = np.linspace(1 / steps, 1, steps)
         self._ratios = [table / np.maximum(base, 1e-12) for table in predictions]
         self.values = self._atoms(base)
@@ -191,8 +201,9 @@ class Atoms:
     def _atoms(self, independent: Floats) -> Atomic:
         """Shares that a cell may have, along the first axis."""
         most = np.minimum.outer(independent.sum(1), independent.sum(0))
-        kinds = [(np.zeros(1), independent), (INDEPENDENCE, independent), (self._parts, most)]
-        kinds += [(PREDICTION, independent * ratio) for ratio in self._ratios]
+        every = 2 if self._rough else 1
+        kinds = [(np.zeros(1), independent), (INDEPENDENCE[::every], independent), (self._parts, most)]
+        kinds += [(PREDICTION[::every], independent * ratio) for ratio in self._ratios]
         found, done = np.empty((sum(len(m) for m, _ in kinds), *independent.shape), dtype=np.float32), 0
         for multiples, of in kinds:
             part = found[done : done + len(multiples)]
@@ -211,7 +222,7 @@ class Atoms:
         down, across = np.zeros(len(rows)), np.zeros(len(columns))
         weights = np.full(len(self.values), 1 / len(self.values))
         likely = self._likely(down, across)
-        best, nearest = np.inf, (weights, likely)
+        best, nearest, before = np.inf, (weights, likely), np.full(self.values.shape[1:], np.inf)
         for iteration in range(iterations + 1):
             if iteration >= SETTLED:
                 mean, spread = self._moments(weights, likely)
@@ -219,6 +230,10 @@ class Atoms:
                 gap = float(np.abs(rows - mean.sum(1)).sum() + np.abs(columns - mean.sum(0)).sum())
                 if gap < best:
                     best, nearest = gap, (weights, likely)
+                if iteration % 2 == 0:  # tilts move after odd ones
+                    moved, before = float(np.abs(mean - before).sum()), mean
+                    if moved < STILL:
+                        break
             weights = self._occurring(weights, likely) + 1e-7
             if iteration == SETTLED:
                 often = weights > 1e-4

@@ -6,9 +6,8 @@ given the one-way marginals of its spans. So each needs the other: a second roun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from headwater.mechanisms.marginals.denoise import Counted, Pooled, denoise
 from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats, model_grids, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
-from headwater.mechanisms.marginals.shape import Shape, Side, Split, estimate_shape
+from headwater.mechanisms.marginals.shape import Shape, Side, Sides, estimate_shape, stacked
 from headwater.mechanisms.marginals.timeline import Share, Slots, Smoothed, smooth
 from headwater.mechanisms.marginals.tree import Forest, Pair, along, spanning_forest
 
@@ -25,6 +24,10 @@ GROUPS = 12
 """The model has about this many spans of time, each with one-way marginals of its own."""
 SHORTEST = 512
 """Spans shorter than the release divided by this are left out of smoothing: so its cost does not grow with time."""
+OLDEST = 16
+"""Pairs that were only counted in spans shorter than the release divided by this are left out: they only pile up."""
+TELLING = 1 / 50
+"""Tables of a pair with a smaller part of the precision of another one do not count: all of them say as little."""
 LEAST_DEPENDENCE = 1e-5
 """Pairs with less mutual information (in nats) than this are not in the tree."""
 
@@ -70,10 +73,22 @@ class Estimate:
 
 
 class Estimator:
-    """Everything that is computed from one `Measured`, step by step."""
+    """Everything that is computed from one `Measured`, step by step.
 
-    def __init__(self, measured: Measured) -> None:
-        self.measured = measured
+    Parameters
+    ----------
+    measured
+        What is published.
+    rough
+        Whether it is only to choose by: good enough for that, and several times as fast.
+    before
+        An estimator of nearly the same tables, if there is one: drifts, and shapes that fit, are taken from it.
+    """
+
+    def __init__(self, measured: Measured, *, rough: bool = False, before: Estimator | None = None) -> None:
+        self.measured, self.rough, self.before = measured, rough, before
+        self.smoothed: list[Smoothed] = []
+        self.weights: dict[tuple[float, float], Floats] = {}  # of the slots in spans, as columns
         self.codings = measured.codings
         tables = [t for t in measured.tables if t.end > t.start]
         self.grids = model_grids(self.codings, tables)
@@ -91,10 +106,13 @@ class Estimator:
                 self.one[table.columns[0]].append(table)
             elif len(table.columns) == 2:
                 self.two.setdefault((table.columns[0], table.columns[1]), []).append(table)
+        old = (measured.t - measured.start) / OLDEST
+        self.two = {p: several for p, several in self.two.items() if max(t.end - t.start for t in several) >= old}
+        self.telling = {pair: telling(several) for pair, several in self.two.items()}
         self.own = {pair: self._own_edges(pair) for pair in self.two}
         self.joints: dict[tuple[Pair, int, int], Floats] = {}
-        every = enumerate(zip(self.grids, self.codings, strict=True))
-        self.shapes = [estimate_shape(self.sides(column), grid, coding) for column, (grid, coding) in every]
+        self.stacks = [stacked(self.sides(column)) for column in range(len(self.codings))]
+        self.shapes = [self._shape(column) for column in range(len(self.codings))]
 
     def run(self, rounds: int = ROUNDS) -> Estimate:
         """The estimate after some rounds."""
@@ -105,7 +123,7 @@ class Estimator:
         for done in range(rounds):
             self.smoothed = [self.smooth(column) for column in columns]
             self.pooled = {pair: self.pool(pair, found.get(pair)) for pair in pairs}
-            effort = 10 if done == 0 else 20
+            effort = 6 if self.rough else 10 if done == 0 else 20
             denoised = {pair: self.denoise(pair, predicted.get(pair), found.get(pair), effort) for pair in pairs}
             found = {pair: table for pair, (table, _) in denoised.items()}
             margins = tuple(parts @ s.shares for s in self.smoothed)
@@ -114,8 +132,11 @@ class Estimator:
             if done < rounds - 1:
                 predicted = self.predict(scores, ratios, margins, np.diff(edges))
                 self.joints = {
-                    (pair, t.start, t.end): self.joint(pair, found[pair], t) for pair in pairs for t in self.two[pair]
+                    (pair, t.start, t.end): self.joint(pair, found[pair], t)
+                    for pair in pairs
+                    for t in self.telling[pair]
                 }
+                self.stacks = [stacked(self.sides(column)) for column in columns]
         return Estimate(
             grids=self.grids,
             edges=edges,
@@ -143,28 +164,41 @@ class Estimator:
 
     def smooth(self, column: int) -> Smoothed:
         """One-way marginals of a column in every slot."""
-        spans: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
         shape, grid, coding = self.shapes[column], self.grids[column], self.codings[column]
         unknown = np.bincount(shape.inside(grid), shape.variance)
-        splits: dict[bytes, tuple[Split, Floats]] = {}
-        sides = self.sides(column)
-        long = [side for side in sides if side.end - side.start >= self.least]
-        for side in long or sides:
-            key = side.edges.tobytes()
-            if key not in splits:
-                split = shape.split(grid, side.edges, coding.size)
-                splits[key] = split, np.where(split.whole(), 0.0, unknown)
-            split, unsure = splits[key]  # parts of a count share its precision, and know no more than the shape does
-            variance = split.variance(side.variance, 1e-6) + unsure * (side.end - side.start) ** 2
-            spans.setdefault((side.start, side.end), []).append((split @ side.counts, variance))
-        observed = []
-        for (start, end), several in sorted(spans.items()):
-            variance, records = 1 / np.sum([1 / v for _, v in several], axis=0), end - start
-            counts, share = np.sum([y / v for y, v in several], axis=0) * variance, variance / variance.sum()
-            counts, variance = counts + (records - counts.sum()) * share, variance * (1 - share)  # the sum is known
-            observed.append(Share(start, end, counts / records, variance / records**2))
+        spans, several = list[tuple[int, int]](), list[tuple[Floats, Floats]]()
+        for side in self.long(self.stacks[column]):
+            split = shape.split(grid, side.edges, coding.size)
+            unsure = np.where(split.whole(), 0.0, unknown)
+            # parts of a count share its precision, and know no more than the shape does
+            variance = split.variance(side.variance, 1e-6) + unsure * side.records**2
+            several.append((split @ side.counts, variance))
+            spans += [(start, end) for start, end in side.spans.tolist()]
+        observed = self.observed(spans, several) if spans else []
         values = widths(grid, coding.size)[: len(grid) - coding.missing] if coding.ordered else None
-        return smooth(observed, self.slots, len(grid), self.span, values)
+        known = self.before or self  # a second round changes drifts by less than they are unsure
+        drift = known.smoothed[column].drift if known.smoothed else None
+        return smooth(observed, self.slots, len(grid), self.span, values, drift, rough=self.rough)
+
+    def long(self, sides: Sequence[Sides]) -> Sequence[Sides]:
+        """Counts of spans that are not too short; all of them if there are no others."""
+        kept = [side.rows(side.records[:, 0] >= self.least) for side in sides]
+        return [side for side in kept if len(side.spans)] or sides
+
+    @staticmethod
+    def observed(spans: Sequence[tuple[int, int]], several: Sequence[tuple[Floats, Floats]]) -> list[Share]:
+        """Counts of the same spans averaged by precision, as shares; their sum is known."""
+        ordered = {span: number for number, span in enumerate(sorted(set(spans)))}
+        of_span = np.zeros((len(ordered), len(spans)))
+        of_span[[ordered[span] for span in spans], np.arange(len(spans))] = 1
+        counts, variance = (np.concatenate(part) for part in zip(*several, strict=True))
+        precision = 1 / variance
+        records = np.array([end - start for start, end in ordered], dtype=np.float64)[:, None]
+        variance = 1 / (of_span @ precision)
+        counts, share = (of_span @ (counts * precision)) * variance, variance / variance.sum(1, keepdims=True)
+        counts = counts + (records - counts.sum(1, keepdims=True)) * share
+        shares, variance = counts / records, variance * (1 - share) / records**2
+        return [Share(*span, *of_one) for span, *of_one in zip(ordered, shares, variance, strict=True)]
 
     def side(self, pair: Pair, table: NoisyTable, column: int) -> Side:
         """A column's counts from a two-way table: row sums, or matched filters where they have less variance.
@@ -188,37 +222,52 @@ class Estimator:
         return Side(table.start, table.end, table.edges[axis], counts, variance)
 
     def _own_edges(self, pair: Pair) -> tuple[Integers, ...]:
-        return tuple(union((t.edges[i] for t in self.two[pair]), self.codings[c]) for i, c in enumerate(pair))
+        return tuple(union((t.edges[i] for t in self.telling[pair]), self.codings[c]) for i, c in enumerate(pair))
+
+    def _shape(self, column: int) -> Shape:
+        """How records spread inside the bins of a column."""
+        grid = self.grids[column]
+        if self.before and np.isin(grid, self.before.shapes[column].edges).all():
+            return self.before.shapes[column]
+        return estimate_shape(self.stacks[column], grid, self.codings[column])
 
     def independent(self, pair: Pair, start: float, end: float) -> Floats:
         """What independence inside each slot says of a pair in a span, on the grids."""
-        weights = self.slots.weights(start, end)
+        if (start, end) not in self.weights:
+            self.weights[start, end] = self.slots.weights(start, end)[:, None]
         first, second = (self.smoothed[c].shares for c in pair)
-        return (first * weights[:, None]).T @ second
+        return (first * self.weights[start, end]).T @ second
 
     def merge(self, pair: Pair, table: Floats) -> Floats:
         """A table on the grids moved to the pair's own bins."""
-        first, second = (
-            transfer(self.grids[c], own, self.codings[c].size) for c, own in zip(pair, self.own[pair], strict=True)
-        )
-        return first @ table @ second.T
+        return self._moved(pair, table, [self.grids[column] for column in pair], self.own[pair])
+
+    def _moved(self, pair: Pair, table: Floats, source: Sequence[Integers], target: Sequence[Integers]) -> Floats:
+        """A table of a pair moved from some bins to others."""
+        for axis, (column, old, new) in enumerate(zip(pair, source, target, strict=True)):
+            if not np.array_equal(old, new):
+                matrix = transfer(old, new, self.codings[column].size)
+                table = table @ matrix.T if axis else matrix @ table
+        return table
 
     def pool(self, pair: Pair, earlier: Floats | None) -> Pooled:
         """The tables of a pair on its own bins; without an earlier estimate, only those that have these bins."""
         found = []
-        for table in self.two[pair]:
+        for table in self.telling[pair]:
             base = self.merge(pair, self.independent(pair, table.start, table.end))
             shape = np.maximum(base if earlier is None else earlier, 1e-12)
-            first, second = (
-                transfer(own, edges, self.codings[c].size)
-                for c, own, edges in zip(pair, self.own[pair], table.edges, strict=True)
-            )
-            whole = first.T @ (first @ shape @ second.T) @ second  # a count of wide bins is split by what is known
-            counts = first.T @ table.counts @ second * shape / whole
-            # as if each part had noise of its own, so strong that all of them say as much as the one count did
-            scale = table.width * np.sqrt(shape / whole)
+            counts, scale = table.counts.astype(np.float64), np.full(base.shape, table.width)
+            if counts.shape != base.shape:
+                first, second = (
+                    transfer(own, edges, self.codings[c].size)
+                    for c, own, edges in zip(pair, self.own[pair], table.edges, strict=True)
+                )
+                whole = first.T @ (first @ shape @ second.T) @ second  # a count of wide bins is split by what is known
+                counts = first.T @ counts @ second * shape / whole
+                # as if each part had noise of its own, so strong that all of them say as much as the one count did
+                scale = table.width * np.sqrt(shape / whole)
             found.append(Counted(counts, scale, table.end - table.start, base, table.gaussian))
-        fine = [f for f, t in zip(found, self.two[pair], strict=True) if t.counts.shape == f.counts.shape]
+        fine = [f for f, t in zip(found, self.telling[pair], strict=True) if t.counts.shape == f.counts.shape]
         return Pooled(fine if fine and earlier is None else found)
 
     def denoise(
@@ -226,7 +275,7 @@ class Estimator:
     ) -> tuple[Floats, float]:
         """The estimated table of a pair on its own bins, and its expected total variation."""
         ordered = self.codings[pair[0]].ordered and self.codings[pair[1]].ordered
-        return denoise(self.pooled[pair], predicted, earlier, ordered, effort)
+        return denoise(self.pooled[pair], predicted, earlier, ordered, effort, rough=self.rough)
 
     def expand(self, pair: Pair, table: Floats) -> Floats:
         """The ratio of a table to independence, on the grids."""
@@ -246,7 +295,7 @@ class Estimator:
         if end - edges[-1] < (end - start) / GROUPS and len(edges) > 1:
             edges.pop()
         edges.append(end)
-        return np.array(edges), np.array([self.slots.weights(a, b) for a, b in pairwise(edges)])
+        return np.array(edges), self.slots.weights(np.array(edges[:-1]), np.array(edges[1:]))
 
     def predict(
         self,
@@ -274,11 +323,7 @@ class Estimator:
         base = self.merge(pair, self.independent(pair, counted.start, counted.end))
         ratio = table / np.maximum(self.pooled[pair].independent, 1e-12)
         found = fit_margins(ratio * base, base.sum(1), base.sum(0), passes=30)
-        first, second = (
-            transfer(own, edges, self.codings[c].size)
-            for c, own, edges in zip(pair, self.own[pair], counted.edges, strict=True)
-        )
-        return first @ found @ second.T
+        return self._moved(pair, found, self.own[pair], counted.edges)
 
     def deviation(self, pair: Pair, table: Floats) -> tuple[float, float]:
         """Total variation from independence, and what noise may add to it."""
@@ -287,6 +332,12 @@ class Estimator:
             float(np.abs(table - pooled.independent).sum() / 2),
             float(np.minimum(pooled.deviation, table).sum() / 4),
         )
+
+
+def telling(tables: Sequence[NoisyTable]) -> list[NoisyTable]:
+    """Those tables of a pair that are not far less precise than another one: shares of older, shorter spans."""
+    precision = [(table.end - table.start) ** 2 / max(table.variance, 1e-300) for table in tables]
+    return [table for table, one in zip(tables, precision, strict=True) if one >= TELLING * max(precision)]
 
 
 def information(table: Floats, independent: Floats) -> float:

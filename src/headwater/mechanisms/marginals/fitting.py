@@ -17,14 +17,17 @@ def fit_margins(table: Floats, rows: Floats, columns: Floats, passes: int = 100,
     Works on the last two axes; leading axes of table and margins are broadcast against each other. A cell that is 0
     gets a trace of independence, so that any margins can be met.
     """
-    found = table + 1e-12 * rows[..., :, None] * columns[..., None, :]
+    start = table + 1e-12 * rows[..., :, None] * columns[..., None, :]
+    across = np.ones((*start.shape[:-2], 1, start.shape[-1]))  # factors of the columns; the table itself is left alone
     for _ in range(passes):
-        found *= (rows / np.maximum(found.sum(-1), TINY))[..., :, None]
-        sums = found.sum(-2)
-        found *= (columns / np.maximum(sums, TINY))[..., None, :]
-        if np.abs(sums - columns).sum(-1).max() < tolerance:
+        down = rows[..., None] / np.maximum(np.matmul(start, across.swapaxes(-1, -2)), TINY)
+        sums = np.matmul(down.swapaxes(-1, -2), start)
+        before, across = across, columns[..., None, :] / np.maximum(sums, TINY)
+        if np.abs(sums * before - columns[..., None, :]).sum(-1).max() < tolerance:
             break
-    return found
+    start *= down
+    start *= across
+    return start
 
 
 def project(table: Floats, rows: Floats, columns: Floats, passes: int = 200, tolerance: float = 1e-7) -> Floats:
@@ -49,7 +52,10 @@ def _threshold(table: Floats, sums: Floats) -> Floats:
     return found
 
 
-def lowest(function: Callable[[int], float], count: int) -> int:
-    """Where a function that falls and then rises is lowest, of ``0 … count − 1``: of every third, then near it."""
-    coarse = min(range(0, count, 3), key=function)
+def lowest(function: Callable[[int], float], count: int, rough: Callable[[int], float] | None = None) -> int:
+    """Where a function that falls and then rises is lowest, of ``0 … count − 1``: of every third, then near it.
+
+    A rough version of the function, if there is one, is enough for the first look.
+    """
+    coarse = min(range(0, count, 3), key=rough or function)
     return min(range(max(coarse - 2, 0), min(coarse + 3, count)), key=function)

@@ -17,7 +17,7 @@ from headwater.mechanisms.marginals.estimate import Estimate, time_joint
 from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.rake import PAIR_POWER, Constraint, rake
-from headwater.mechanisms.marginals.tree import Forest, Pair, along
+from headwater.mechanisms.marginals.tree import Forest, Pair, conditional, joint
 
 POOL = 1 << 16
 """Records that factors are found with."""
@@ -69,7 +69,9 @@ class LogLinear:
         if not self.joints:
             return records
         records, spans, counts = grouped(records, spans, self._order(records, spans))
-        weights, _ = rake(self._constraints(records, spans, self.shares), rows, PASSES, counts)
+        weights, _ = rake(
+            _constraints(records, spans, self.joints, self.estimate.margins, self.shares), rows, PASSES, counts
+        )
         return records.take(select(weights, np.arange(len(counts)), rows, rng), axis=1)
 
     def draw_where(self, rows: int, evidence: Mapping[int, Floats], rng: np.random.Generator) -> Codes:
@@ -79,28 +81,34 @@ class LogLinear:
         order = self._order(records, spans)
         return records.take(select(self._weights(records, spans), order, rows, rng), axis=1) if rows else records
 
-    def pairs(self, wanted: Sequence[Pair], start: float, end: float) -> list[Floats]:
+    def pairs(self, wanted: Sequence[Pair], start: float, end: float, pool: int = PREDICTED) -> list[Floats]:
         """The two-way tables of pairs in a span of arrivals.
 
         What the tree says is exact; what raking changes is the difference of raked and plain records of a pool.
         """
         shares = self._overlap(start, end)
-        margins = [shares @ m for m in self.estimate.margins]
-        joints = {pair: self.joints[pair] for pair in self.estimate.tree}
-        beyond = len(self.joints) > len(joints)
-        if beyond:
-            rng = np.random.default_rng(0)
-            laws = tree_laws(self.forest, self.joints, self.estimate.margins, shares)
-            records, spans = draw_tree(self.forest, laws, PREDICTED, rng)
-            change = rake(self._constraints(records, spans, shares), PREDICTED, PASSES)[0] - 1 / PREDICTED
-        found = []
-        for a, b in wanted:
-            table = self._tree_pair(a, b, shares, joints)
-            if beyond:
-                cells = cells_of(records[a], records[b], table.shape[1])
-                moved = np.bincount(cells, change, minlength=table.size)
-                table = np.maximum(table + moved.reshape(table.shape), 0)
-            found.append(fit_margins(table, margins[a], margins[b], passes=10))
+        inside = shares > 0
+        shares, margins = shares[inside], tuple(margin[inside] for margin in self.estimate.margins)
+        joints = {pair: time_joint(ratio, margins, pair) for pair, ratio in self.estimate.ratios.items()}
+        laws = {(a, b): conditional(joint(joints, a, b)) for e in self.estimate.tree for a, b in (e, e[::-1])}
+        from_first = {first: self.forest.tables_from(first, joints, laws) for first in {pair[0] for pair in wanted}}
+        found = [
+            np.tensordot(shares, from_first[a][b], 1)
+            if b in from_first[a]
+            else (margins[a] * shares[:, None]).T @ margins[b]
+            for a, b in wanted
+        ]
+        if len(joints) == len(self.estimate.tree):
+            return found
+        records, spans = draw_tree(
+            self.forest, tree_laws(self.forest, joints, margins, shares), pool, np.random.default_rng(0)
+        )
+        change = rake(_constraints(records, spans, joints, margins, shares), pool, PASSES)[0] - 1 / pool
+        totals = [shares @ margin for margin in margins]
+        for number, ((a, b), table) in enumerate(zip(wanted, found, strict=True)):
+            moved = np.bincount(cells_of(records[a], records[b], table.shape[1]), change, minlength=table.size)
+            table = np.maximum(table + moved.reshape(table.shape), 0)
+            found[number] = fit_margins(table, totals[a], totals[b], passes=3)
         return found
 
     def independent(self, wanted: Sequence[Pair], start: float, end: float) -> list[Floats]:
@@ -114,37 +122,19 @@ class LogLinear:
         held = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], start), 0, None)
         return held / held.sum() if held.sum() > 0 else self.shares
 
-    def _tree_pair(self, a: int, b: int, shares: Floats, joints: Mapping[Pair, Floats]) -> Floats:
-        inside = shares > 0
-        path = self.forest.path(a, b)
-        if path is None:
-            return (self.estimate.margins[a] * shares[:, None]).T @ self.estimate.margins[b]
-        steps = {pair: table[inside] for pair, table in joints.items() if set(pair) <= set(path)}
-        return np.tensordot(shares[inside], along(path, steps), 1)
-
-    def _constraints(self, records: Codes, spans: Codes, shares: Floats) -> list[Constraint]:
-        """All that records should meet: measured pairs, then the margins of every span."""
-        found = []
-        for (a, b), table in self.joints.items():
-            target = np.tensordot(shares, table, 1)
-            cells = cells_of(records[a], records[b], target.shape[1])
-            found.append(Constraint(cells, target.ravel(), PAIR_POWER))
-        for column, margin in enumerate(self.estimate.margins):
-            target = (margin * shares[:, None]).ravel()
-            found.append(Constraint(cells_of(spans, records[column], margin.shape[1]), target, 1.0))
-        return found
-
     @cached_property
     def factors(self) -> list[Floats]:
         """One table of factors for each constraint."""
         laws = tree_laws(self.forest, self.joints, self.estimate.margins, self.shares)
         records, spans = draw_tree(self.forest, laws, POOL, np.random.default_rng(0))
-        return rake(self._constraints(records, spans, self.shares), POOL, PASSES)[1]
+        return rake(_constraints(records, spans, self.joints, self.estimate.margins, self.shares), POOL, PASSES)[1]
 
     def _weights(self, records: Codes, spans: Codes) -> Floats:
         """How much more often each record occurs than the tree says."""
         log = np.zeros(records.shape[1])
-        for constraint, factor in zip(self._constraints(records, spans, self.shares), self.factors, strict=True):
+        for constraint, factor in zip(
+            _constraints(records, spans, self.joints, self.estimate.margins, self.shares), self.factors, strict=True
+        ):
             log += np.log(factor)[constraint.cells]
         log -= log.mean() if len(log) else 0
         return np.exp(np.clip(log, -np.log(STEEPEST), np.log(STEEPEST)))
@@ -163,3 +153,17 @@ def cells_of(rows: Codes, columns: Codes, width: int) -> Integers:
     cells *= width
     cells += columns
     return cells
+
+
+def _constraints(
+    records: Codes, spans: Codes, joints: Mapping[Pair, Floats], margins: Sequence[Floats], shares: Floats
+) -> list[Constraint]:
+    """All that records should meet: measured pairs, then the margins of every span."""
+    found = []
+    for (a, b), table in joints.items():
+        target = np.tensordot(shares, table, 1)
+        found.append(Constraint(cells_of(records[a], records[b], target.shape[1]), target.ravel(), PAIR_POWER))
+    for column, margin in enumerate(margins):
+        target = (margin * shares[:, None]).ravel()
+        found.append(Constraint(cells_of(spans, records[column], margin.shape[1]), target, 1.0))
+    return found

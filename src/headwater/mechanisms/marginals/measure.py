@@ -56,7 +56,7 @@ class MarginalsMechanism:
     divides: ClassVar[bool] = True
     """Whether a spend of the ledger is divided among tables: then each of them has more noise than is listed."""
     deltas: ClassVar[bool] = True
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
@@ -86,9 +86,11 @@ class MarginalsMechanism:
             raise ValueError(f"rows must have shape (n, {self.width}), as encode() gives them, not {rows.shape}")
         if rows.dtype.kind not in "iu" and rows.size:
             raise TypeError(f"rows must be whole numbers, not {rows.dtype}")
-        good = rows[(rows != NULL).any(axis=1)]
+        good = rows
         for number, coding in enumerate(self.codings):
-            if good.size and (good[:, number].min() < 0 or int(good[:, number].max()) >= coding.size):
+            if _beyond(good[:, number], coding.size):
+                good = good[(good != NULL).any(axis=1)]  # looked for only now: there is hardly ever a null record
+            if _beyond(good[:, number], coding.size):
                 raise ValueError(f"rows[:, {number}] must lie between 0 and {coding.size - 1}, as encode() gives them")
         return rows.astype(np.uint16, copy=False)
 
@@ -195,6 +197,11 @@ class MarginalsMechanism:
         tables, outlook, codes = unpack(header, arrays, self.codings, self.budget, counted.records)
         self.t, self.tables, self.outlook, self._codes = t, tuple(tables), outlook, codes
         self._counted = counted
+
+
+def _beyond(codes: NDArray[Any], size: int) -> bool:
+    """Whether some code is none of ``0 … size − 1``."""
+    return bool(len(codes)) and bool(codes.min() < 0 or int(codes.max()) >= size)
 
 
 MECHANISM = MarginalsMechanism

@@ -33,12 +33,14 @@ class NoisyTable:
     counts
         Noisy counts, of shape ``[len(e) for e in edges]``; they may be negative.
     scale
-        Of the noise in each count, independent from count to count: of integer Laplace noise, or the ``σ`` of discrete
-        Gaussian noise.
+        Of the law of the noise: integer Laplace, or the ``σ`` of discrete Gaussian noise, both independent from count
+        to count; or joint Laplace noise, which other tables of the bucket share.
     variance
-        Of that noise.
+        Of the noise in each count.
     gaussian
         Whether the noise is Gaussian.
+    joint
+        Which joint draw of the bucket the noise is a part of, from 1 on; 0 if it is of this table alone.
     """
 
     columns: tuple[int, ...]
@@ -49,11 +51,12 @@ class NoisyTable:
     scale: float
     variance: float
     gaussian: bool = False
+    joint: int = 0
 
     @property
     def width(self) -> float:
         """The scale that real Laplace noise of the same variance would have."""
-        return self.scale / math.sqrt(2) if self.gaussian else self.scale
+        return math.sqrt(self.variance / 2) if self.gaussian or self.joint else self.scale
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,14 +16,15 @@ from itertools import pairwise
 from headwater.laws import Accounting, Concentrated, Pure
 from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Ledger, Spend
 
-FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1
+FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1 and …
+FEW_COLUMNS = 20  # … with so many columns; with more of them it ends later, in proportion
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that …
 LONG = 1024  # … and one more at half of it, if it is at least this: a large ε asks about pairs sooner
 FAST = 8  # fast buckets a stage
 FAST_SHARE = Fraction(1, 20)  # of ε, for the fast buckets of a stage
 ONE_WAY = Fraction(1, 3)  # the odds of one-way marginals in the slow budget of ten columns: they count in all pairs …
 WIDE = 1.5  # … so their odds grow with this power of the number of columns
-EARLY_ONE_WAY = Fraction(1, 4)  # what they get more early, before they can be pooled
+EARLY_ONE_WAY = Fraction(3, 10)  # what they get more early, before they can be pooled
 FIRST_ONE_WAY = Fraction(3, 2)  # in the first stage with pairs, so many times the cube of their share more, …
 MOST_ONE_WAY = Fraction(17, 20)  # … at most so much: few records say little of the pairs of a wide table
 TREE_CHOICE, FIRST_TREE_CHOICE = Fraction(1, 20), Fraction(1, 10)  # to choose the pairs of a tree
@@ -66,7 +67,7 @@ class Stage:
 
     @property
     def slow_budget(self) -> Fraction:
-        """What one record may lose in the slow bucket. Parts of it may be moved to the pairs."""
+        """What one record may lose in the slow bucket. Parts of it move between one-way tables and pairs."""
         return self.one_way + self.tree_choice + self.extra_choice + self.pairs
 
     def fast_end(self, t: int) -> int:
@@ -76,20 +77,23 @@ class Stage:
     def ledger(self) -> Ledger:
         """What replacing one record of this stage can move.
 
-        A part of the budget is divided among tables (`divide`), and the scale named here is the one that a single table
-        would have: two counts of each table move by one. A choice costs as much as a shift of ``4`` (`selection`).
+        A budget is divided among tables, one-way tables and pairs alike (`divide`), and the scale named here is the one
+        that a single table would have: two counts of it move by one. Small tables share a draw of joint noise, which
+        costs what they have together. A choice costs as much as a shift of ``4`` (`selection`). What choices do not
+        need goes to tables, so it is the total that holds for every run.
         """
         slow, pay = f"bucket of {self.size:,}", self.accounting
-        tables = {f"one-way marginals, {slow}": self.one_way, f"pairs, {slow}": self.pairs}
+        tables = {f"marginals, {slow}": self.one_way + self.pairs}
         tables |= {f"one-way marginals, buckets of {self.fast:,}": self.fast_budget}
         choices = {f"choice of a tree, {slow}": self.tree_choice, f"choice of further pairs, {slow}": self.extra_choice}
         spends = [Spend(what, pay.count_law(e), touches=2) for what, e in tables.items() if e]
         return Ledger(spends + [Spend(what, pay.choice_law(e, 4), shift=4) for what, e in choices.items() if e])
 
 
-def first_end(epsilon: float) -> int:
-    """Where the first stage with pairs ends."""
-    return 1 << max(round(math.log2(FIRST) - math.log2(epsilon)), *EARLY)
+def first_end(epsilon: float, columns: int) -> int:
+    """Where the first stage with pairs ends: the more columns share ε, the more records it takes to see a pair."""
+    wide = math.log2(max(columns / FEW_COLUMNS, 1))
+    return 1 << max(round(math.log2(FIRST) - math.log2(epsilon) + wide), *EARLY)
 
 
 def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
@@ -99,7 +103,7 @@ def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
     [128, 1024, 4096, 8192, 16384, 32768]
     """
     budget = Budget.of(budget)
-    first = first_end(budget.epsilon)
+    first = first_end(budget.epsilon, columns)
     odds = ONE_WAY * Fraction((columns / 10) ** WIDE).limit_denominator(1000)
     one_way = min(odds / (1 + odds), Fraction(3, 5))
     if t >= first:
@@ -132,11 +136,12 @@ def _with_pairs(
 def _currency(budget: Budget, columns: int, tables: int) -> tuple[Fraction, Accounting]:
     """ρ and Gaussian noise if there is a δ and so many tables have less noise then, else ε and Laplace noise.
 
-    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Some records of a person in ε and
-    others in ρ would not add up: then the answer is the same at all times, that for the tables of a late stage.
+    With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Later stages have more tables, so ε
+    comes first, if at all. Where records of a person in ε and in ρ do not add up, the answer is the same at all times,
+    that for the tables of a late stage.
     """
     epsilon, rho = Fraction(budget.epsilon), budget.rho
-    if budget.one_currency:
+    if budget.one_currency and not budget.epsilon_first:
         tables = 2 * columns - 1 + columns // 2
     if rho is None or 8 * tables * rho <= epsilon**2:
         return epsilon, Pure

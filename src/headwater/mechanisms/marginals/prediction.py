@@ -17,11 +17,12 @@ from headwater.mechanisms.marginals.estimate import Estimate, Estimator
 from headwater.mechanisms.marginals.loglinear import LogLinear
 from headwater.mechanisms.marginals.measured import Measured
 from headwater.mechanisms.marginals.pairs import Pair
-from headwater.mechanisms.marginals.timeline import EVEN_DRIFT, Smoothed
+from headwater.mechanisms.marginals.timeline import EVEN_DRIFT
 
 Shares = NDArray[np.float64]
 
 STRONG = 0.1  # pairs of the tree this far from independence, beyond noise, are measured again without a choice
+POOL = 1 << 13  # records that predictions of pairs are raked with
 UNITS = 60  # the budget of a fast bucket is dealt out in so many equal parts
 
 
@@ -53,22 +54,24 @@ class Prediction:
         All that is published; its ``t`` is the end of the bucket.
     start
         Where the bucket begins.
+    before
+        An earlier prediction of the same bucket, if there is one: not all of it is estimated again.
     """
 
-    def __init__(self, measured: Measured, start: int) -> None:
+    def __init__(self, measured: Measured, start: int, before: Prediction | None = None) -> None:
         self.measured, self.start = measured, start
-        self.estimator = Estimator(measured)
+        self.estimator = Estimator(measured, rough=True, before=before.smoothed if before else None)
 
     @cached_property
     def _estimate(self) -> Estimate:
         return self.estimator.run(1)
 
-    @cached_property
-    def _smoothed(self) -> list[Smoothed]:
-        """One-way marginals over time."""
-        if "_estimate" in self.__dict__:  # they are computed already
-            return self.estimator.smoothed
-        return [self.estimator.smooth(column) for column in range(len(self.measured.codings))]
+    @property
+    def smoothed(self) -> Estimator:
+        """The estimator, with one-way marginals over time."""
+        if not self.estimator.smoothed:
+            self.estimator.smoothed = [self.estimator.smooth(column) for column in range(len(self.measured.codings))]
+        return self.estimator
 
     def structure(self) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
         """The pairs of the published tree, and those of them that are certain."""
@@ -78,18 +81,17 @@ class Prediction:
 
     def errors(self) -> list[float]:
         """For each column the expected total variation of its one-way marginal, from what is published."""
-        return [0.4 * float(smoothed.error.sum()) for smoothed in self._smoothed]
+        return [0.4 * float(smoothed.error.sum()) for smoothed in self.smoothed.smoothed]
 
     def independent(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
         """Tables of pairs, were they independent at each time."""
-        self.estimator.smoothed = self._smoothed
-        tables = [self.estimator.independent(pair, self.start, self.measured.t) for pair in questions]
+        tables = [self.smoothed.independent(pair, self.start, self.measured.t) for pair in questions]
         return self._moved(questions, tables)
 
     def joint(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
         """Tables of pairs, as the published model has them."""
         model = LogLinear(self._estimate)
-        return self._moved(questions, model.pairs(list(questions), self.start, self.measured.t))
+        return self._moved(questions, model.pairs(list(questions), self.start, self.measured.t, POOL))
 
     def _moved(self, questions: Mapping[Pair, Question], tables: Iterable[Shares]) -> dict[Pair, Shares]:
         """Tables on the model's bins moved to the bins of questions, wide ones split as the column's shape says."""
@@ -112,7 +114,7 @@ class Prediction:
         information ``known[n]`` about a share.
         """
         curves = []
-        for smoothed in self._smoothed:
+        for smoothed in self.smoothed.smoothed:
             shares = smoothed.shares[-1]
             speed = shares + EVEN_DRIFT / len(shares)
             unknown = smoothed.error**2 + smoothed.drift * speed / speed.mean() * stage_size / 2

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
-from headwater.laws import Cost
+from headwater.joint_noise import fits
+from headwater.laws import Cost, JointLaplace
 from headwater.mechanisms.marginals.codes import NULL, Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.pairs import Pair, joined
-from headwater.mechanisms.marginals.plan import Stage, stage_at, variance
+from headwater.mechanisms.marginals.plan import Stage, stage_at
 from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.mechanisms.protocol import Arrays, Header, State
 from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Spend
@@ -32,6 +33,8 @@ def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -
         "edges": np.concatenate([np.empty(0, dtype=np.int32), *edges]).astype(np.int32),
         "counts": counts.astype(np.int32) if small else counts,
         "scales": np.array([table.scale for table in tables], dtype=np.float64),
+        "variances": np.array([table.variance for table in tables], dtype=np.float64),
+        "joint": np.array([table.joint for table in tables], dtype=np.int32),
         "moving": np.array(outlook.moving, dtype=np.float64),
     }
     layout = [[list(table.columns), table.start, table.end, list(table.counts.shape)] for table in tables]
@@ -50,9 +53,12 @@ def unpack(
     need(isinstance(layout, list) and len(layout) < 1 << 24, "tables")
     edges, counts, scales = (_flat(arrays[name]) for name in ("edges", "counts", "scales"))
     need(edges.dtype.kind == "i" and counts.dtype.kind == "i", "edges and counts")
-    need(scales.dtype == np.float64 and len(scales) == len(layout), "scales")
+    variances, joints = (_flat(arrays[name]) for name in ("variances", "joint"))
+    need(scales.dtype == variances.dtype == np.float64 and len(scales) == len(variances) == len(layout), "scales")
+    need(joints.dtype.kind == "i" and len(joints) == len(layout) and bool((joints >= 0).all()), "joint")
     tables, spent, latest = list[NoisyTable](), defaultdict[tuple[int, int], Cost](Fraction), 0
-    for entry, scale in zip(layout, scales.tolist(), strict=True):
+    shared = dict[tuple[int, int, int], tuple[float, list[int]]]()  # the scale of each joint draw, and its tables
+    for entry, scale, noise, joint in zip(layout, scales.tolist(), variances.tolist(), joints.tolist(), strict=True):
         need(isinstance(entry, list) and len(entry) == 4, "tables")
         columns, start, end, shape = entry
         stage = _stage(start, end, latest, t, budget, len(codings))
@@ -70,18 +76,18 @@ def unpack(
         fast = end < stage.end or start > stage.start
         gaussian = stage.accounting.gaussian
         need(not gaussian or scale <= 2.0**40, "scales")
-        spend = Spend(
-            "table", (DiscreteGaussian if gaussian else IntegerLaplace)(scale), touches=1 if shape == [2] else 2
-        )
+        need(math.isfinite(noise) and noise > 0, "variances")
+        spend = Spend("table", (DiscreteGaussian if gaussian else IntegerLaplace)(scale), 1 if shape == [2] else 2)
+        if joint:
+            spend = Spend("tables", JointLaplace(scale), int((start, end, joint) not in shared))  # paid for once
+            of_draw, sizes = shared.setdefault((start, end, joint), (scale, []))
+            sizes.append(1 if shape == [2] else cells)
+            need(not (gaussian or fast) and of_draw == scale and cells > 1 and fits(scale, sizes), "joint")
         spent[start, end] += spend.rho if gaussian else spend.cost
         need(spent[start, end] <= (stage.fast_budget if fast else stage.slow_budget), "scales")
         noisy = counts[:cells].astype(np.int64).reshape(shape)
         counts = counts[cells:]
-        tables.append(
-            NoisyTable(
-                tuple(columns), start, end, tuple(bins), noisy, scale, variance(scale, gaussian=gaussian), gaussian
-            )
-        )
+        tables.append(NoisyTable(tuple(columns), start, end, tuple(bins), noisy, scale, noise, gaussian, joint))
     need(not len(edges) and not len(counts), "counts")
     moving = _flat(arrays["moving"])
     need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")

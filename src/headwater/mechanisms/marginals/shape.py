@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,13 +114,24 @@ class Split:
     fraction: Floats
 
     def __matmul__(self, counts: Floats) -> Floats:
-        """Counts of the target's bins."""
-        return _sums(self.target, self.fraction * counts[self.source])
+        """Counts of the target's bins, along the last axis."""
+        return self._sums(self.fraction * counts[..., self.source])
 
     def variance(self, variance: Floats, least: float) -> Floats:
         """Of these counts, if a part of a count shares its precision; every fraction is at least this."""
-        more = np.maximum(self.fraction - least, 0) * variance[self.source]
-        return _sums(self.target, more) + least * float(variance.sum())
+        more = np.maximum(self.fraction - least, 0) * variance[..., self.source]
+        found: Floats = self._sums(more) + least * variance.sum(-1, keepdims=True)
+        return found
+
+    @cached_property
+    def _first(self) -> Integers:
+        """The entries with which target bins begin; each has some."""
+        return np.searchsorted(self.target, np.arange(self.target[-1] + 1))
+
+    def _sums(self, values: Floats) -> Floats:
+        """The sum of the values of each target bin."""
+        found: Floats = values if len(self._first) == len(self.target) else np.add.reduceat(values, self._first, -1)
+        return found
 
     def whole(self) -> NDArray[np.bool_]:
         """Whether the bin that gives most to a target bin gives to no other."""
@@ -137,11 +149,6 @@ class Split:
         return found
 
 
-def _sums(bins: Integers, values: Floats) -> Floats:
-    """The sum of the values of each bin."""
-    return np.bincount(bins, values).astype(np.float64, copy=False)
-
-
 @dataclass(frozen=True)
 class Side:
     """Noisy counts of one column's bins in some span: a one-way table, or the sums of a two-way table."""
@@ -153,7 +160,42 @@ class Side:
     variance: Floats
 
 
-def estimate_shape(sides: Sequence[Side], grid: Integers, coding: Coding) -> Shape:
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Noisy counts of one column with the same bins: a row for each of several spans."""
+
+    edges: Integers
+    spans: Integers
+    counts: Floats
+    variance: Floats
+
+    @cached_property
+    def records(self) -> Integers:
+        """How many records each row is about, as a column."""
+        return np.diff(self.spans)
+
+    def rows(self, which: NDArray[np.bool_]) -> Sides:
+        """Some of the rows."""
+        return self if which.all() else Sides(self.edges, self.spans[which], self.counts[which], self.variance[which])
+
+
+def stacked(sides: Sequence[Side]) -> list[Sides]:
+    """Noisy counts put together by their bins."""
+    groups: dict[bytes, list[Side]] = {}
+    for side in sides:
+        groups.setdefault(side.edges.tobytes(), []).append(side)
+    return [
+        Sides(
+            group[0].edges,
+            np.array([(side.start, side.end) for side in group]),
+            np.array([side.counts for side in group]),
+            np.array([side.variance for side in group]),
+        )
+        for group in groups.values()
+    ]
+
+
+def estimate_shape(sides: Sequence[Sides], grid: Integers, coding: Coding) -> Shape:
     """The shape of a column over all time.
 
     Noisy counts are averaged by precision; each part is estimated from those that tell it apart. Inside each bin of the
@@ -179,15 +221,14 @@ def estimate_shape(sides: Sequence[Side], grid: Integers, coding: Coding) -> Sha
     return shape
 
 
-def pool_sides(sides: Sequence[Side]) -> list[tuple[Integers, Floats, Floats]]:
+def pool_sides(sides: Sequence[Sides]) -> list[tuple[Integers, Floats, Floats]]:
     """Edges, shares and variances of counts with the same bins, averaged by precision over all spans."""
-    found: dict[bytes, tuple[Integers, Floats, Floats]] = {}
+    found = []
     for side in sides:
-        records = side.end - side.start
-        known = records**2 / side.variance
-        edges, total, precision = found.get(side.edges.tobytes(), (side.edges, np.zeros(1), np.zeros(1)))
-        found[edges.tobytes()] = edges, total + side.counts / records * known, precision + known
-    return [(edges, total / precision, 1 / precision) for edges, total, precision in found.values()]
+        known = side.records**2 / side.variance
+        precision = known.sum(0)
+        found.append((side.edges, (side.counts / side.records * known).sum(0) / precision, 1 / precision))
+    return found
 
 
 def _shrunk(shares: Floats, variance: Floats, even: Floats, bins: Integers) -> Floats:

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.bins import cut, profile
+from headwater.mechanisms.marginals.bins import cut_by, one_way
 from headwater.mechanisms.marginals.bucket import EXTRA, TREE, Bucket
 from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
@@ -63,35 +63,50 @@ class SlowBucket:
     ) -> None:
         self.bucket, self.stage, self.outlook, self.epsilon = bucket, stage, outlook, epsilon
         self.codings, self.columns, self.known = bucket.codings, len(bucket.codings), list(before)
+        self.first: Prediction | None = None  # by which the tree was chosen
 
     def measure(self) -> None:
         """Ask everything. ``known`` then has the new tables, and ``outlook`` the tree that they show."""
         if not self.stage.pairs or self.columns < 2:
             self.known += self.bucket.one_way(self.stage.slow_budget, [1.0] * self.columns, self.known)
             return
-        weights = self.own_tables()
-        one_way = self.stage.one_way * Fraction(math.fsum(weights)) / self.columns
+        weights, most = self.own_tables(), self.columns - 1
+        extras = math.ceil(EXTRAS * self.columns) if self.stage.extra_choice else 0
+        kept = saving(self.expected(most + extras), most + extras)
+        own = Fraction(math.fsum(weights)) / self.columns
+        one_way = self.stage.one_way * own + self.stage.pairs * (1 - kept)
         self.known += self.bucket.one_way(one_way, weights, self.known)
         self.questions = self.candidates()
         counts = self.bucket.count(list(self.questions.values()))
         self.counts = dict(zip(self.questions, counts, strict=True))
-        extras = min(math.ceil(EXTRAS * self.columns), len(self.questions) - self.columns + 1)
-        extras = max(min(extras, self.turns(self.stage.extra_choice)), 0)
-        part = extras * EXTRA_WEIGHT / (extras * EXTRA_WEIGHT + self.columns - 1)
+        extras = min(extras, len(self.questions) - most, self.turns(self.stage.extra_choice))
+        extras = max(extras, 0)
+        part = extras * EXTRA_WEIGHT / (extras * EXTRA_WEIGHT + most)
         left = self.stage.slow_budget - one_way
-        pairs = self.stage.pairs + self.stage.one_way - one_way
-        left -= self.choose_tree(pairs * (1 - part))
-        self.published = self.predict()
+        pairs = self.stage.pairs * kept + self.stage.one_way * (1 - own)
+        left -= self.choose_tree(pairs * (1 - part), kept)
+        self.published = self.predict(self.first)
         self.outlook = Outlook(*self.published.structure(), self.outlook.moving)
         if extras:
-            left -= self.choose_further(self.published, extras, pairs * part)
+            left -= self.choose_further(self.published, extras, pairs * part, kept)
         if left > self.stage.slow_budget / 50:
             self.known += self.bucket.one_way(left, [1.0] * self.columns, self.known, again=True)
 
-    def predict(self) -> Prediction:
+    def expected(self, most: int) -> int:
+        """How many pairs will be measured: a little more than twice as many as in the bucket before, if there was one.
+
+        What is not spent on pairs can only buy one-way tables a second time, and two tables with half a budget each say
+        as much as one with 0.7 of it. So one-way tables get beforehand what pairs will not need.
+        """
+        if not self.stage.extra_choice:
+            return most
+        before = sum(len(table.columns) > 1 for table in self.known if table.end == self.stage.start)
+        return min(2 * before + 2, most)
+
+    def predict(self, before: Prediction | None = None) -> Prediction:
         """What is published by now predicts of this bucket."""
         measured = Measured(self.bucket.end, 0, self.epsilon, tuple(self.codings), tuple(self.known))
-        return Prediction(measured, self.bucket.start)
+        return Prediction(measured, self.bucket.start, before)
 
     def own_tables(self) -> list[float]:
         """Weights of the columns in the one-way budget: 0 if a pair that is measured anyway has the column too."""
@@ -104,8 +119,8 @@ class SlowBucket:
 
     def edges(self) -> list[Integers]:
         """The bins of each column in tables of two."""
-        profiles = [profile(column, coding, self.known) for column, coding in enumerate(self.codings)]
-        return [cut(*of_column, PAIR_LEAST, PAIR_BINS) for of_column in zip(self.codings, profiles, strict=True)]
+        own = one_way(self.known, self.columns)
+        return [cut_by(*of_column, PAIR_LEAST, PAIR_BINS) for of_column in zip(self.codings, own, strict=True)]
 
     def candidates(self) -> dict[Pair, Question]:
         """The pairs that may be asked for, and their bins."""
@@ -117,14 +132,15 @@ class SlowBucket:
     def ask(self, pairs: Sequence[Pair], budget: Fraction, weights: Sequence[float]) -> None:
         """Measure these pairs."""
         shares = divide(budget, [weight**self.stage.accounting.power for weight in weights])
-        for pair, share in zip(pairs, shares, strict=True):
-            self.known.append(self.bucket.publish(self.questions[pair], self.counts[pair], share))
+        asked = [self.questions[pair] for pair in pairs], [self.counts[pair] for pair in pairs]
+        self.known += self.bucket.publish_all(*asked, shares)
 
-    def choose_tree(self, budget: Fraction) -> Fraction:
+    def choose_tree(self, budget: Fraction, kept: Fraction) -> Fraction:
         """Choose and measure the pairs of a tree, as many as reach the threshold, and return what all of that cost.
 
-        Pairs whose dependence is already published beyond doubt are kept. Others are chosen one by one, among those
-        that join two parts of the tree and the answer that none reaches the threshold.
+        The budget is the ``kept`` part of what was planned for a whole tree. Pairs whose dependence is published beyond
+        doubt are kept. Others are chosen one by one, among those that join two parts of the tree and the answer that
+        none reaches the threshold.
         """
         most, tree, groups, spent = self.columns - 1, list[Pair](), list(range(self.columns)), Fraction(0)
         for pair in sorted(self.questions.keys() & self.outlook.kept):
@@ -132,7 +148,8 @@ class SlowBucket:
             groups = joined(groups, pair)
         turns = min(most - len(tree), self.turns(self.stage.tree_choice))
         if turns:
-            published, each = self.predict(), self.stage.tree_choice / min(most, self.turns(self.stage.tree_choice))
+            published = self.first = self.predict()
+            each = self.stage.tree_choice / min(most, self.turns(self.stage.tree_choice))
             threshold = self.threshold(published, budget / most)
             scores: Scores = self.scores(published, published.independent(self.questions), budget / most, TREE_PENALTY)
             for pair in self.questions.keys() & self.outlook.tree:
@@ -145,13 +162,13 @@ class SlowBucket:
                     break
                 tree.append(chosen)
                 groups = joined(groups, chosen)
-        budget = budget * saving(len(tree), most)
+        budget = budget * min(saving(len(tree), most) / kept, Fraction(1))
         routes = paths(tree, self.columns)
         self.ask(tree, budget, [self.questions[p].cells ** CELLS * n**PATHS for p, n in zip(tree, routes, strict=True)])
         self.done = set(tree)
         return spent + budget
 
-    def choose_further(self, published: Prediction, most: int, budget: Fraction) -> Fraction:
+    def choose_further(self, published: Prediction, most: int, budget: Fraction, kept: Fraction) -> Fraction:
         """Choose and measure pairs that the published model predicts worst, and return what all of that cost."""
         rest = {pair: question for pair, question in self.questions.items() if pair not in self.done}
         scores: Scores = self.scores(published, published.joint(rest), budget / most, EXTRA_PENALTY)
@@ -164,7 +181,7 @@ class SlowBucket:
                 break
             chosen.append(pair)
             del scores[pair]
-        budget = budget * saving(len(chosen), most)
+        budget = budget * min(saving(len(chosen), most) / kept, Fraction(1))
         self.ask(chosen, budget, [self.questions[pair].cells ** CELLS for pair in chosen])
         return spent + budget
 

@@ -46,10 +46,11 @@ class Slots:
         found: Floats = np.minimum.outer(middle, middle)
         return found
 
-    def weights(self, start: float, end: float) -> Floats:
-        """The part of the span's records that lies in each slot; sums to 1."""
-        held = np.clip(np.minimum(self.edges[1:], end) - np.maximum(self.edges[:-1], start), 0, None)
-        found: Floats = held / max(held.sum(), 1e-300)
+    def weights(self, start: float | Floats, end: float | Floats) -> Floats:
+        """The part of the span's records that lies in each slot; sums to 1. A row for each of several spans."""
+        first, last = np.asarray(start)[..., None], np.asarray(end)[..., None]
+        held = np.maximum(np.minimum(self.edges[1:], last) - np.maximum(self.edges[:-1], first), 0)
+        found: Floats = held / np.maximum(held.sum(-1, keepdims=True), 1e-300)
         return found
 
 
@@ -84,7 +85,14 @@ class Smoothed:
 
 
 def smooth(
-    observed: Sequence[Share], slots: Slots, bins: int, span: Floats, widths: Integers | None = None
+    observed: Sequence[Share],
+    slots: Slots,
+    bins: int,
+    span: Floats,
+    widths: Integers | None = None,
+    drift: float | None = None,
+    *,
+    rough: bool = False,
 ) -> Smoothed:
     """Smoothed shares of a column's bins in each slot.
 
@@ -100,11 +108,15 @@ def smooth(
         Weights of the slots whose mean is of interest: its error is reported and its estimate is kept under clipping.
     widths
         How many values each bin holds, if neighbouring bins are neighbouring values (`nonnegative`).
+    drift
+        The variance of a share of 1 over one record, if it is known already.
+    rough
+        Whether shares are only projected to be non-negative: a fifth of the time, and good enough for choices.
     """
     if not observed or bins == 1:
         even = np.full(bins, 1 / bins)
         return Smoothed(np.tile(even, (len(slots.sizes), 1)), 0.0, np.sqrt(even * (1 - even)))
-    average = np.array([slots.weights(o.start, o.end) for o in observed])
+    average = slots.weights(*np.array([(o.start, o.end) for o in observed], dtype=np.float64).T)
     noisy, noise = np.array([o.shares for o in observed]), np.array([o.variance for o in observed])
     precision = (1 / noise).sum(0)
     mean = simplex((noisy / noise).sum(0) / precision)
@@ -130,7 +142,8 @@ def smooth(
         diagonal = np.diagonal(root, axis1=1, axis2=2)[:, :-1]
         return float(0.5 * (root[:, -1, :-1] ** 2).sum() + np.log(diagonal).sum())
 
-    drift = float(DRIFTS[lowest(surprise, len(DRIFTS))] / length) if len(observed) > 1 else 0.0
+    if drift is None:
+        drift = float(DRIFTS[lowest(surprise, len(DRIFTS))] / length) if len(observed) > 1 else 0.0
     inverse = np.linalg.inv(covariance(drift, slice(None)))
     back = np.einsum("koi,ki->ko", inverse, residual) @ average  # per bin and slot
     found = drift * speed[:, None] * (back @ slots.walk) + mean[:, None] * back / sizes + level * back.sum(1)[:, None]
@@ -140,6 +153,8 @@ def smooth(
     cross = cross + mean[:, None] * (average @ (span / sizes))
     prior = drift * speed * (span @ slots.walk @ span) + mean * (span @ (span / sizes)) + level
     error = np.sqrt(np.maximum(prior - np.einsum("ko,koi,ki->k", cross, inverse, cross), 0))
+    if rough:
+        return Smoothed(simplex(shares), drift, error)
     return Smoothed(_consistent(shares, span, nonnegative(span @ shares, error, widths)), drift, error)
 
 

@@ -65,6 +65,23 @@ class Forest:
             return None
         return up[: up.index(meet) + 1] + down[: down.index(meet)][::-1]
 
+    def tables_from(
+        self, column: int, joints: Mapping[Pair, Floats], laws: Mapping[tuple[int, int], Floats]
+    ) -> dict[int, Floats]:
+        """The two-way tables of a column and every one that it is joined to, as `along` the path would give them.
+
+        ``laws[a, b]`` is the law of column ``b`` given ``a``, for both directions of each edge.
+        """
+        found = {other: joint(joints, column, other) for other in self.adjacent[column]}
+        stack = [(other, column) for other in found]
+        while stack:
+            here, before = stack.pop()
+            for other in self.adjacent[here]:
+                if other != before:
+                    found[other] = found[here] @ laws[here, other]
+                    stack.append((other, here))
+        return found
+
 
 def along(path: Sequence[int], joints: Mapping[Pair, Floats]) -> Floats:
     """The two-way table of a path's ends when each column depends on the one before it alone.

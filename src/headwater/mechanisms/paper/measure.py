@@ -39,7 +39,7 @@ from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 _LEVEL_TOTAL, _THRESHOLD, _WAIT, _SUB = range(4)  # what a draw is for
 
 
-def _address(purpose: int, level: int, index: ArrayLike = 0) -> NDArray[np.uint64]:
+def draw_address(purpose: int, level: int, index: ArrayLike = 0) -> NDArray[np.uint64]:
     """The lower half of a draw's address; the upper half names the cell."""
     return np.uint64(purpose << 45 | level << 38) | np.asarray(index, np.uint64)
 
@@ -49,12 +49,8 @@ class PaperMechanism(CellRows):
 
     Parameters
     ----------
-    schema
-        What a record is.
-    budget
-        Of the whole run: pure ε only.
-    noise
-        Where the noise comes from.
+    schema, budget, noise
+        As of any `headwater.mechanisms.protocol.Mechanism`.
     consistency
         How noisy counts are made to add up: a name of `headwater.mechanisms.paper.consistency.STRATEGIES`.
     constant
@@ -71,11 +67,7 @@ class PaperMechanism(CellRows):
 
     name: ClassVar[str] = "paper"
     online: ClassVar[bool] = True
-    windows: ClassVar[bool] = False
     thresholds: ClassVar[bool] = True
-    partitions: ClassVar[bool] = False
-    deltas: ClassVar[bool] = False
-    version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
 
     def __init__(
@@ -131,12 +123,6 @@ class PaperMechanism(CellRows):
             self.t += take
             cells = cells[take:]
 
-    def window(self, since: int) -> int:
-        """Always all records: the counters have no windows."""
-        if since:
-            raise ValueError(f"the {self.name} mechanism has no windows; mechanism='cascade' can")
-        return 0
-
     def measured(self, start: int, seed: int) -> Measured:
         """Whole counts of the cells of this time's depth, from noisy counts of the cells on the way down."""
         return measure(self.noisy_counts, self.t, self.depth, self.partition, self.consistency, seed)
@@ -154,7 +140,7 @@ class PaperMechanism(CellRows):
             if past.level >= first:
                 scale = scale_for(self._budget(depth, past.level) / 2)
                 counts += past.count(depth, cells)
-                counts += self.noise.laplace_at(scale, names, _address(_LEVEL_TOTAL, past.level))
+                counts += self.noise.laplace_at(scale, names, draw_address(_LEVEL_TOTAL, past.level))
         return NoisyCounts(depth, cells, counts)
 
     def _sealed(self, depth: int, cells: Cells, names: Cells) -> Integers:
@@ -168,9 +154,9 @@ class PaperMechanism(CellRows):
         horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
         base = segment_threshold(horizon, epsilon, self.constant)
         # A cell's chance of a first seal so far is at most `steps` times its chance with all its points there.
-        margins = base + self.noise.laplace_at(scale, names, _address(_THRESHOLD, level))
+        margins = base + self.noise.laplace_at(scale, names, draw_address(_THRESHOLD, level))
         chance = chance_above(margins - self._now.count(depth, cells), scale)
-        v = as_float(self.noise.uniform_at(names, _address(_WAIT, level)))
+        v = as_float(self.noise.uniform_at(names, draw_address(_WAIT, level)))
         for index in np.flatnonzero(v <= 1.001 * steps * chance):
             arrivals = self._now.arrivals(depth, int(cells[index]))
             counts[index] = self._walk(int(names[index]), arrivals, epsilon, scale, base)
@@ -179,9 +165,9 @@ class PaperMechanism(CellRows):
     def _walk(self, name: int, arrivals: Integers, epsilon: float, scale: float, base: int) -> int:
         """Seal one cell's segments one after the other; the private count of what they held."""
         level, begin = self._now.level, 0
-        sub = self.sub(epsilon=epsilon / 2, noise=self.noise.stream(name, int(_address(_SUB, level)), ahead=8))
+        sub = self.sub(epsilon=epsilon / 2, noise=self.noise.stream(name, int(draw_address(_SUB, level)), ahead=8))
         for first in count(0, 8):
-            addresses = [_address(purpose, level, np.arange(first, first + 8)) for purpose in (_THRESHOLD, _WAIT)]
+            addresses = [draw_address(purpose, level, np.arange(first, first + 8)) for purpose in (_THRESHOLD, _WAIT)]
             margins = base + self.noise.laplace_at(scale, name, addresses[0])
             waits = self.noise.uniform_at(name, addresses[1])
             for margin, words, address in zip(margins.tolist(), waits, addresses[1].tolist(), strict=True):

@@ -25,12 +25,8 @@ class PmmMechanism(CellRows):
 
     Parameters
     ----------
-    schema
-        What a record is.
-    budget
-        Of the one release: pure ε only.
-    noise
-        Where the noise comes from.
+    schema, budget, noise
+        As of any `headwater.mechanisms.protocol.Mechanism`; the budget is that of the one release.
     consistency
         How noisy counts are made to add up: a name of `headwater.mechanisms.paper.consistency.STRATEGIES`.
 
@@ -42,11 +38,6 @@ class PmmMechanism(CellRows):
 
     name: ClassVar[str] = "pmm"
     online: ClassVar[bool] = False
-    windows: ClassVar[bool] = False
-    thresholds: ClassVar[bool] = False
-    partitions: ClassVar[bool] = False
-    deltas: ClassVar[bool] = False
-    version: ClassVar[int] = 1
     options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
 
     def __init__(
@@ -70,12 +61,6 @@ class PmmMechanism(CellRows):
         weights = [2 ** (j * (1 - 1 / self.partition.dimension) / 2) for j in range(1, depth + 1)]
         share = self.epsilon / 2 * (1 - 2.0**-40) / sum(weights or [1.0])  # rounding must never overdraw
         return [scale_for(share * weight) for weight in weights]
-
-    def window(self, since: int) -> int:
-        """Always all records."""
-        if since:
-            raise ValueError("the pmm mechanism has no windows; mechanism='cascade' can")
-        return 0
 
     def measured(self, start: int, seed: int) -> Measured:
         """Whole counts of the deepest cells, from noisy counts of the cells on the way down."""

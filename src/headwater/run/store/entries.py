@@ -22,7 +22,7 @@ Position = dict[str, Any]
 UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError)
 """What can be raised when parts are put together that do not belong together."""
 
-_PART = 1 << 26  # SQLite takes blobs below 1 GB: a snapshot is kept in parts
+PART = 1 << 26  # SQLite takes blobs below 1 GB: a snapshot is kept in parts
 _UNSIGNED = re.compile(r"\|u1|<u[248]")
 
 
@@ -61,13 +61,7 @@ class Snapshot(NamedTuple):
 
 
 def check_rows(rows: object) -> Rows:
-    """Rows of unsigned integers, little-endian and contiguous.
-
-    Parameters
-    ----------
-    rows
-        An array of shape (n, width) of any unsigned type.
-    """
+    """Rows of unsigned integers, little-endian and contiguous."""
     array = np.ascontiguousarray(rows)
     if array.dtype.kind != "u" or array.ndim != 2:
         raise TypeError(f"rows must be a two-dimensional array of unsigned integers, not {array.ndim}-d {array.dtype}")
@@ -132,7 +126,7 @@ def receipts_in(head: Mapping[str, Any]) -> bytes:
 def pack_snapshot(snapshot: Snapshot) -> list[tuple[int, bytes | memoryview, bytes]]:
     """Number, data and checksum of each part of a snapshot; part 0 says what the others are."""
     view = memoryview(snapshot.data)
-    parts = [view[start : start + _PART] for start in range(0, len(view), _PART)]
+    parts = [view[start : start + PART] for start in range(0, len(view), PART)]
     head = json.dumps({"t": snapshot.t, "position": snapshot.position, "parts": len(parts)}).encode()
     return [(i, part, digest(str(i).encode(), part)) for i, part in enumerate([memoryview(head), *parts])]
 

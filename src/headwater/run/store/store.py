@@ -71,12 +71,7 @@ class Store(OwnedDatabase):
     def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any]) -> Store:
         """Create the state of a new run, owner-only, and open it.
 
-        Parameters
-        ----------
-        path
-            Where; there must be no state yet.
-        config
-            What never changes during the run: JSON.
+        ``config`` is JSON that never changes during the run.
         """
         path = real_path(path)
         text = json.dumps(dict(config))
@@ -173,13 +168,7 @@ class Store(OwnedDatabase):
             return self._snapshot_bytes
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """The last value that was kept under ``name``, ``None`` if there is none.
-
-        Parameters
-        ----------
-        name
-            As given to `append`.
-        """
+        """The last value that was kept under ``name``, ``None`` if there is none."""
         with self._current():
             return self._position.get(name)
 
@@ -217,12 +206,7 @@ class Store(OwnedDatabase):
     def snapshot(self, t: int, data: bytes) -> None:
         """Replace the snapshot, and the journal up to ``t``, by ``data``. Clears the note `measured_by`.
 
-        Parameters
-        ----------
-        t
-            The time of the snapshot: at most `t` of the store, at least that of the last snapshot.
-        data
-            The mechanism's state at that time.
+        ``t`` is at most `t` of the store, and at least that of the last snapshot.
         """
         with self._current():
             if t > self._t:
@@ -299,26 +283,12 @@ class Store(OwnedDatabase):
             self._refresh()
 
     def noted(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """What `note` has kept under this name, ``None`` if nothing.
-
-        Parameters
-        ----------
-        name
-            ``"measured_by"`` or ``"sinks"``.
-        """
+        """What `note` has kept under this name, ``None`` if nothing."""
         with self._current():
             return self._notes.get(name)
 
     def published(self, t: int, sha256: str) -> None:
-        """Note that the release of ``t`` was published. Other content for the same ``t`` is refused.
-
-        Parameters
-        ----------
-        t
-            The time of the release.
-        sha256
-            The digest of its data.
-        """
+        """Note that the release of ``t`` was published. Other content for the same ``t`` is refused."""
         with self._current():
             known = self.releases().get(t)
             if known is None:

@@ -5,7 +5,7 @@ const state = { data: null, shape: "", pair: 1, charts: [], densities: [], busy:
 
 function facts(data) {
   const now = data.releases[data.current], made = data.published[data.published.length - 1];
-  const found = [["Guarantee", data.card.guarantee ?? data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(Math.max(data.t, state.told ?? 0))],
+  const found = [["Guarantee", data.card.guarantee ?? data.card.neighbours], ["Mechanism", data.card.mechanism], ["Records, t", whole(Math.max(data.t, state.newest ?? 0))],
     ["Releases published", whole(data.total)], ["Last published", made ? `t = ${whole(made.t)}, ${clock(made.time)}` : "none yet"],
     ["This page shows", `t = ${whole(data.t)}, ${clock(now.time)}`]];
   byId("facts").replaceChildren(...found.map(([term, text]) => make("div", { class: text.length > 60 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, text))));
@@ -67,7 +67,7 @@ function refresh() {
   const data = state.data;
   if (!data) return;
   if (!byId("drawn").hidden && !byId("marginals").clientWidth) { requestAnimationFrame(refresh); return; }  // not laid out yet
-  count(Math.max(data.t, state.told ?? 0));
+  count(Math.max(data.t, state.newest ?? 0));
   byId("drawn").hidden = data.t === 0;
   document.body.dataset.t = data.t;
   if (data.t === 0) { byId("lead").textContent = "No record has come yet. The page changes by itself when one does."; return; }
@@ -116,7 +116,7 @@ async function load() {
       const answer = await fetch(`${base}/live`, { headers: { Accept: "application/json" }, cache: "no-cache" });
       if (answer.ok) { state.data = await answer.json(); refresh(); }
       // The service makes a new release of this moment only so often: look again if it was an older one.
-      if (answer.ok && state.told > state.data.t) { await new Promise((done) => setTimeout(done, 1000)); state.again = true; }
+      if (answer.ok && state.newest > state.data.t) { await new Promise((done) => setTimeout(done, 1000)); state.again = true; }
     } while (state.again);
   } catch { /* the service is away: the stream of events says when it is back */ } finally { state.busy = false; }
 }
@@ -131,7 +131,7 @@ function connection(kind, text) {
 function listen() {
   const source = new EventSource(`${base}/events`);
   source.addEventListener("open", () => connection("live", "live: the page changes by itself"));
-  source.addEventListener("state", (event) => { state.told = JSON.parse(event.data).t; count(state.told); load(); });
+  source.addEventListener("state", (event) => { state.newest = JSON.parse(event.data).t; count(state.newest); load(); });
   source.addEventListener("error", () => {
     connection("lost", "the service is away; trying again");
     source.close();

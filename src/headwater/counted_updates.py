@@ -1,0 +1,100 @@
+"""Records that were counted elsewhere, by processes that know their numbers, as updates of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.arguments import whole
+from headwater.mechanisms.counted import BucketedCounts, check_counts, count_by_bucket, whole_numbers
+from headwater.mechanisms.protocol import CountingMechanism, Rows
+from headwater.one_run import OneRun
+from headwater.table.tally import Tally
+
+
+class CountedUpdates(OneRun):
+    """A run that takes counts of records in place of the records."""
+
+    def bucket(self, number: int) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Public.
+
+        A function of schema, ε and mechanism alone: any process with the same ones gets the same.
+
+        Parameters
+        ----------
+        number
+            A record's number in the order of arrival, past or to come.
+        """
+        if whole("number", number) < 0:
+            raise ValueError(f"number must be at least 0, not {number}")
+        return self._counting("bucket").bucket(number)
+
+    def count_rows(self, rows: Rows, numbers: object) -> BucketedCounts:
+        """`headwater.Synthesizer.histogram` of records that were encoded before.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        numbers
+            As for `histogram`.
+        """
+        mechanism = self._counting("histogram")
+        array = whole_numbers("numbers", numbers)
+        if array.ndim == 0:
+            array = whole("numbers", numbers) + np.arange(len(rows))
+        if array.shape != (len(rows),) or (array.dtype.kind not in "iu" and array.size):
+            raise ValueError(f"numbers must be {len(rows)} whole numbers, or that of the first record")
+        if array.size and array.min() < 0:
+            raise ValueError("numbers must be at least 0")
+        return count_by_bucket(rows, array.astype(np.int64), mechanism.bucket, mechanism.coarser)
+
+    def update_counts(self, counts: BucketedCounts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
+        """Take records that were counted elsewhere (`histogram`): the same as the records in order, bit for bit.
+
+        The paper's mechanism needs the records themselves.
+
+        Parameters
+        ----------
+        counts
+            Of all records after the first `t`, up to any number, each of them counted once.
+        tally
+            What was clipped, unlisted, missing or bad in them, if that is known.
+        """
+        with self._lock:
+            checked = self.check_counts(counts, self.t)
+            self._state = self._state.after_counts(checked.rows, checked.counts, tally)
+
+    def check_counts(self, counts: BucketedCounts, t: int) -> BucketedCounts:
+        """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.
+
+        Parameters
+        ----------
+        counts
+            As for `update_counts`.
+        t
+            How many records there are before them.
+        """
+        mechanism = self._counting("update_counts")
+        return check_counts(counts, t, mechanism.check, mechanism.bucket)
+
+    def update_counted_rows(self, rows: object, counts: object) -> None:
+        """Take counted records that `check_counts` has checked, all of them or the first ones. For states.
+
+        Parameters
+        ----------
+        rows
+            In the order of their buckets.
+        counts
+            How many records each row stands for.
+        """
+        mechanism = self._counting("update_counts")
+        with self._lock:
+            numbers = whole_numbers("counts", counts).astype(np.int64)
+            self._state = self._state.after_counts(mechanism.check(whole_numbers("rows", rows)), numbers, Tally())
+
+    def _counting(self, what: str) -> CountingMechanism:
+        if self.person is not None:
+            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
+        if not isinstance(self._mechanism, CountingMechanism):
+            raise ValueError(f"{what} needs mechanism='cascade' or 'marginals'; this run uses {self.mechanism!r}")
+        return self._mechanism
