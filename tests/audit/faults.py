@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from headwater import joint_noise
 from headwater.audit import experiments
 from headwater.laws import deviation_for
 from headwater.mechanisms.cascade import measure as cascade_module
@@ -25,6 +26,7 @@ from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.plan import Stage, Timescale
 from headwater.mechanisms.cascade.tree import LEAF, Tree
 from headwater.mechanisms.cell_sampling import round_in_order
+from headwater.mechanisms.marginals import bucket as bucket_module
 from headwater.mechanisms.paper import measure as paper_module
 from headwater.noise import Noise
 from headwater.privacy import Budget, IntegerLaplace, scale_for
@@ -33,12 +35,45 @@ from headwater.synthesizer_state import SynthesizerState
 from headwater.table.unit_cube import UnitCube
 
 Integers = NDArray[np.int64]
+TERMS = joint_noise._log_terms
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
     draw = Noise.laplace_at
     patch.setattr(Noise, "laplace_at", lambda self, scale, hi, lo: draw(self, scale / 2, hi, lo))
+
+
+def half_the_joint_noise(patch: pytest.MonkeyPatch) -> None:
+    draw = Noise.jointly_at
+    patch.setattr(Noise, "jointly_at", lambda self, scale, *where: draw(self, scale / 2, *where))
+
+
+def joint_noise_that_forgets_a_table(patch: pytest.MonkeyPatch) -> None:
+    """Its radius is that of all tables but the largest."""
+    real = joint_noise.radii
+    patch.setattr(joint_noise, "radii", lambda scale, sizes: real(scale, sizes[:-1]))
+
+
+def radii_without_points(patch: pytest.MonkeyPatch) -> None:
+    """A radius is as likely as its exponential says, however many points there are."""
+    patch.setattr(joint_noise, "_log_points", lambda size, m: 0.0 * m)
+    patch.setattr(joint_noise, "radii", joint_noise.Radii)
+
+
+def small_balls(patch: pytest.MonkeyPatch) -> None:
+    """Tables have an L1 norm of at most the radius, instead of twice as much."""
+    real = joint_noise._with
+    patch.setattr(joint_noise, "_with", lambda size, sum_, j: real(size, sum_ // 2, j))
+    subset = joint_noise.Bits.subset
+    patch.setattr(joint_noise.Bits, "subset", lambda self, n, of: subset(self, n, of // 2 if of % 2 == 0 else of))
+    patch.setattr(joint_noise, "_log_terms", lambda size, m: TERMS(size, m / 2))
+    patch.setattr(joint_noise, "radii", joint_noise.Radii)
+
+
+def joint_noise_at_half_its_price(patch: pytest.MonkeyPatch) -> None:
+    """Marginals pay for half of what a record moves."""
+    patch.setattr(bucket_module, "scale_for", lambda cost: scale_for(2 * cost))
 
 
 def a_small_sigma(patch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from headwater.audit import (
     sparse_loss,
 )
 from headwater.audit.streams import Pair, crowd, heap, kind_of_pair, replaced
-from headwater.audit.suite import long_cascade, with_delta
+from headwater.audit.suite import long_cascade, tables, with_delta
 from headwater.laws import deviation_for
 from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade.plan import Stage, stage_at
@@ -47,6 +47,8 @@ LEVELS = Experiment("levels", "paper", 4.0, kind_of_pair("corner", heap(16, 2), 
 TIMES = (16, 17, 18, 19, 20)
 LOADED = Experiment("loads", "paper", 2.0, kind_of_pair("corner", heap(20, 2), 5), TIMES, reloads=TIMES)
 DRAWS = Experiment("noise", "noise", 1.0, Pair(((0.0,),), ((1.0,),)))
+JOINT = replace(DRAWS, mechanism="joint noise")
+MARGINALS = replace([*tables("marginals", 8.0)][2], reloads=())  # such a state would be refused
 GAUSSIAN = replace(DRAWS, delta=0.01)
 WITH_DELTA = replace(CASCADE, epsilon=4.0, times=(16, 20), delta=0.3)
 COUNTS_WITH_DELTA = replace(COUNTS, delta=0.3)
@@ -87,6 +89,11 @@ COSTS_RHO = "costs ρ = .*, more than"
 COSTS, UNPROTECTED, ELSEWHERE = "costs .*, more than ε", "noise did not protect", "what to measure depends on raw data"
 CAUGHT: list[tuple[Fault, Callable[[], None], str]] = [
     (faults.half_the_noise, sampling(DRAWS, 0), "count"),
+    (faults.half_the_joint_noise, sampling(JOINT, 0), "count"),
+    (faults.joint_noise_that_forgets_a_table, sampling(JOINT, 0), "count"),
+    (faults.radii_without_points, sampling(JOINT, 0), "count"),
+    (faults.small_balls, sampling(JOINT, 0), "count"),
+    (faults.joint_noise_at_half_its_price, sensitivity(MARGINALS), COSTS),
     (faults.half_the_noise_in_a_plan, sensitivity(CASCADE), COSTS),
     (faults.a_budget_that_does_not_sum, ledgers, "the draws cost ε = 1.1"),
     (faults.a_budget_that_does_not_sum, sensitivity(CASCADE), COSTS),

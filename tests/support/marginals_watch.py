@@ -142,8 +142,8 @@ def watching(noise: Watched, fault: Fault | None = None) -> Iterator[pytest.Monk
         def seen(bucket: Bucket, question: Question, counts: Integers, table: NoisyTable) -> None:
             place = bucket.start, bucket.end, bucket.timescale, question
             kind = JointLaplace if table.joint else DiscreteGaussian if table.gaussian else IntegerLaplace
-            how = kind(table.scale), question.numbers, counts.copy(), table.counts, table.joint
-            noise.events.append(Table(*place, *how))
+            true, law = counts.copy(), kind(table.scale)
+            noise.events.append(Table(*place, law, question.numbers, true, table.counts, table.joint))
 
         def publishing(
             self: Bucket, question: Question, counts: Integers, budget: Fraction, *, again: bool = False

@@ -35,6 +35,9 @@ from headwater.zcdp import rho_for
 
 NOISE = "noise"
 """The name of experiments on one draw of noise."""
+JOINT_NOISE = "joint noise"
+"""The name of experiments on one draw of joint noise."""
+BARE = (NOISE, JOINT_NOISE)
 
 
 class AuditAlarm(AssertionError):  # noqa: N818 - nothing has gone wrong with the auditor
@@ -50,7 +53,7 @@ class Experiment:
     name
         What to call it in a table.
     mechanism
-        The name of a registered mechanism, a key of `COUNTERS`, or `NOISE`.
+        The name of a registered mechanism, a key of `COUNTERS`, `NOISE` or `JOINT_NOISE`.
     epsilon
         The budget that the run is given.
     pair
@@ -90,7 +93,7 @@ class Experiment:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        known = (*registry.names(), *COUNTERS, NOISE)
+        known = (*registry.names(), *COUNTERS, *BARE)
         if self.mechanism not in known:
             raise ValueError(f"mechanism must be one of {', '.join(known)}, not {self.mechanism!r}")
         if any(not 0 < t <= len(self.pair.one) for t in self.times) or list(self.times) != sorted(set(self.times)):
@@ -101,7 +104,7 @@ class Experiment:
         """What the run itself promises, as it states it: this is what an audit attacks."""
         if self.mechanism in COUNTERS:
             claim = COUNTERS[self.mechanism](self, len(self.pair.one), None).budget().guarantee(self.epsilon)
-        elif self.mechanism == NOISE:
+        elif self.mechanism in BARE:
             claim = Guarantee(self.epsilon, self.delta)
         elif self.kind.online:
             claim = self._begin(None).guarantee
@@ -165,7 +168,7 @@ class Experiment:
             rows = self.stream(side)
             if self.mechanism in COUNTERS:
                 return _counted(COUNTERS[self.mechanism](self, len(rows), seed), rows)
-            if self.mechanism == NOISE:
+            if self.mechanism in BARE:
                 return View({name: values[0] for name, values in _draws(self, side, 1, seed).items()})
             if self.kind.online:
                 return self._stream(rows, seed, self._published)
@@ -173,7 +176,7 @@ class Experiment:
 
     def measure(self, side: int, seed: int | None = None) -> None:
         """Let one run measure all that `view` is made from, and publish nothing: for auditors of the draws alone."""
-        if self.mechanism in (*COUNTERS, NOISE) or not self.kind.online:
+        if self.mechanism in (*COUNTERS, *BARE) or not self.kind.online:
             self.view(side, seed)
             return
         with warnings.catch_warnings():
@@ -182,7 +185,7 @@ class Experiment:
 
     def columns(self, side: int, runs: int, seed: int | None = None) -> dict[str, list[Value]]:
         """Many runs on one stream, feature by feature. Run ``i`` has the seed ``seed + 2·i + side``."""
-        if self.mechanism == NOISE:
+        if self.mechanism in BARE:
             return _draws(self, side, runs, None if seed is None else seed + side)
         seeds: Sequence[int | None] = [None if seed is None else seed + 2 * i + side for i in range(runs)]
         views = [self.view(side, one) for one in seeds]
@@ -242,10 +245,21 @@ def _counted(counter: Counter, rows: Rows) -> View:
 def _draws(experiment: Experiment, side: int, runs: int, seed: int | None) -> dict[str, list[Value]]:
     """A count of 0 or 1 with one draw of noise on it, as many times as wanted: the source itself, quickly."""
     ((value,),) = experiment.stream(side)
+    if experiment.mechanism == JOINT_NOISE:
+        return _joint_draws(1 / experiment.epsilon, int(value), runs, Noise(seed))
     law: CountLaw = IntegerLaplace(1 / experiment.epsilon)
     if experiment.delta:
         law = DiscreteGaussian(deviation_for(rho_for(experiment.epsilon, experiment.delta)))
     return {"count": (int(value) + law.draw(Noise(seed), 0, np.arange(runs))).tolist()}
+
+
+def _joint_draws(scale: float, value: int, runs: int, noise: Noise) -> dict[str, list[Value]]:
+    """A yes or no, and a table of three cells of which a record is in one, with joint noise on both."""
+    true, seen = np.array([value, value, 1 - value, 0]), list[list[int]]()
+    for run in range(runs):
+        seen.append((true + noise.jointly_at(scale, (1, 3), 0, (8 * run, 8 * run + 1))).tolist())
+    columns: dict[str, list[Value]] = {f"count {i}": [numbers[i] for numbers in seen] for i in range(len(true))}
+    return columns | {"all counts": [str(numbers) for numbers in seen]}
 
 
 def _sparse(e: Experiment, horizon: int, seed: int | None) -> Counter:

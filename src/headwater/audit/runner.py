@@ -17,7 +17,7 @@ from pathlib import Path
 
 import headwater
 from headwater.audit.events import Value
-from headwater.audit.experiments import NOISE, Experiment
+from headwater.audit.experiments import BARE, Experiment
 
 CHUNK = 250  # runs that are lost at most, for each process, when an audit is interrupted
 MANY = 50_000  # of draws of bare noise, which are quick
@@ -141,7 +141,7 @@ def run_experiments(
 
 
 def _tasks(experiment: Experiment, runs: int, seed: int | None, phase: str) -> Iterator[_Task]:
-    runs, size = (max(runs, MANY), max(runs, MANY)) if experiment.mechanism == NOISE else (runs, CHUNK)
+    runs, size = (max(runs, MANY), max(runs, MANY)) if experiment.mechanism in BARE else (runs, CHUNK)
     for number, start in enumerate(range(0, runs, size)):
         for side in (0, 1):
             yield _Task(experiment, side, number, min(size, runs - start), seed, phase)

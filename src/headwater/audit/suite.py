@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.audit.experiments import NOISE, Experiment
+from headwater.audit.experiments import JOINT_NOISE, NOISE, Experiment
 from headwater.audit.streams import (
     KINDS,
     TABLE,
@@ -211,9 +211,10 @@ def counters(epsilon: float) -> Iterator[Experiment]:
 
 
 def noise(epsilon: float) -> Iterator[Experiment]:
-    """One count with one draw on it: Laplace, and Gaussian for δ that sampling can see."""
+    """One count with one draw on it: Laplace, and Gaussian for δ that sampling can see; two tables with joint noise."""
     pair = Pair(((0.0,),), ((1.0,),))
     yield Experiment(f"noise of scale {1 / epsilon:g}", NOISE, epsilon, pair)
+    yield Experiment(f"joint noise of scale {1 / epsilon:g}", JOINT_NOISE, epsilon, pair)
     for delta in (0.01, DELTA):
         yield Experiment(f"Gaussian noise, ε = {epsilon:g}, δ = {delta:g}", NOISE, epsilon, pair, delta=delta)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from headwater import joint_noise
 from headwater.files import FileRefusedError
 from headwater.mechanisms.marginals.codes import NULL
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
@@ -265,6 +266,26 @@ def test_tables_that_share_their_noise_are_kept_with_it() -> None:
     for one, two in zip(mechanism.tables, other.tables, strict=True):
         assert (one.joint, one.scale) == (two.joint, two.scale)
         assert two.variance == one.variance * (1 + 1e-15)
+
+
+def test_noise_that_is_too_wide_to_be_shared_is_drawn_for_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint_noise, "WIDEST", 1)
+    mechanism = start()
+    mechanism.update(rows_of(mechanism, 200))
+    assert mechanism.tables
+    assert not any(table.joint for table in mechanism.tables)
+
+
+@pytest.mark.parametrize("epsilon", [1e4, 1e7])
+def test_a_state_with_next_to_no_noise_goes_on(epsilon: float) -> None:
+    """The variance of shared noise, rounded to a float, would be 0."""
+    schema = Schema(a=Boolean(), b=Boolean(), c=Boolean())
+    mechanism, other = (MarginalsMechanism(schema, epsilon, Noise(seed=1)) for _ in range(2))
+    mechanism.update(rows_of(mechanism, 200))
+    assert min(table.variance for table in mechanism.tables) > 0
+    assert any(table.joint for table in mechanism.tables)
+    other.restore(*mechanism.state())
+    assert other.t == 200
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from headwater.mechanisms.marginals.codes import Codes
 from headwater.mechanisms.marginals.counting import Question, count
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.pairs import Pair
-from headwater.mechanisms.marginals.plan import divide, variance
+from headwater.mechanisms.marginals.plan import LEAST, divide, variance
 from headwater.mechanisms.marginals.selection import SENSITIVITY, choose, choose_exponentially
 from headwater.mechanisms.open_counts import CountedBucket
 from headwater.noise import Noise
@@ -160,7 +160,7 @@ class Bucket:
         law, found = radii(scale, tuple(sorted(sizes))), list[NoisyTable]()
         for question, numbers in zip(questions, noisy, strict=True):
             table = self._table(question, numbers)
-            how = scale, law.variance(question.numbers), False, self.joint
+            how = scale, max(law.variance(question.numbers), LEAST), False, self.joint
             found.append(NoisyTable(question.columns, self.start, self.end, question.edges, table, *how))
         return found
 

@@ -30,6 +30,7 @@ MOST_ONE_WAY = Fraction(17, 20)  # … at most so much: few records say little o
 TREE_CHOICE, FIRST_TREE_CHOICE = Fraction(1, 20), Fraction(1, 10)  # to choose the pairs of a tree
 EXTRA_CHOICE = Fraction(3, 100)  # to choose the pairs beyond it
 CHOICES_IN_RHO = Fraction(1, 5)  # the part of the shares of choices that they need of ρ, which buys more of them
+LEAST = 1e-9  # the least variance that a table is said to have: with a huge ε it would be 0
 GRAIN = 1 << 40  # a budget is divided into whole multiples of 1/GRAIN of it
 
 
@@ -160,7 +161,7 @@ def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:
 
 def variance(scale: float, *, gaussian: bool = False) -> float:
     """Of integer Laplace noise, or of discrete Gaussian noise; never 0."""
-    return max((DiscreteGaussian(scale) if gaussian else IntegerLaplace(scale)).variance, 1e-9)
+    return max((DiscreteGaussian(scale) if gaussian else IntegerLaplace(scale)).variance, LEAST)
 
 
 @dataclass(frozen=True)
