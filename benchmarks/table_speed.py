@@ -133,6 +133,7 @@ def measure(rows: int = ROWS, releases: int = 1, repeats: int = REPEATS) -> list
             "processor_ratio": work[side] / work["baseline"],
             "baseline_memory_mb": memory["baseline"] / 1e6,
             "run_memory_mb": memory[side] / 1e6,
+            "load": os.getloadavg()[0],
         }
         for side in MECHANISMS
     ]
@@ -144,7 +145,8 @@ PAGE = """# From a CSV file to a release
 The baseline reads the file with pyarrow, with the same column types, and counts the cells of its five columns with
 NumPy. `headwater run` reads, checks and hashes the file, encodes it, counts, keeps its state on the disk, and writes
 one release of as many rows as the file has, a million at most: with the mechanism that `auto` chooses for these
-columns, and with cascade. The best of {repeats} runs of each, in turns.
+columns, and with cascade. The best of {repeats} runs of each, in turns, on {processors} processors that {load:.0f}
+processes wanted to have: if these are many more, seconds and ratios by the clock say little.
 
 {table}
 Wanted: at most 3 by the clock for a million rows, of either mechanism. The file is read block by block and never held
@@ -162,7 +164,8 @@ def page(found: list[dict[str, Any]]) -> str:
          f"{one['baseline_memory_mb']:.0f} MB", f"{one['run_memory_mb']:.0f} MB"]
         for one in found
     ]  # fmt: skip
-    return PAGE.format(repeats=REPEATS, table=table(head, rows))
+    load = max(one["load"] for one in found)
+    return PAGE.format(repeats=REPEATS, table=table(head, rows), processors=os.cpu_count(), load=load)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from headwater.release.folder import publish
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
-from headwater.table.readers import open_source, read
+from headwater.table.readers import csv_text, open_source, read
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import unit_cube
 
@@ -157,6 +157,26 @@ def test_a_blank_line_of_one_column_is_a_record(tmp_path: Path, end: str) -> Non
         assert [row["x"] for row in found] == [0.5, None, 0.25, None]
     (tmp_path / "b.csv").write_text(end.join(["x", "a", "", "b", ""]), newline="")
     assert [row["x"] for row in rows_of(tmp_path / "b.csv", Schema(x=Category("a", "", "b")))] == ["a", "", "b"]
+
+
+@pytest.mark.parametrize("inner", ["", "\n", "\r\n"])
+def test_quoted_text_that_is_shared_among_threads_is_read_as_in_one_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str
+) -> None:
+    """Steps of 64 bytes: without line ends inside of quotes text may be cut at every line, with them nowhere."""
+    texts = [f"a{inner}{i % 7}" for i in range(500)]
+    schema = Schema(n=Integer(0, 500), text=Category(*sorted(set(texts))))
+    (tmp_path / "a.csv").write_text("n,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts)), newline="")
+    monkeypatch.setattr(csv_text, "_STEP", 64)
+    steps, usual = list[int](), csv_text.CsvParser._read_group
+
+    def seen(self: csv_text.CsvParser, data: Any, types: Any, step: int, nulls: tuple[str, ...]) -> Any:  # noqa: ANN401
+        steps.append(step)
+        return usual(self, data, types, step, nulls)
+
+    monkeypatch.setattr(csv_text.CsvParser, "_read_group", seen)
+    assert rows_of(tmp_path / "a.csv", schema) == [{"n": i, "text": text} for i, text in enumerate(texts)]
+    assert [step == 64 for step in steps] == [not inner]  # read once, and not again because it could not be cut
 
 
 def test_quoted_fields_may_hold_delimiters_quotes_and_line_ends(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def profile(coding: Coding, own: Sequence[NoisyTable]) -> Profile:
     """
     own = sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]
     ends = [coding.values, coding.size] if coding.missing else [coding.size]
-    starts: Integers = np.unique(np.concatenate([[0], ends, *(table.edges[0] for table in own)]))
+    starts: Integers = distinct(np.concatenate([[0], ends, *(table.edges[0] for table in own)]))
     widths, mass = np.diff(starts), np.zeros(len(starts) - 1)
     for table in own:
         density = table.counts / np.diff(table.edges[0], append=coding.size)

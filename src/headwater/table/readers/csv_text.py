@@ -55,8 +55,9 @@ class CsvParser:
             _check_blank(data, starts, ends, line)
         if not data.endswith(b"\n"):
             data = data + b"\n"
-        # pyarrow cuts text at newlines to share it among threads, also inside of quotes: so quoted text is one step.
-        step = len(data) + 1 if b'"' in data else _STEP
+        # pyarrow cuts text at newlines to share it among threads, also inside of quotes: text that has any there is one
+        # step.
+        step = len(data) + 1 if b'"' in data and _newlines(data) > len(ends) else _STEP
         usual = {index: field.type for index, field in self._fields.items() if index not in self._unusual}
         columns = self._read(data, usual, step)
         if columns is None:  # find out which one it is
@@ -240,6 +241,10 @@ def is_since_year_1(column: Any) -> bool:  # noqa: ANN401 - a pyarrow.ChunkedArr
     """Whether all times are such as Python can hold; pyarrow knows a year 0 and years before it."""
     first = pyarrow("compute").min(column.cast("int64")).as_py()
     return first is None or first >= _YEAR_1
+
+
+def _newlines(data: Bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE))
 
 
 def line_of(data: Bytes, offset: int, first: int) -> int:
