@@ -117,8 +117,8 @@ def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
     if end < first:
         whole, accounting = _currency(budget, columns, columns)
         return Stage(start, end, 0, Fraction(0), whole, accounting=accounting)
-    more = min(one_way + FIRST_ONE_WAY * one_way**3, MOST_ONE_WAY) if half else one_way + EARLY_ONE_WAY
-    return _with_pairs(start, end, budget, columns, more, FIRST_TREE_CHOICE, Fraction(0))
+    more = FIRST_ONE_WAY * one_way**3 if half else EARLY_ONE_WAY
+    return _with_pairs(start, end, budget, columns, min(one_way + more, MOST_ONE_WAY), FIRST_TREE_CHOICE, Fraction(0))
 
 
 def _with_pairs(
