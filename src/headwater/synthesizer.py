@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from headwater.aliases import ALIASES
 from headwater.arguments import checked_person, checked_schema, options_of, table_kind, whole, window_start
 from headwater.encoded_rows import EncodedRows, encode_with_people
 from headwater.mechanisms import registry
-from headwater.mechanisms.counted import BucketedCounts, check_counts, count_by_bucket, whole_numbers
+from headwater.mechanisms.counted import BucketedCounts, Integers, check_counts, count_by_bucket, whole_numbers
 from headwater.mechanisms.protocol import (
     AnySchema,
     CountingMechanism,
@@ -23,6 +24,7 @@ from headwater.mechanisms.protocol import (
     Rows,
     with_null_records,
 )
+from headwater.partition import Points
 from headwater.people import Person
 from headwater.people.people import People
 from headwater.privacy import (
@@ -289,6 +291,20 @@ class Synthesizer:
             raise ValueError(f"number must be at least 0, not {number}")
         return self._counting("bucket").bucket(number)
 
+    def buckets(self, first: int, end: int) -> list[tuple[int, int]]:
+        """All fastest buckets that records ``first … end − 1`` fall into, as `bucket` gives each. Public.
+
+        Parameters
+        ----------
+        first, end
+            Numbers in the order of arrival, past or to come.
+        """
+        mechanism, found = self._counting("bucket"), list[tuple[int, int]]()
+        while first < end:
+            found.append(mechanism.bucket(first))
+            first = found[-1][1]
+        return found
+
     def histogram(self, table: object, numbers: object, *, bad_rows: str | None = None) -> BucketedCounts:
         """Records counted by bucket and row, for `update_counts` of the run that they belong to. Not private.
 
@@ -352,6 +368,42 @@ class Synthesizer:
         with self._lock:
             checked = self.check_counts(counts, self.t)
             self._state = self._state.after_counts(checked.rows, checked.counts, tally)
+
+    def place_bits(self, axis: int) -> int:
+        """How many binary digits of a coordinate on a continuous axis decide the row of a record. Public.
+
+        Parameters
+        ----------
+        axis
+            Its number.
+        """
+        return max(self._counting("histogram").place_bits(axis), 1)
+
+    def encode_points(self, points: Points) -> Rows:
+        """The rows of points of the cube, as `encode` gives those of records.
+
+        Parameters
+        ----------
+        points
+            As ``schema.encode`` gives them.
+        """
+        return self._mechanism.encode(points)
+
+    def coarser(self, rows: Rows, starts: Integers) -> Rows:
+        """Rows without what no noisy count of their bucket can ever tell apart.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        starts
+            The first number of the bucket of each, rising.
+        """
+        mechanism, parts = self._counting("histogram"), [rows[:0]]
+        edges = np.flatnonzero(np.diff(starts, prepend=-1))
+        for first, end in pairwise([*edges.tolist(), len(starts)]):
+            parts.append(mechanism.coarser(rows[first:end], int(starts[first])))
+        return np.concatenate(parts)
 
     def check_counts(self, counts: BucketedCounts, t: int) -> BucketedCounts:
         """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.
