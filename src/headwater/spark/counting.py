@@ -87,13 +87,13 @@ def count(
                 pass
         with _kept(placed.frame) as frame:
             try:
-                return _count(replace(placed, frame=frame), encoder, times)
+                return _count(placed.of(frame), encoder, times)
             except ShuffledError:
                 if not placed.sortable:
                     raise TableError("the records of a file are not in order in the data frame", _NAME_ORDER) from None
         in_order = placed.frame.repartitionByRange(*placed.order).sortWithinPartitions(*placed.order)
         with _kept(in_order) as frame:
-            return _count(replace(placed, frame=frame), encoder, times)
+            return _count(placed.of(frame), encoder, times)
 
 
 def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[int, Counted]:
@@ -141,7 +141,7 @@ def _grouped(
         return None
     synth = synthesizer(encoder.config)
     symbols = Symbols.of(synth, placed.columns, dict(placed.frame.dtypes))
-    found = symbols and grouped(placed.frame, symbols, synth, stretches, first[0])
+    found = symbols and grouped(placed.values or placed.frame, symbols, synth, stretches, first[0])
     return Counted(found[0], tally=found[1]) if found else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,11 +74,14 @@ class Pieces:
         The first number of each bucket of the batch.
     parts
         For each partition its first piece.
+    runs
+        Neighbouring buckets of one size: their start, end and size, and the number of the first.
     """
 
     pieces: tuple[Piece, ...]
     starts: Integers
     parts: tuple[int, ...]
+    runs: tuple[tuple[int, int, int, int], ...]
 
     @staticmethod
     def of(stretches: Sequence[Stretch], numbers: Sequence[int], buckets: Sequence[tuple[int, int]]) -> Pieces:
@@ -114,7 +117,7 @@ class Pieces:
                 continue
             pieces.append(piece)
         pieces += [_end(pieces[-1])]
-        return Pieces(tuple(pieces), np.array([start for start, _ in buckets], dtype=np.int64), tuple(parts))
+        return Pieces(tuple(pieces), np.array([start for start, _ in buckets], dtype=np.int64), tuple(parts), runs)
 
     @property
     def longest(self) -> int:
@@ -128,14 +131,13 @@ class Pieces:
         return next((lanes, bits) for lanes, bits in LANES if largest < 1 << bits)
 
     @cached_property
-    def groups(self) -> Integers:
-        """For each piece the number of its first group of buckets that share words; of ends −1."""
-        found, total = [], 0
-        for piece in self.pieces:
-            first, last = self._span(piece)
-            found.append(total if piece.records else -1)
-            total += last // self.lanes[0] - first // self.lanes[0] + 1 if piece.records else 0
-        return np.array(found, dtype=np.int64)
+    def groups(self) -> dict[int, int]:
+        """For the start of each run of buckets of one size, the number of its first group: buckets that share words."""
+        found, total = dict[int, int](), 0
+        for start, end, size, _ in self.runs:
+            found[start] = total
+            total += -(-(end - start) // (size * self.lanes[0]))
+        return found
 
     def _span(self, piece: Piece) -> tuple[int, int]:
         """The first and the last bucket of a piece, counted from the first of its size."""
@@ -155,33 +157,34 @@ class Pieces:
         from pyspark.sql import functions as sql
 
         (lanes, bits), kept = self.lanes, [f"word{number}" for number in range(len(words))]
-        table = {
-            "row": [piece.row for piece in self.pieces],
-            "size": [piece.size if piece.records else 1 << 62 for piece in self.pieces],
-            "shift": [p.number - p.start - p.row if p.records else -p.row for p in self.pieces],
-            "base": [
-                int(first) - self._span(piece)[0] // lanes if piece.records else -1
-                for first, piece in zip(self.groups, self.pieces, strict=True)
-            ],
-        }
-        row, piece = sql.col("row"), sql.col("piece")
+        here = [piece if piece.records else None for piece in self.pieces]
+        rows = _table([piece.row for piece in self.pieces])
+        shifts = _table([p.number - p.start - p.row if p else -self.pieces[i].row for i, p in enumerate(here)])
+        bases = _table([self.groups[piece.start] if piece else -1 for piece in here])
+        sizes = [piece.size if piece else 1 << 62 for piece in here]
+        bucket = f"(row + get({shifts}, CAST(piece AS INT))) div get({_table(sizes)}, CAST(piece AS INT))"
+        if not any(size & (size - 1) for size in sizes):  # quicker than a division
+            widths = _table([size.bit_length() - 1 for size in sizes])
+            bucket = (
+                f"shiftright(row + get({shifts}, CAST(piece AS INT)), CAST(get({widths}, CAST(piece AS INT)) AS INT))"
+            )
         found = frame.select(
             *(word.alias(name) for name, word in zip(kept, words, strict=True)),
-            sql.monotonically_increasing_id().alias("row"),
-            sql.get(_table(self.parts), sql.spark_partition_id()).alias("piece"),
+            sql.expr("monotonically_increasing_id() AS row"),
+            sql.expr(f"get({_table(self.parts)}, spark_partition_id()) AS piece"),
         )
         # Each step is used more than once in the next one, so Spark keeps them apart.
         step = 1 << self.longest.bit_length() >> 1
         while step:
-            later = row >= sql.get(_table(table["row"]), (piece + step).cast("int"))
-            found = found.select(*kept, row, (piece + sql.when(later, step).otherwise(0)).alias("piece"))
+            later = f"row >= get({rows}, CAST(piece + {step} AS INT))"
+            found = found.selectExpr(*kept, "row", f"piece + IF({later}, {step}, 0) AS piece")
             step >>= 1
-        look = {name: sql.get(_table(table[name]), piece.cast("int")) for name in ("size", "shift", "base")}
-        found = found.select(*kept, row, *(one.alias(name) for name, one in look.items()))
-        found = found.select(*kept, "base", sql.expr("(row + shift) div size").alias("bucket"))
-        group = sql.expr(f"base + bucket div {lanes}L").alias("group")
-        one = sql.expr(f"shiftleft(1L, CAST(bucket % {lanes}L AS INT) * {bits})").alias("one")
-        return found.select(*kept, group, one)
+        found = found.selectExpr(*kept, f"get({bases}, CAST(piece AS INT)) AS base", f"{bucket} AS bucket")
+        return found.selectExpr(
+            *kept,
+            f"base + bucket div {lanes}L AS group",
+            f"shiftleft(1L, CAST(bucket % {lanes}L AS INT) * {bits}) AS one",
+        )
 
     def counted(self, groups: Integers, totals: Integers) -> tuple[Integers, Integers, Integers]:
         """Which entry, which bucket of the batch and how many records, from sums of ``one`` by group.
@@ -194,11 +197,9 @@ class Pieces:
             The sum of each.
         """
         lanes, bits = self.lanes
-        here = np.flatnonzero(self.groups >= 0)
-        piece = here[np.searchsorted(self.groups[here], groups, side="right") - 1]
-        spans = np.array([self._span(one)[0] for one in self.pieces], dtype=np.int64)
-        firsts = np.array([one.first for one in self.pieces], dtype=np.int64)
-        bucket = firsts[piece] + (groups - self.groups[piece] + spans[piece] // lanes) * lanes
+        firsts = np.array(list(self.groups.values()), dtype=np.int64)
+        run = np.searchsorted(firsts, groups, side="right") - 1
+        bucket = np.array([first for *_, first in self.runs])[run] + (groups - firsts[run]) * lanes
         found = []
         for lane in range(lanes):
             counts = totals >> (lane * bits) & ((1 << bits) - 1)
@@ -219,7 +220,7 @@ class Pieces:
         return found
 
 
-def _runs(buckets: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+def _runs(buckets: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, int, int], ...]:
     """Neighbouring buckets of one size: their start, end and size, and the number of the first."""
     runs = list[tuple[int, int, int, int]]()
     for number, (start, end) in enumerate(buckets):
@@ -227,7 +228,7 @@ def _runs(buckets: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]
             runs[-1] = (runs[-1][0], end, *runs[-1][2:])
         else:
             runs.append((start, end, end - start, number))
-    return runs
+    return tuple(runs)
 
 
 def _run(piece: Piece) -> tuple[int, int, int]:
@@ -239,8 +240,6 @@ def _end(piece: Piece) -> Piece:
     return replace(_NOWHERE, row=piece.row + piece.records)
 
 
-def _table(numbers: Sequence[int]) -> Any:  # noqa: ANN401 - of Spark
+def _table(numbers: Sequence[int]) -> str:
     """An array that is no part of the generated code, so that the code is compiled once for all micro-batches."""
-    from pyspark.sql import functions as sql
-
-    return sql.from_json(sql.lit(json.dumps(list(numbers))), "array<bigint>")
+    return f"from_json('{json.dumps(list(numbers))}', 'array<bigint>')"
