@@ -35,7 +35,7 @@ from headwater.table.schema import Schema
 from headwater.table.unit_cube import unit_cube
 from tests.spark.cluster import Cluster
 
-EPSILON, PLACES, FILE, ROUNDS = 1.0, 1000, 1_000_000, 6
+EPSILON, PLACES, FILE, ROUNDS = 1.0, 1000, 1_000_000, 5
 WIDE = Schema(age=Integer(0, 99), size=Integer(0, 99), paid=Category("card", "cash", "other"), hour=Integer(0, 23))
 Points = NDArray[np.float64]
 
@@ -119,7 +119,7 @@ def _seconds(process: Path) -> tuple[int, float]:
 
 
 def compare(spark: Any, clock: Clock, case: str, n: int, folder: Path) -> dict[str, Any]:  # noqa: ANN401 - of Spark
-    """Plain Spark and Headwater on the same files: the best of six rounds each, since code is compiled in the first.
+    """Plain Spark and Headwater on the same files: the best of five rounds each, since code is compiled in the first.
 
     One run takes all rounds, so they are micro-batches of a run that goes on.
     """

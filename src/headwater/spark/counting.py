@@ -1,8 +1,9 @@
 """The records of a Spark data frame as counts by bucket: executors read, encode and count, the driver adds up.
 
 A frame is read twice. First Spark itself counts the records of each stretch, which gives every record its number (of
-Parquet files the footers say it); then records are encoded and counted, by Spark or by workers in Python. What they saw is compared with what was counted first, so a frame that changes between the two
-is noticed; it is then kept by executors, and read again from there.
+Parquet files the footers say it); then records are encoded and counted, by Spark or by workers in Python. What was seen
+then is compared with what was counted first, so a frame that changes between the two is noticed; it is then kept by
+executors, and read again from there.
 """
 
 from __future__ import annotations

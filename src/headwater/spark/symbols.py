@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,11 +81,11 @@ class Symbol:
             inside = sql.when((whole >= low) & (whole <= high), whole - sql.lit(low).cast("bigint"))
             found = self._beyond(inside, whole < low, whole > high)
         else:
-            low, high = column.limits if isinstance(column, Number) else (0.0, 1.0)
+            lowest, highest = column.limits if isinstance(column, Number) else (0.0, 1.0)
             real = given.cast("double")
             # NaN is larger than all numbers in Spark, so it is not inside.
-            inside = sql.when((real >= low) & (real <= high), self._part(real, low, high))
-            found = self._beyond(inside, real < low, (real > high) & ~sql.isnan(real))
+            inside = sql.when((real >= lowest) & (real <= highest), self._part(real, lowest, highest))
+            found = self._beyond(inside, real < lowest, (real > highest) & ~sql.isnan(real))
         if self.axis.missing:
             gone = given.isNull()
             if isinstance(column, Number):
@@ -120,9 +120,8 @@ class Symbol:
         """A coordinate in the part that each symbol stands for, and which of them were clipped or missing."""
         gone, beyond = symbols == self.values + 2, (symbols == self.values) | (symbols == self.values + 1)
         numbers = np.where(symbols == self.values, 0, np.minimum(symbols, self.values - 1))
-        grid = getattr(self.column, "grid", None)
-        if grid is not None:  # the upper bound need not be the last step
-            numbers[symbols == self.values + 1] = grid.index(np.array(self.column.limits[1:]))[0]
+        if isinstance(self.column, Number) and self.column.grid is not None:  # the last step need not be the bound
+            numbers[symbols == self.values + 1] = self.column.grid.index(np.array(self.column.limits[1:]))[0]
         if self.axis.values is None:  # the last part of a lower half ends before ½
             last = (1 << self.depth - self.axis.missing) - 1
             places = np.minimum(numbers, last) * 2.0**-self.depth
@@ -218,5 +217,6 @@ def _known(column: Column | None, kind: str) -> bool:
         return kind in _WHOLE
     if isinstance(column, Category):
         types = {str: ("string",), int: _WHOLE}.get(column.type, ())
-        return kind in types and column.size <= MOST_LABELS
+        small = column.type is str or max(map(abs, column.values)) < 1 << 62
+        return kind in types and column.size <= MOST_LABELS and small
     return isinstance(column, Boolean) and kind == "boolean"
