@@ -6,6 +6,7 @@ a frame; both give the same counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,8 @@ def grouped(
 def _repeats(frame: DataFrame, symbols: Symbols, pieces: Pieces) -> bool:
     """Whether the first records are few different ones, beside how many share a group of buckets.
 
-    Of so many pairs of records one is equal as there are different ones, if these are equally frequent.
+    Of as many pairs of records one is equal as there are different ones, if these are equally frequent; and if most of
+    them were seen, there are not many more.
     """
     share = pieces.lanes[0] * max(piece.size for piece in pieces.pieces if piece.records)
     first = frame.select(*(word.alias(f"word{i}") for i, word in enumerate(symbols.expressions()))).take(SAMPLE)
@@ -78,7 +80,8 @@ def _repeats(frame: DataFrame, symbols: Symbols, pieces: Pieces) -> bool:
     if any(None in row for row in different):
         return False
     equal = len(first) - len(different)
-    return _FEWER * len(first) ** 2 <= 2 * equal * share
+    likely = min(2.0 * len(different), len(first) ** 2 / (2 * equal)) if equal else math.inf
+    return _FEWER * likely <= share
 
 
 @contextmanager
