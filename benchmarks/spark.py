@@ -196,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=float, default=1e7)
     parser.add_argument("--cases", nargs="*", default=[*PLANE, "table"])
-    parser.add_argument("--most", type=float, default=1e8, help="records of the largest batch of 1,000 places")
+    parser.add_argument("--most", type=float, default=1e8, help="records of the largest batch whose codes are counted")
     asked = parser.parse_args()
     n = int(asked.records)
     warnings.simplefilter("ignore")
@@ -209,9 +209,11 @@ def main() -> None:
             clock = Clock(cluster, spark.sparkContext._gateway.proc.pid)
             compared = [compare(spark, clock, case, n, folder) for case in asked.cases]
             tens = range(5, 1 + round(math.log10(asked.most)))
-            reached = [reaching(spark, "1,000 places", 10**k) for k in tens]
-            reached += [reaching(spark, "uniform", 10**k) for k in tens if 10**k <= n]
-            reached += [counted_here("uniform", 10**k) for k in tens if 10**k > n]
+            reached = [
+                reaching(spark, case, 10**k) if 10**k <= n else counted_here(case, 10**k)
+                for case in ("1,000 places", "uniform")
+                for k in tens
+            ]
         finally:
             spark.stop()
             for process in (*cluster.workers, cluster.master):

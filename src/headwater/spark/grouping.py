@@ -80,7 +80,9 @@ def _repeats(frame: DataFrame, symbols: Symbols, pieces: Pieces) -> bool:
     if any(None in row for row in different):
         return False
     equal = len(first) - len(different)
-    likely = min(2.0 * len(different), len(first) ** 2 / (2 * equal)) if equal else math.inf
+    likely = 2.0 * len(different)
+    if equal < len(different):
+        likely = len(first) ** 2 / (2 * equal) if equal else math.inf
     return _FEWER * likely <= share
 
 
