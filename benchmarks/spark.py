@@ -179,7 +179,7 @@ def counted_here(case: str, n: int) -> dict[str, Any]:
     What the driver gets of a bucket does not depend on which process counted it.
     """
     synth, rng = Synthesizer(unit_cube(2), epsilon=EPSILON, mechanism="cascade"), np.random.default_rng(0)
-    said = {"case": case, "records": n, "codes": 0, "buckets": 0, "bytes": 0}
+    said: dict[str, Any] = {"case": case, "records": n, "codes": 0, "buckets": 0, "bytes": 0}
     first = 0
     while first < n:
         end = min(synth.bucket(min(first + FILE, n) - 1)[1], n)  # whole buckets
