@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from headwater.arguments import whole
-from headwater.mechanisms.counted import BucketedCounts, check_counts, count_by_bucket, whole_numbers
+from headwater.mechanisms.counted import BucketedCounts, Integers, check_counts, count_by_bucket, whole_numbers
 from headwater.mechanisms.protocol import CountingMechanism, Rows
 from headwater.one_run import OneRun
+from headwater.partition import Points
 from headwater.table.tally import Tally
 
 
@@ -27,6 +30,20 @@ class CountedUpdates(OneRun):
         if whole("number", number) < 0:
             raise ValueError(f"number must be at least 0, not {number}")
         return self._counting("bucket").bucket(number)
+
+    def buckets(self, first: int, end: int) -> list[tuple[int, int]]:
+        """All fastest buckets that records ``first … end − 1`` fall into, as `bucket` gives each. Public.
+
+        Parameters
+        ----------
+        first, end
+            Numbers in the order of arrival, past or to come.
+        """
+        mechanism, found = self._counting("bucket"), list[tuple[int, int]]()
+        while first < end:
+            found.append(mechanism.bucket(first))
+            first = found[-1][1]
+        return found
 
     def count_rows(self, rows: Rows, numbers: object) -> BucketedCounts:
         """`headwater.Synthesizer.histogram` of records that were encoded before.
@@ -63,6 +80,42 @@ class CountedUpdates(OneRun):
         with self._lock:
             checked = self.check_counts(counts, self.t)
             self._state = self._state.after_counts(checked.rows, checked.counts, tally)
+
+    def place_bits(self, axis: int) -> int:
+        """How many binary digits of a coordinate on a continuous axis decide the row of a record. Public.
+
+        Parameters
+        ----------
+        axis
+            Its number.
+        """
+        return max(self._counting("histogram").place_bits(axis), 1)
+
+    def encode_points(self, points: Points) -> Rows:
+        """The rows of points of the cube, as `encode` gives those of records.
+
+        Parameters
+        ----------
+        points
+            As ``schema.encode`` gives them.
+        """
+        return self._mechanism.encode(points)
+
+    def coarser(self, rows: Rows, starts: Integers) -> Rows:
+        """Rows without what no noisy count of their bucket can ever tell apart.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        starts
+            The first number of the bucket of each, rising.
+        """
+        mechanism, parts = self._counting("histogram"), [rows[:0]]
+        edges = np.flatnonzero(np.diff(starts, prepend=-1))
+        for first, end in pairwise([*edges.tolist(), len(starts)]):
+            parts.append(mechanism.coarser(rows[first:end], int(starts[first])))
+        return np.concatenate(parts)
 
     def check_counts(self, counts: BucketedCounts, t: int) -> BucketedCounts:
         """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.

@@ -49,6 +49,10 @@ class CellRows:
         """The cell of every point."""
         return self.partition.cells(points, self.finest)[:, None]
 
+    def place_bits(self, axis: int) -> int:
+        """How often an axis is cut: so many binary digits of a coordinate decide the row of a record."""
+        return self.partition.order[: self.finest].count(axis)
+
     def check(self, rows: NDArray[Any]) -> Rows:
         """Cells that were found elsewhere, or an error that says what is wrong with them."""
         if rows.ndim != 2 or rows.shape[1] != 1:

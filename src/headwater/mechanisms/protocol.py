@@ -185,6 +185,9 @@ class CountingMechanism(Mechanism, Protocol):
     def coarser(self, rows: Rows, number: int) -> Rows:
         """Rows of the bucket of record ``number`` without what no noisy count can ever tell apart. Pure."""
 
+    def place_bits(self, axis: int) -> int:
+        """How many binary digits of a coordinate on a continuous axis decide the row of a record. Pure."""
+
     def update_counts(self, rows: Rows, counts: NDArray[np.int64]) -> None:
         """Take records of which ``counts`` have each row: in the order of their buckets, in any order inside these.
 

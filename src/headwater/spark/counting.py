@@ -1,8 +1,9 @@
 """The records of a Spark data frame as counts by bucket: executors read, encode and count, the driver adds up.
 
-A frame is read twice. First Spark itself counts the records of each stretch, which gives every record its number; then
-workers encode and count. What they saw is compared with what was counted first, so a frame that changes between the two
-is noticed; it is then kept by executors, and read again from there.
+A frame is read twice. First Spark itself counts the records of each stretch, which gives every record its number (of
+Parquet files the footers say it); then records are encoded and counted, by Spark or by workers in Python. What was seen
+then is compared with what was counted first, so a frame that changes between the two is noticed; it is then kept by
+executors, and read again from there.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.protocol import Rows
 from headwater.run.config import RunConfig
+from headwater.spark.footers import stretches_of
 from headwater.spark.frames import BY_VALUE, Placed
+from headwater.spark.grouping import grouped
 from headwater.spark.packing import DDL, unpack, unpack_notes, unpack_rows
 from headwater.spark.places import SameOrderError, ShuffledError, Stretch, by_part, first_numbers, ordered
+from headwater.spark.symbols import Symbols
 from headwater.spark.workers import SAME, Adder, Counter, Encoder, Slot, empty_rows, retold, synthesizer
 from headwater.table.bad_rows import BadRow, with_way_out
 from headwater.table.errors import TableError
@@ -84,13 +88,13 @@ def count(
                 pass
         with _kept(placed.frame) as frame:
             try:
-                return _count(replace(placed, frame=frame), encoder, times)
+                return _count(placed.of(frame), encoder, times)
             except ShuffledError:
                 if not placed.sortable:
                     raise TableError("the records of a file are not in order in the data frame", _NAME_ORDER) from None
         in_order = placed.frame.repartitionByRange(*placed.order).sortWithinPartitions(*placed.order)
         with _kept(in_order) as frame:
-            return _count(replace(placed, frame=frame), encoder, times)
+            return _count(placed.of(frame), encoder, times)
 
 
 def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[int, Counted]:
@@ -98,6 +102,9 @@ def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[i
         stretches = ordered(_survey(placed))
         places = by_part(stretches)
         first = {key: first_numbers(stretches, key, t) for key, t in times.items()}
+        quick = _grouped(placed, encoder, stretches, first)
+        if quick is not None:
+            return {0: quick}
         slots = {
             part: [
                 Slot(i, stretches[i].records, {key: first[key][i] for key in times}, stretches[i].mark) for i in indices
@@ -127,10 +134,26 @@ def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[i
     return found
 
 
+def _grouped(
+    placed: Placed, encoder: Encoder, stretches: Sequence[Stretch], first: Mapping[int, Sequence[int]]
+) -> Counted | None:
+    """The counts if Spark can find them without Python. Order columns have to be seen in order, which it cannot."""
+    if placed.sortable or placed.key or encoder.person_key is not None or not stretches:
+        return None
+    synth = synthesizer(encoder.config)
+    symbols = Symbols.of(synth, placed.columns, dict(placed.frame.dtypes))
+    found = symbols and grouped(placed.values or placed.frame, symbols, synth, stretches, first[0])
+    return Counted(found[0], tally=found[1]) if found else None
+
+
 def _survey(placed: Placed) -> list[Stretch]:
     """Every stretch of a frame, counted by Spark itself: no value of a record is read but its key."""
     from pyspark.sql import functions as sql
 
+    if placed.order and not placed.sortable and not placed.key:
+        found = stretches_of(placed.frame)
+        if found is not None and not any(_PARTITIONED.search(one.source[0]) for one in found):
+            return found
     *sources, last = placed.order or (None,)
     alone = last is not None and not placed.sortable  # splits of a file may be in any order
     key = sql.lit(0)
@@ -147,14 +170,14 @@ def _survey(placed: Placed) -> list[Stretch]:
         *sources,
     ]
     counted = placed.frame.select(*columns).groupBy(PART, "key", MARK, *sources, *(["place"] if alone else []))
-    found = counted.agg(
+    seen = counted.agg(
         sql.min("position").alias("position"),
         sql.min("place").alias("first"),
         sql.max("place").alias("last"),
         sql.count(sql.lit(1)).alias("records"),
         sql.count("place").alias("placed"),
     )
-    return _joined(found.toArrow().to_pylist(), sources, placed)
+    return _joined(seen.toArrow().to_pylist(), sources, placed)
 
 
 def _joined(rows: Sequence[Mapping[str, Any]], sources: Sequence[str], placed: Placed) -> list[Stretch]:

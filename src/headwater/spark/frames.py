@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.mechanisms.protocol import AnySchema
@@ -59,6 +59,8 @@ class Placed:
         Whether order columns tell all records apart.
     scan
         Whether the frame only reads, so that reading it twice costs less than keeping it.
+    values
+        The same rows without order columns, if these cost something.
     """
 
     frame: DataFrame
@@ -67,6 +69,11 @@ class Placed:
     key: tuple[str, tuple[str, ...]] | None = None
     sortable: bool = False
     scan: bool = True
+    values: DataFrame | None = None
+
+    def of(self, frame: DataFrame) -> Placed:
+        """The same for another frame that has all of these columns."""
+        return replace(self, frame=frame, values=None)
 
 
 def place(
@@ -121,7 +128,8 @@ def place(
         return Placed(in_order, tuple(columns), _names(order), key, sortable=True, scan=scan)
     _check_steps(frame, steps)
     if _of_files(frame):
-        return Placed(_with(frame, read, _FILES), tuple(columns), _names(_FILES), key, scan=scan)
+        files = _with(frame, read, _FILES)
+        return Placed(files, tuple(columns), _names(_FILES), key, scan=scan, values=frame.selectExpr(*read))
     return Placed(frame.selectExpr(*read), tuple(columns), (), key, scan=scan)
 
 

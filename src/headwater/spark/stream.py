@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -245,7 +244,7 @@ class Query:
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         open_ = {number: run for number, run in self._runs.runs.items() if not _taken(run, query, batch)}
         if open_:
-            placed = replace(self._placed, frame=frame)
+            placed = self._placed.of(frame)
             times = {number: run.t for number, run in open_.items()}
             found = count(placed, self._config, times, self._policy, self.run.synth.person_key)
             for number, run in open_.items():

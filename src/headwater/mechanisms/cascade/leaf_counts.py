@@ -54,15 +54,24 @@ def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 def sum_leaves(
     cells: NDArray[np.unsignedinteger[Any]], counts: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 ) -> Integers:
-    """The same for cells that were counted: the sum of their counts in each leaf. Cells are sorted and distinct."""
-    starts, _ = tree.edges(depth)
-    sums = np.zeros(len(cells) + 1, dtype=np.int64)
-    np.cumsum(counts, out=sums[1:])
-    order = np.argsort(starts)  # leaves cut the line: each ends where the next one starts
-    ends = np.append(sums.take(np.searchsorted(cells, starts[order].astype(cells.dtype))), sums[-1])
-    found = np.empty_like(starts)
+    """The sum of the counts of the cells in each leaf. Cells are sorted and distinct."""
+    order, starts = _in_order(tree, depth, cells.dtype)
+    ends = np.append(np.searchsorted(cells, starts), len(cells))  # leaves cut the line: each ends where the next starts
+    if int(counts.max(initial=0)) > 1:
+        sums = np.zeros(len(cells) + 1, dtype=np.int64)
+        np.cumsum(counts, out=sums[1:])
+        ends = sums.take(ends)
+    found = np.empty(len(order), dtype=np.int64)
     found[order] = np.diff(ends)
     return found
+
+
+@lru_cache(maxsize=8)  # all buckets of one timescale share a few trees
+def _in_order(tree: Tree, depth: int, word: np.dtype[Any]) -> tuple[Integers, NDArray[np.unsignedinteger[Any]]]:
+    """The leaves from left to right, and where each of them starts."""
+    starts, _ = tree.edges(depth)
+    order = np.argsort(starts)
+    return order, starts[order].astype(word)
 
 
 def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree, deepest: int) -> Integers:

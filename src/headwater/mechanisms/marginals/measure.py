@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
 from headwater.mechanisms.marginals.bucket import FAST, SLOW, Bucket
-from headwater.mechanisms.marginals.codes import NULL, Codes, codings, encode
+from headwater.mechanisms.marginals.codes import FINEST, NULL, Codes, codings, encode
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
 from headwater.mechanisms.marginals.plan import Plan, plan, stage_at
 from headwater.mechanisms.marginals.prediction import Outlook
@@ -79,6 +79,10 @@ class MarginalsMechanism:
     def encode(self, points: Points) -> Codes:
         """A code for each column of every record."""
         return encode(points, self.schema)
+
+    def place_bits(self, axis: int) -> int:
+        """So many binary digits of a coordinate decide the code of a continuum."""
+        return (FINEST - 1).bit_length() + self.codings[axis].missing
 
     def check(self, rows: NDArray[Any]) -> Codes:
         """Codes that were found elsewhere, or an error that says what is wrong with them."""

@@ -1,0 +1,63 @@
+"""The stretches of a frame of Parquet files, from what their footers say: nothing of the files themselves is read.
+
+What workers see is compared with it (`headwater.spark.counting`), so a footer that is wrong is noticed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.spark.places import Stretch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST_SPLITS = 64  # the driver reads them one by one
+_STEPS = ("WholeStageCodegenExec", "ProjectExec", "ColumnarToRowExec", "InputAdapter")
+
+
+def stretches_of(frame: DataFrame) -> list[Stretch] | None:
+    """The stretches, in the order of partitions; None if the frame is no plain reading of few Parquet files.
+
+    Parameters
+    ----------
+    frame
+        With or without its order columns.
+    """
+    try:
+        return _stretches(frame)
+    except Exception:  # of Java, whatever a file or a version of Spark is like: then records are counted
+        return None
+
+
+def _stretches(frame: DataFrame) -> list[Stretch] | None:
+    step = frame._jdf.queryExecution().executedPlan()
+    while _class(step) in _STEPS:
+        step = step.child()
+    if _class(step) != "FileSourceScanExec" or not step.dataFilters().isEmpty():
+        return None
+    if _class(step.relation().fileFormat()) != "ParquetFileFormat":
+        return None
+    parts = step.inputRDD().filePartitions()
+    files = [list(parts.apply(part).files()) for part in range(min(parts.size(), MOST_SPLITS + 1))]
+    if sum(map(len, files)) > MOST_SPLITS:
+        return None
+    session = frame.sparkSession
+    java, settings = session._jvm.org.apache.parquet, session._jsparkSession.sessionState().newHadoopConf()
+    converter = java.format.converter.ParquetMetadataConverter
+    found = list[Stretch]()
+    for part, splits in enumerate(files):
+        position = 0
+        for split in splits:
+            start, path = split.start(), split.toPath()
+            here = converter.range(start, start + split.length())  # Spark gives a split the same blocks
+            blocks = java.hadoop.ParquetFileReader.readFooter(settings, path, here).getBlocks()
+            records = sum(int(block.getRowCount()) for block in blocks)
+            if records:
+                found.append(Stretch(part, position, (path.toString(),), start, start, records, {0: records}))
+            position += records
+    return found
+
+
+def _class(one: Any) -> str:  # noqa: ANN401 - of Java
+    return str(one.getClass().getSimpleName())

@@ -1,0 +1,222 @@
+"""Values as small whole numbers that Spark itself computes: what decides the row of a record, in a few machine words.
+
+A *symbol* stands for all values of a column that are encoded alike and counted alike in a tally. Spark's generated code
+finds it without a way to Python, and `Symbols.decode` gives the coordinate that it stands for. Arithmetic is that of
+`headwater.table`, operation by operation, so the bits are the same (`tests/spark/test_symbols.py`). Whatever is not
+plainly one of the declared values has no symbol: a batch with such a record is encoded in Python, which knows why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.partition import Axis, Points
+from headwater.synthesizer import Synthesizer
+from headwater.table.categorical import Boolean, Category
+from headwater.table.column import Column
+from headwater.table.numeric import Integer, Number
+from headwater.table.schema import Schema
+from headwater.table.tally import Tally
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+
+MOST_WORDS = 2
+MOST_LABELS = 32  # which Spark compares one by one
+_WORD = 62  # bits, so that no word is below 0
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_REAL = (*_WHOLE, "float", "double")
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """The symbols of one column: its values, then those for values below and above its bounds and for missing ones.
+
+    Parameters
+    ----------
+    name
+        The column of the frame.
+    column
+        What is declared of it; None for a coordinate of the cube.
+    axis
+        Its coordinate.
+    depth
+        How often the axis is cut, if it is a continuum: the number of its parts is 2^depth.
+    """
+
+    name: str
+    column: Column | None
+    axis: Axis
+    depth: int
+
+    @property
+    def values(self) -> int:
+        """How many symbols stand for values."""
+        return self.axis.values or 1 << self.depth
+
+    @property
+    def bits(self) -> int:
+        """Of the largest symbol."""
+        return (self.values + 2).bit_length()
+
+    def expression(self) -> Expression:
+        """The symbol in Spark; null for what has none."""
+        from pyspark.sql import functions as sql
+
+        given = sql.col("`" + self.name.replace("`", "``") + "`")
+        column, below = self.column, self.values
+        if isinstance(column, Category | Boolean):
+            listed = column.values if isinstance(column, Category) else (False, True)
+            found = sql.lit(None).cast("bigint")
+            for number, value in reversed(list(enumerate(listed))):
+                found = sql.when(given == sql.lit(value), sql.lit(number).cast("bigint")).otherwise(found)
+        elif isinstance(column, Integer):
+            low, high = column.limits
+            whole = given.cast("bigint")
+            inside = sql.when((whole >= low) & (whole <= high), whole - sql.lit(low).cast("bigint"))
+            found = self._beyond(inside, whole < low, whole > high)
+        else:
+            lowest, highest = column.limits if isinstance(column, Number) else (0.0, 1.0)
+            real = given.cast("double")
+            # NaN is larger than all numbers in Spark, so it is not inside.
+            inside = sql.when((real >= lowest) & (real <= highest), self._part(real, lowest, highest))
+            found = self._beyond(inside, real < lowest, (real > highest) & ~sql.isnan(real))
+        if self.axis.missing:
+            gone = given.isNull()
+            if isinstance(column, Number):
+                gone = gone | sql.isnan(given.cast("double"))
+            found = sql.when(gone, sql.lit(below + 2).cast("bigint")).otherwise(found)
+        return found
+
+    def _part(self, real: Expression, low: float, high: float) -> Expression:
+        """Which step, or which part of a continuum, holds a number between the bounds."""
+        from pyspark.sql import functions as sql
+
+        grid = getattr(self.column, "grid", None)
+        if grid is not None:
+            start, step = grid.low / 10.0**grid.digits, grid.step / 10.0**grid.digits
+            nearest = sql.rint((real - sql.lit(start)) / sql.lit(step))
+            return sql.least(sql.greatest(nearest, sql.lit(0.0)), sql.lit(grid.size - 1.0)).cast("bigint")
+        place = real if self.column is None else (real - sql.lit(low)) / sql.lit(high - low)
+        if self.axis.missing:
+            place = sql.least(place * sql.lit(0.5), sql.lit(float(np.nextafter(0.5, 0))))
+        part = (place * sql.lit(2.0**self.depth)).cast("bigint")
+        return sql.least(part, sql.lit((1 << self.depth) - 1).cast("bigint"))
+
+    def _beyond(self, inside: Expression, below: Expression, above: Expression) -> Expression:
+        from pyspark.sql import functions as sql
+
+        if self.column is None or getattr(self.column, "outside", "") != "clip":
+            return inside
+        first = sql.lit(self.values).cast("bigint")
+        return sql.when(below, first).otherwise(sql.when(above, first + 1).otherwise(inside))
+
+    def decode(self, symbols: NDArray[np.int64]) -> tuple[Points, dict[str, NDArray[np.bool_]]]:
+        """A coordinate in the part that each symbol stands for, and which of them were clipped or missing."""
+        gone, beyond = symbols == self.values + 2, (symbols == self.values) | (symbols == self.values + 1)
+        numbers = np.where(symbols == self.values, 0, np.minimum(symbols, self.values - 1))
+        if isinstance(self.column, Number) and self.column.grid is not None:  # the last step need not be the bound
+            numbers[symbols == self.values + 1] = self.column.grid.index(np.array(self.column.limits[1:]))[0]
+        if self.axis.values is None:  # the last part of a lower half ends before ½
+            last = (1 << self.depth - self.axis.missing) - 1
+            places = np.minimum(numbers, last) * 2.0**-self.depth
+            places[gone] = 0.5
+        else:
+            places = self.axis.place(numbers, gone)
+        return places, {"clipped": beyond, "missing": gone}
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The symbols of all columns of a frame, side by side in words.
+
+    Parameters
+    ----------
+    words
+        The columns in each word, the first of them in its lowest bits.
+    """
+
+    words: tuple[tuple[Symbol, ...], ...]
+
+    @staticmethod
+    def of(synth: Synthesizer, columns: Sequence[str], types: Mapping[str, str]) -> Symbols | None:
+        """For the columns of a schema or a cube, if Spark can find the symbols of all of them.
+
+        Parameters
+        ----------
+        synth
+            Whose records they are.
+        columns
+            As the frame names them, in the order of the schema.
+        types
+            Of Spark, by column.
+        """
+        schema, found = synth.schema, list[Symbol]()
+        declared = list(schema.columns.values()) if isinstance(schema, Schema) else [None] * schema.dimension
+        for number, (name, column) in enumerate(zip(columns, declared, strict=True)):
+            if not _known(column, types[name]):
+                return None
+            found.append(Symbol(name, column, schema.partition.axes[number], synth.place_bits(number)))
+        words, used = [list[Symbol]()], 0
+        for one in found:
+            if used + one.bits > _WORD:
+                words.append([])
+                used = 0
+            words[-1].append(one)
+            used += one.bits
+        return Symbols(tuple(map(tuple, words))) if len(words) <= MOST_WORDS else None
+
+    def expressions(self) -> list[Expression]:
+        """One word after another; null if any value of it has no symbol."""
+        from pyspark.sql import functions as sql
+
+        found = []
+        for word in self.words:
+            shift, total = word[0].bits, word[0].expression()
+            for one in word[1:]:
+                total = total.bitwiseOR(sql.shiftleft(one.expression(), shift))
+                shift += one.bits
+            found.append(total)
+        return found
+
+    def decode(self, words: Sequence[NDArray[np.int64]], counts: NDArray[np.int64]) -> tuple[Points, Tally]:
+        """Points of the cube that are encoded as the records were, and the tally of all records.
+
+        Parameters
+        ----------
+        words
+            What `expressions` gave, none of it null.
+        counts
+            How many records each of them stands for.
+        """
+        points, tally = [], Tally(int(counts.sum()))
+        for word, given in zip(self.words, words, strict=True):
+            rest = given
+            for one in word:
+                places, flags = one.decode(rest & ((1 << one.bits) - 1))
+                rest = rest >> one.bits
+                points.append(places)
+                if one.column is not None:
+                    for kind, found in flags.items():
+                        tally.add(one.name, kind, int(counts[found].sum()))
+        return np.column_stack(points), tally
+
+
+def _known(column: Column | None, kind: str) -> bool:
+    """Whether values of this type of Spark mean the same to it as to a column."""
+    if column is None:
+        return kind == "double"
+    if isinstance(column, Number):
+        return column.scale == "linear" and kind in _REAL
+    if isinstance(column, Integer):
+        return kind in _WHOLE
+    if isinstance(column, Category):
+        types = {str: ("string",), int: _WHOLE}.get(column.type, ())
+        small = column.type is str or max(map(abs, column.values)) < 1 << 62
+        return kind in types and column.size <= MOST_LABELS and small
+    return isinstance(column, Boolean) and kind == "boolean"
