@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from headwater.mechanisms.marginals.bins import Profile, Shares, bin_of, cut, cut_by, one_way, profile
 from headwater.mechanisms.marginals.codes import Coding
@@ -113,7 +114,7 @@ def test_pairs_that_are_counted_together_are_what_they_are_by_themselves(most: i
     rng = np.random.default_rng(most)
     codings = [Coding(size, True, False) for size in (3, 40, 5, 8, 2, 300, 7)]
     codes = np.stack([rng.integers(0, c.size, 8 * most + 50) for c in codings]).astype(np.uint16)
-    weights = rng.integers(0, 5, codes.shape[1]).astype(np.uint64)
+    weights = np.asarray(rng.integers(0, 5, codes.shape[1]), dtype=np.uint64)
     edges = [np.arange(c.size) for c in codings]
     pairs = [(a, b) for a, b in combinations(range(7), 2) if (a + b) % 5]
     questions = [Question(pair, (edges[pair[0]], edges[pair[1]])) for pair in pairs]
@@ -126,7 +127,8 @@ def test_pairs_that_are_counted_together_are_what_they_are_by_themselves(most: i
     assert sorted(q for _, answered in groups for q in answered) == sorted(set(axes))
     assert all(len(group) <= 2 or prod(sizes[axis] for axis in group) <= most for group, _ in groups)
     assert len(groups) < len(set(axes)) if most else len(groups) == len(set(axes))
-    for counted in (None, weights):
+    ways: list[NDArray[np.uint64] | None] = [None, weights]
+    for counted in ways:
         for question, table in zip(questions, count(codes, questions, codings, counted), strict=True):
             plain = np.zeros(question.shape, dtype=np.int64)
             where = [

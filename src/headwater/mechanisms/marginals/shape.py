@@ -115,7 +115,8 @@ class Split:
     def variance(self, variance: Floats, least: float) -> Floats:
         """Of these counts, if a part of a count shares its precision; every fraction is at least this."""
         more = np.maximum(self.fraction - least, 0) * variance[..., self.source]
-        return self._sums(more) + least * variance.sum(-1, keepdims=True)
+        found: Floats = self._sums(more) + least * variance.sum(-1, keepdims=True)
+        return found
 
     @cached_property
     def _first(self) -> Integers:
