@@ -127,7 +127,8 @@ def test_pairs_that_are_counted_together_are_what_they_are_by_themselves(most: i
     assert sorted(q for _, answered in groups for q in answered) == sorted(set(axes))
     assert all(len(group) <= 2 or prod(sizes[axis] for axis in group) <= most for group, _ in groups)
     assert len(groups) < len(set(axes)) if most else len(groups) == len(set(axes))
-    for counted in (None, weights):
+    ways: list[NDArray[np.uint64] | None] = [None, weights]
+    for counted in ways:
         for question, table in zip(questions, count(codes, questions, codings, counted), strict=True):
             plain = np.zeros(question.shape, dtype=np.int64)
             where = [
