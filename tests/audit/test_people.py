@@ -10,9 +10,8 @@ import pytest
 
 from headwater.audit import AuditAlarm, Experiment, audit_pairs, check_sensitivity
 from headwater.audit.suite import DELTA, people_in_pairs, released_people
-from headwater.checks.attack import _no_noise
+from headwater.checks.attack import without_noise
 from headwater.checks.people import counted_after, forgetting, one_more
-from headwater.noise import Noise
 from headwater.privacy import Budget
 
 EXACT = [*people_in_pairs(192.0), *people_in_pairs(16.0, delta=DELTA)]
@@ -55,6 +54,6 @@ def test_whole_releases_are_sampled_and_a_run_without_noise_is_refuted(delta: fl
     (found,) = audit_pairs([experiment], runs, processes=1, seed=0)
     assert not found.alarm
     assert found.lower < experiment.epsilon
-    with patch.object(Noise, "laplace_at", _no_noise), patch.object(Noise, "gaussian_at", _no_noise):
+    with without_noise():
         (bare,) = audit_pairs([experiment], runs, processes=1, seed=0)
     assert bare.alarm

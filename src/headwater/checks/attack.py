@@ -62,14 +62,22 @@ def check_planted_faults(case: Case) -> None:
 def check_no_noise_is_noticed(case: Case) -> None:
     """By sampling: a run whose noise is always zero is refuted by a hundred runs on each stream."""
     experiments = with_delta(worst_cases(case.mechanism, 2, 1.0), case.delta)
-    counts = patch.object(Noise, "laplace_at", _no_noise), patch.object(Noise, "gaussian_at", _no_noise)
-    with counts[0], counts[1], patch.object(Noise, "jointly_at", _no_joint_noise):
+    with without_noise():
         for experiment in experiments[:3]:
             watched = replace(experiment, noisy_counts=case.kind.online, windows=(), reloads=())
             (found,) = audit_pairs([watched], 100, processes=1, seed=0)
             if found.alarm:
                 return
     raise CheckFailed("a run without noise is not refuted: the audit sees nothing of what is measured")
+
+
+@contextmanager
+def without_noise() -> Iterator[None]:
+    """All noise is zero."""
+    with ExitStack() as stack:
+        for name, zeros in (("laplace_at", _no_noise), ("gaussian_at", _no_noise), ("jointly_at", _no_joint_noise)):
+            stack.enter_context(patch.object(Noise, name, zeros))
+        yield
 
 
 def _no_noise(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:

@@ -72,7 +72,7 @@ class SlowBucket:
             return
         weights, most = self.own_tables(), self.columns - 1
         extras = math.ceil(EXTRAS * self.columns) if self.stage.extra_choice else 0
-        kept = saving(self.expected(most + extras), most + extras)
+        kept = saving(self.expected(most + extras), most + extras) if any(weights) else Fraction(1)
         own = Fraction(math.fsum(weights)) / self.columns
         one_way = self.stage.one_way * own + self.stage.pairs * (1 - kept)
         self.known += self.bucket.one_way(one_way, weights, self.known)
