@@ -268,7 +268,7 @@ class Synthesizer(CountedUpdates):
     def _laws(self) -> str:
         """The names of the laws that protect the records so far."""
         if not self.budget.delta:
-            return IntegerLaplace.name  # whatever is published with pure ε, jointly or not
+            return str(getattr(self._mechanism, "noise_name", IntegerLaplace.name))
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
         return Ledger(spend for ledger in ledgers for spend in ledger).laws
 

@@ -24,7 +24,7 @@ from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets, part
 from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Points
-from headwater.privacy import Budget, Ledger
+from headwater.privacy import Budget, IntegerLaplace, Ledger
 
 
 class MarginalsMechanism:
@@ -56,6 +56,8 @@ class MarginalsMechanism:
     divides: ClassVar[bool] = True
     """Whether a spend of the ledger is divided among tables: then each of them has more noise than is listed."""
     deltas: ClassVar[bool] = True
+    noise_name: ClassVar[str] = f"{IntegerLaplace.name}, of small tables jointly"
+    """The laws of noise without a δ, on cards."""
     version: ClassVar[int] = 3
     options: ClassVar[dict[str, tuple[str, ...]]] = {}
 
