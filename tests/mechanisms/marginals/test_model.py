@@ -291,7 +291,10 @@ def test_before_anything_is_measured_no_column_is_said_to_be_known(t: int, missi
     synth.update([{"x": 0.01, "n": 3, "day": date(2024, 1, 2), "sure": True, "one": "only"}] * t)
     release = synth.release()
     expected = release.expected_error()
-    assert [expected.parts[f"column {name}"] for name in numbers] == [(pytest.approx(0.665), 1.0)] * 3
+    for name in numbers:
+        typical, upper = expected.parts[f"column {name}"]
+        assert typical == pytest.approx(0.665)
+        assert upper == 1.0
     assert expected.parts["column one"] == (0.0, 0.0), "there is nothing to be wrong about"
     assert expected.parts["one-way"][0] > 0.3
     assert expected.typical > 0.5

@@ -107,8 +107,10 @@ class MarginalsModel:
 
     def expected_error(self) -> ExpectedError:
         """Total variation of two-way and of one-way marginals, of each column too."""
-        cube = isinstance(self.schema, UnitCube)
-        names = [f"x{axis}" for axis in range(self.schema.dimension)] if cube else self.schema.names
+        if isinstance(self.schema, UnitCube):
+            names: Sequence[str] = [f"x{axis}" for axis in range(self.schema.dimension)]
+        else:
+            names = self.schema.names
         return expected_error(self.estimate, names, codings(self.schema))
 
     @staticmethod
