@@ -37,7 +37,7 @@ class Budget:
     epsilon
         The privacy budget.
     delta
-        The probability with which it may be exceeded. 0: pure differential privacy.
+        By how much probabilities may differ beyond the factor of ε. 0: pure differential privacy.
     records
         How many records one unit may have; more than one if the unit is a person.
     per_bucket
