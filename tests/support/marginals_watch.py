@@ -47,6 +47,7 @@ class Table:
     true: Integers
     published: Integers
     joint: int = 0
+    present: int | None = None
 
     @property
     def scale(self) -> float:
@@ -120,7 +121,9 @@ class Watched(Noise):
             parts = list[Integers]()
             for bucket, question, counts in self.counting:
                 part = (self.publish(question, bucket.start, counts, scale) - counts).ravel()
-                parts.append(part[1:] if question.shape == (2,) else part)
+                if question.shape == (2,):  # of the first cell there is no draw, and no record is null
+                    part = np.append(part[1:], np.zeros(int(question.present), dtype=np.int64))
+                parts.append(part)
             noise = np.concatenate(parts)
         return noise
 
@@ -143,7 +146,7 @@ def watching(noise: Watched, fault: Fault | None = None) -> Iterator[pytest.Monk
             place = bucket.start, bucket.end, bucket.timescale, question
             kind = JointLaplace if table.joint else DiscreteGaussian if table.gaussian else IntegerLaplace
             true, law = counts.copy(), kind(table.scale)
-            noise.events.append(Table(*place, law, question.numbers, true, table.counts, table.joint))
+            noise.events.append(Table(*place, law, question.numbers, true, table.counts, table.joint, table.present))
 
         def publishing(
             self: Bucket, question: Question, counts: Integers, budget: Fraction, *, again: bool = False

@@ -160,7 +160,7 @@ def run(
     ways = [None if isinstance(event, Choice) else len(event.question.columns) for event in noise.events]
     assert ways[:4] == [1, 1, 1, None]
     found = [str(event.what) for event in noise.events]
-    return (*found, *(str(e.published.tolist()) for e in noise.events[:3] if not isinstance(e, Choice)))
+    return (*found, *(f"{e.published.tolist()} {e.present}" for e in noise.events[:3] if not isinstance(e, Choice)))
 
 
 def law(
@@ -186,9 +186,9 @@ def law(
             else:
                 draws.append([event])
         for drawn in draws:
-            first, true = drawn[0], tuple(numbers(event, event.true) for event in drawn)
+            first, true = drawn[0], tuple(part for event in drawn for part in numbers(event, event.true))
             if any(event in drawn for event in noise.events[:3]):
-                shown = [numbers(event, event.published) for event in drawn]
+                shown = [part for event in drawn for part in numbers(event, event.published)]
                 z = [[x - y for x, y in zip(*pair, strict=True)] for pair in zip(shown, true, strict=True)]
                 log += log_joint(z, first.scale) if first.joint else log_laplace(z[0][0], first.scale)
             else:
@@ -196,9 +196,11 @@ def law(
         yield output, Ended(log, tuple(pairs))
 
 
-def numbers(event: Table, counts: Integers) -> tuple[int, ...]:
-    """Those that have noise."""
-    return tuple(counts[1:].tolist() if event.draws == 1 else counts.ravel().tolist())
+def numbers(event: Table, counts: Integers) -> list[tuple[int, ...]]:
+    """Those that have noise, in their parts. No record is null here, and none is published as null."""
+    if event.question.shape == (2,):
+        return [(int(counts[1]),), (RECORDS,)] if event.question.present else [(int(counts[1]),)]
+    return [tuple(counts.ravel().tolist())]
 
 
 def worst(

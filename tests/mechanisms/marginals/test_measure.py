@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from fractions import Fraction
 from typing import Any
@@ -228,6 +229,9 @@ MADE_UP = {
     "shared noise that each table takes for its own": _array("joint", lambda a: a * 0),
     "shared noise that each table draws again": _array("joint", lambda a: np.arange(1, len(a) + 1, dtype=a.dtype)),
     "noise that tables of several scales share": _array("joint", lambda a: np.ones_like(a)),
+    "records that were not asked for": _array("present", lambda a: np.zeros_like(a)),
+    "records missing": _array("present", lambda a: a[:-1]),
+    "records in fractions": _array("present", lambda a: a / 2),
     "edges out of order": _array("edges", lambda a: a[::-1]),
     "edges missing": _array("edges", lambda a: a[:-1]),
     "edges too many": _array("edges", lambda a: np.append(a, a[-1:])),
@@ -309,3 +313,20 @@ def test_rows_that_are_no_codes_are_refused(rows: NDArray[Any], error: type[Exce
     good[4, 1:] = NULL
     with pytest.raises(ValueError, match="must lie between"):
         mechanism.check(good)
+
+
+def test_one_table_of_two_cells_says_how_many_records_are_null() -> None:
+    """In every bucket: without it, null records would be taken for those with the first value."""
+    schema = Schema({f"c{i}": Boolean() for i in range(5)})
+    mechanism = MarginalsMechanism(schema, 400.0, Noise(seed=1))
+    rows = mechanism.encode(a_stream(schema, 600))
+    rows[100::3] = NULL
+    mechanism.update(rows)
+    good = np.concatenate([[0], np.cumsum((rows != NULL).any(axis=1))])
+    spans = {(table.start, table.end) for table in mechanism.tables if len(table.columns) == 1}
+    told = {(table.start, table.end): table for table in mechanism.tables if table.present is not None}
+    assert told.keys() == spans
+    for (start, end), table in told.items():
+        assert table.present is not None
+        assert abs(table.present - (good[end] - good[start])) <= 8 * math.sqrt(table.variance) + 1
+        assert table.counts.sum() == end - start

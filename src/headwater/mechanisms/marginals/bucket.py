@@ -98,7 +98,9 @@ class Bucket:
                 scale = self.accounting.width(float(budget) * weight, total)
                 least = [enough * scale / self.size for enough in ENOUGH]
                 edges = cut_by(coding, own[column], least, MOST_BINS)
-                questions.append(Question((column,), (edges,)))
+                # one table of two cells tells how many records are null, which are in the first cell of all of these
+                present = len(edges) == 2 and not any(question.present for question in questions)
+                questions.append(Question((column,), (edges,), present))
         shares = divide(
             budget, [weights[q.columns[0]] * math.sqrt(q.cells) ** self.accounting.power for q in questions]
         )
@@ -115,9 +117,12 @@ class Bucket:
         """Tables with noise, each for its budget; small ones that are alike share a draw for all they have."""
         found = dict[int, NoisyTable]()
         for least, most in ALIKE if self.timescale == SLOW and not self.accounting.gaussian else ():
-            alike = [i for i, q in enumerate(questions) if q.cells > 1 and least <= q.numbers <= most]
-            budget = sum((budgets[i] for i in alike), Fraction(0))
-            if len(alike) > 1 and fits(scale_for(budget), [questions[i].numbers for i in alike]):
+            alike = [i for i, q in enumerate(questions) if q.cells > 1 and least <= q.sizes[0] <= most]
+            budget, sizes = (
+                sum((budgets[i] for i in alike), Fraction(0)),
+                [n for i in alike for n in questions[i].sizes],
+            )
+            if len(sizes) > 1 and fits(scale_for(budget), sizes):
                 some = [questions[i] for i in alike], [counts[i] for i in alike]
                 found |= zip(alike, self.publish_jointly(*some, budget, again=again), strict=True)
         for i, question in enumerate(questions):
@@ -132,14 +137,14 @@ class Bucket:
         -----------------
         Replacing a record moves two counts by one each, so noise of scale ``2/budget`` costs at most ``budget``
         (Gaussian noise of variance ``1/budget``, if the budget is in ρ). Of a table with one number (`numbers_of`) only
-        that one moves. A table of one cell is the public number of records itself and costs nothing.
+        that one moves. Of one that counts the records that are not null as well, both numbers do. A table of one cell
+        is the public number of records itself and costs nothing.
         """
-        law = self.accounting.count_law(budget, 1 if question.shape == (2,) else 2)
+        law = self.accounting.count_law(budget, 1 if question.sizes == (1,) and question.cells == 2 else 2)
         addresses = np.uint64(self._address(question, again)) + np.arange(question.numbers, dtype=np.uint64)
         noisy = self.numbers_of(question, counts) + law.draw(self.noise, self.start, addresses)
         gaussian = self.accounting.gaussian
-        how = law.scale, variance(law.scale, gaussian=gaussian), gaussian
-        return NoisyTable(question.columns, self.start, self.end, question.edges, self._table(question, noisy), *how)
+        return self._table(question, noisy, law.scale, variance(law.scale, gaussian=gaussian), gaussian=gaussian)
 
     def publish_jointly(
         self, questions: Sequence[Question], counts: Sequence[Integers], budget: Fraction, *, again: bool = False
@@ -152,16 +157,16 @@ class Bucket:
         norm of the noise moves by at most one, and noise of scale ``1/budget`` costs at most ``budget``, for all of
         them together (`proofs/joint.md`).
         """
-        scale, sizes = scale_for(budget), [question.numbers for question in questions]
+        scale, sizes = scale_for(budget), [size for question in questions for size in question.sizes]
         true = np.concatenate([self.numbers_of(*one) for one in zip(questions, counts, strict=True)])
-        addresses = [self._address(question, again) for question in questions]
-        noisy = np.split(true + self.noise.jointly_at(scale, sizes, self.start, addresses), np.cumsum(sizes)[:-1])
+        addresses = [self._address(q, again) + part for q in questions for part in range(len(q.sizes))]
+        noisy = true + self.noise.jointly_at(scale, sizes, self.start, addresses)
         self.joint += 1
         law, found = radii(scale, tuple(sorted(sizes))), list[NoisyTable]()
-        for question, numbers in zip(questions, noisy, strict=True):
-            table = self._table(question, numbers)
-            how = scale, max(law.variance(question.numbers), LEAST), False, self.joint
-            found.append(NoisyTable(question.columns, self.start, self.end, question.edges, table, *how))
+        for question in questions:
+            numbers, noisy = noisy[: question.numbers], noisy[question.numbers :]
+            noise = max(law.variance(question.sizes[0]), LEAST)
+            found.append(self._table(question, numbers, scale, noise, joint=self.joint))
         return found
 
     def numbers_of(self, question: Question, counts: Integers) -> Integers:
@@ -171,14 +176,26 @@ class Bucket:
         are in no cell; so that these two statements stay true, such tables have them in their first cell.
         """
         if question.shape == (2,):
-            return counts[1:]
+            return np.array([counts[1], counts.sum()])[: question.numbers]
         return np.array([self.size]) if question.cells == 1 else counts.ravel()
 
-    def _table(self, question: Question, numbers: Integers) -> Integers:
-        """The table that these numbers are of."""
+    def _table(
+        self,
+        question: Question,
+        numbers: Integers,
+        scale: float,
+        variance: float,
+        *,
+        gaussian: bool = False,
+        joint: int = 0,
+    ) -> NoisyTable:
+        """The table that these noisy numbers are of."""
+        present = int(numbers[1]) if question.present else None
         if question.shape == (2,):
             numbers = np.array([self.size - numbers[0], numbers[0]])
-        return np.asarray(numbers).reshape(question.shape)
+        counts = np.asarray(numbers).reshape(question.shape)
+        place = question.columns, self.start, self.end, question.edges
+        return NoisyTable(*place, counts, scale, variance, gaussian, joint, present)
 
     def _address(self, question: Question, again: bool) -> int:
         """Of the first cell."""

@@ -30,6 +30,7 @@ class Question:
 
     columns: tuple[int, ...]
     edges: tuple[Integers, ...]
+    present: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -42,9 +43,18 @@ class Question:
         return prod(self.shape)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many numbers need noise, apart from each other: a record moves at most two of each part, or a single one.
+
+        Of two counts of one column one needs noise, since the number of records is public; and if it is asked for, the
+        number of records that are not null.
+        """
+        return ((1, 1) if self.present else (1,)) if self.shape == (2,) else (self.cells,)
+
+    @property
     def numbers(self) -> int:
-        """How many of them need noise: of two counts of one column one does, since the number of records is public."""
-        return 1 if self.shape == (2,) else self.cells
+        """How many numbers need noise."""
+        return sum(self.sizes)
 
 
 def count(

@@ -41,6 +41,9 @@ class NoisyTable:
         Whether the noise is Gaussian.
     joint
         Which joint draw of the bucket the noise is a part of, from 1 on; 0 if it is of this table alone.
+    present
+        The noisy number of records that are not null, of variance ``variance`` too; None if it was not asked for. Only
+        tables of two cells have it: their counts add up to all records, with null records in the first cell.
     """
 
     columns: tuple[int, ...]
@@ -52,6 +55,7 @@ class NoisyTable:
     variance: float
     gaussian: bool = False
     joint: int = 0
+    present: int | None = None
 
     @property
     def width(self) -> float:

@@ -3,7 +3,7 @@
 A null record is in `t` and in no cell, so tables sum to less than the records of their span, and estimates that divide
 by all records would put the rest evenly into all cells. Null records need not come evenly: of people with a cap nearly
 all come late. So their share is estimated over time, and spans are then counted in good records instead of arrivals.
-Tables of two cells have null records in the first one.
+Tables of two cells have null records in the first one; one of them in each bucket has the number of others as well.
 
 Formal guarantees
 -----------------
@@ -50,7 +50,7 @@ class Clock:
     def __init__(self, measured: Measured) -> None:
         spans: dict[tuple[int, int], list[NoisyTable]] = {}
         for table in measured.tables:
-            if table.counts.size > 2 and table.end - table.start >= measured.t / SHORTEST:
+            if _tells(table) and table.end - table.start >= measured.t / SHORTEST:
                 spans.setdefault((table.start, table.end), []).append(table)
         edges = {0, measured.start, measured.t, *(edge for span in spans for edge in span)}
         slots = Slots(np.array(sorted(edges), dtype=np.float64))
@@ -79,12 +79,18 @@ class Clock:
 
 
 def _absent(tables: Sequence[NoisyTable]) -> tuple[float, float]:
-    """The share of records that tables lack, and its standard deviation; those of one or two cells say nothing."""
-    tables = [table for table in tables if table.counts.size > 2]
+    """The share of records that tables lack, and its standard deviation."""
+    tables = [table for table in tables if _tells(table)]
     if not tables:
         return 0.0, 1.0
     records: Floats = np.array([table.end - table.start for table in tables], dtype=np.float64)
-    absent = records - [float(table.counts.sum()) for table in tables]
-    precision = 1 / np.array([table.counts.size * table.variance for table in tables])
+    absent = records - [float(table.counts.sum() if table.present is None else table.present) for table in tables]
+    numbers = [table.counts.size if table.present is None else 1 for table in tables]  # whose noise is in that
+    precision = 1 / (np.array(numbers) * [table.variance for table in tables])
     weight = float(precision @ records)
     return float(precision @ absent) / weight, math.sqrt(float(precision.sum())) / weight
+
+
+def _tells(table: NoisyTable) -> bool:
+    """Whether a table tells how many records were null: one of one or two cells only if that was asked for."""
+    return table.counts.size > 2 or table.present is not None

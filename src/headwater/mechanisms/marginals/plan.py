@@ -21,7 +21,7 @@ FEW_COLUMNS = 20  # … with so many columns; with more of them it ends later, i
 EARLY = (6, 3)  # the stages without pairs end so many halvings before that …
 LONG = 1024  # … and one more at half of it, if it is at least this: a large ε asks about pairs sooner
 FAST = 8  # fast buckets a stage
-FAST_SHARE = Fraction(1, 20)  # of ε, for the fast buckets of a stage
+FAST_SHARE = Fraction(3, 50)  # of ε, for the fast buckets of a stage
 ONE_WAY = Fraction(1, 3)  # the odds of one-way marginals in the slow budget of ten columns: they count in all pairs …
 WIDE = 1.5  # … so their odds grow with this power of the number of columns
 EARLY_ONE_WAY = Fraction(3, 10)  # what they get more early, before they can be pooled
@@ -196,7 +196,7 @@ def plan(columns: int, budget: Budget | float, until: int) -> Plan:
                    128 to 1,024          1         0         0          none            0  ε, Laplace
                  1,024 to 4,096          1         0         0          none            0  ε, Laplace
                  4,096 to 8,192     0.2734       0.1    0.6266          none            0  ε, Laplace
-                8,192 to 16,384       0.38     0.076     0.494         1,024         0.05  ε, Laplace
+                8,192 to 16,384      0.376    0.0752    0.4888         1,024         0.06  ε, Laplace
     """
     stages: list[Stage] = []
     t = 0

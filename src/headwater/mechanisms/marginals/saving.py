@@ -22,6 +22,9 @@ from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.mechanisms.protocol import Arrays, Header, State
 from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Spend
 
+NONE = -(1 << 62)
+"""Stands for a number of records that was not asked for."""
+
 
 def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -> State:
     """The time, everything published, what it says of the stage to come, and the codes of the open slow bucket."""
@@ -35,6 +38,7 @@ def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -
         "scales": np.array([table.scale for table in tables], dtype=np.float64),
         "variances": np.array([table.variance for table in tables], dtype=np.float64),
         "joint": np.array([table.joint for table in tables], dtype=np.int32),
+        "present": np.array([NONE if table.present is None else table.present for table in tables], dtype=np.int64),
         "moving": np.array(outlook.moving, dtype=np.float64),
     }
     layout = [[list(table.columns), table.start, table.end, list(table.counts.shape)] for table in tables]
@@ -53,12 +57,14 @@ def unpack(
     need(isinstance(layout, list) and len(layout) < 1 << 24, "tables")
     edges, counts, scales = (_flat(arrays[name]) for name in ("edges", "counts", "scales"))
     need(edges.dtype.kind == "i" and counts.dtype.kind == "i", "edges and counts")
-    variances, joints = (_flat(arrays[name]) for name in ("variances", "joint"))
+    variances, joints, presents = (_flat(arrays[name]) for name in ("variances", "joint", "present"))
     need(scales.dtype == variances.dtype == np.float64 and len(scales) == len(variances) == len(layout), "scales")
+    need(presents.dtype == np.int64 and len(presents) == len(layout), "present")
     need(joints.dtype.kind == "i" and len(joints) == len(layout) and bool((joints >= 0).all()), "joint")
     tables, spent, latest = list[NoisyTable](), defaultdict[tuple[int, int], Cost](Fraction), 0
     shared = dict[tuple[int, int, int], tuple[float, list[int]]]()  # the scale of each joint draw, and its tables
-    for entry, scale, noise, joint in zip(layout, scales.tolist(), variances.tolist(), joints.tolist(), strict=True):
+    numbers = (array.tolist() for array in (scales, variances, joints, presents))
+    for entry, scale, noise, joint, number in zip(layout, *numbers, strict=True):
         need(isinstance(entry, list) and len(entry) == 4, "tables")
         columns, start, end, shape = entry
         stage = _stage(start, end, latest, t, budget, len(codings))
@@ -77,17 +83,22 @@ def unpack(
         gaussian = stage.accounting.gaussian
         need(not gaussian or scale <= 2.0**40, "scales")
         need(math.isfinite(noise) and noise > 0, "variances")
-        spend = Spend("table", (DiscreteGaussian if gaussian else IntegerLaplace)(scale), 1 if shape == [2] else 2)
+        present = None if number == NONE else number
+        need(present is None or shape == [2], "present")
+        single = shape == [2] and present is None
+        spend = Spend("table", (DiscreteGaussian if gaussian else IntegerLaplace)(scale), 1 if single else 2)
         if joint:
             spend = Spend("tables", JointLaplace(scale), int((start, end, joint) not in shared))  # paid for once
             of_draw, sizes = shared.setdefault((start, end, joint), (scale, []))
-            sizes.append(1 if shape == [2] else cells)
+            sizes += [1] * (1 if single else 2) if shape == [2] else [cells]
             need(not (gaussian or fast) and of_draw == scale and cells > 1 and fits(scale, sizes), "joint")
         spent[start, end] += spend.rho if gaussian else spend.cost
         need(spent[start, end] <= (stage.fast_budget if fast else stage.slow_budget), "scales")
         noisy = counts[:cells].astype(np.int64).reshape(shape)
         counts = counts[cells:]
-        tables.append(NoisyTable(tuple(columns), start, end, tuple(bins), noisy, scale, noise, gaussian, joint))
+        tables.append(
+            NoisyTable(tuple(columns), start, end, tuple(bins), noisy, scale, noise, gaussian, joint, present)
+        )
     need(not len(edges) and not len(counts), "counts")
     moving = _flat(arrays["moving"])
     need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")
