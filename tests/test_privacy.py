@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from headwater.counters.levels import level_at, level_start
 from headwater.mechanisms.paper.plan import cell_budget
+from headwater.people import Person
 from headwater.privacy import IntegerLaplace, Spend, scale_for
+from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Number
+from headwater.table.schema import Schema
+from headwater.zcdp import rho_for
 
 budgets = st.floats(1e-6, 1e6)
 
@@ -40,3 +45,19 @@ def test_cell_budgets_are_the_papers() -> None:
     assert math.isclose(cell_budget(3, 5, 2, 1.0), (1 - 1 / alpha) / 2 * alpha**-2, rel_tol=1e-9)
     assert math.isclose(cell_budget(5, 5, 2, 2.0), 1 - 1 / alpha, rel_tol=1e-9)
     assert math.isclose(cell_budget(2, 9, 1, 1.0), 3 / math.pi**2 / 9, rel_tol=1e-12)
+
+
+def test_a_ledger_ends_with_the_promise_where_the_total_is_another_number() -> None:
+    schema = Schema({name: Number(0, 1) for name in "abcdefghij"})
+
+    def last(**options: object) -> str:
+        return " ".join(str(Synthesizer(schema, epsilon=1.0, **options).ledger()).splitlines()[-1].split())  # type: ignore[arg-type]
+
+    few = Person("user", records=20, per_bucket=4)
+    assert last() == "total ε = 1"
+    assert last(delta=1e-9) == "promise ε = 1, δ = 1e-09"
+    assert last(person=Person("user", records=5)) == "promise × 5: 5 records of one person ε = 1"
+    capped = "promise × 80: 20 records of one person, at most 4 in a bucket ε = 1, δ = 1e-09"
+    assert last(person=few, delta=1e-9) == capped
+    ledger = Synthesizer(schema, epsilon=1.0, person=few, delta=1e-9).ledger()
+    assert 80 * ledger.rho <= rho_for(1.0, 1e-9) < 80.001 * float(ledger.rho)

@@ -21,7 +21,7 @@ class Guarantee:
     epsilon
         The probability of any set of publications changes by a factor of at most ``exp(epsilon)`` …
     delta
-        … except with this probability. 0: no exception.
+        … and by this much more. 0: no more.
     unit
         Whose data is protected.
     neighbours

@@ -88,7 +88,7 @@ class OneRun:
         return self._state.mechanism
 
     def plan(self, until: int | None = None) -> Any:  # noqa: ANN401 - of the mechanism's own type
-        """The schedule of buckets, budgets and noise: print it. Not of the paper's mechanism.
+        """The schedule of buckets and budgets, of cascade with the noise: print it. Not of the paper's mechanism.
 
         Parameters
         ----------
@@ -100,14 +100,14 @@ class OneRun:
         return self._mechanism.plan(max(2 * self.t, 1) if until is None else whole("until", until))
 
     def ledger(self, t: int | None = None) -> Ledger:
-        """Every draw of noise that a record arriving now can move; it adds up to at most ε.
+        """Every draw of noise that a record arriving now can move; it adds up to at most ε, or to a ρ that keeps it.
 
         Parameters
         ----------
         t
             How many records arrived before it, if it is another one than the next: past or to come.
         """
-        return self._mechanism.ledger(None if t is None else whole("t", t))
+        return Ledger(self._mechanism.ledger(None if t is None else whole("t", t)), self.budget)
 
     @property
     def run_id(self) -> str:

@@ -37,7 +37,7 @@ class Budget:
     epsilon
         The privacy budget.
     delta
-        The probability with which it may be exceeded. 0: pure differential privacy.
+        By how much probabilities may differ beyond the factor of ε. 0: pure differential privacy.
     records
         How many records one unit may have; more than one if the unit is a person.
     per_bucket
@@ -97,6 +97,14 @@ class Budget:
             f"so noise has {times:,.4g} times the scale that one record needs"
         )
 
+    def times(self, *, gaussian: bool) -> str:
+        """By what the cost of one record is multiplied if a unit has several, in words; nothing if it has one."""
+        if self.records == 1:
+            return ""
+        cap = f", at most {self.per_bucket:,} in a bucket" if self.per_bucket else ""
+        factor = self.records * (self.per_bucket or self.records) if gaussian else self.records
+        return f"× {factor:,}: {self.records:,} records of one person{cap}"
+
     @property
     def one_currency(self) -> bool:
         """Whether the records of one unit may lie in several stages, so that ε and ρ may have to be added."""
@@ -145,6 +153,13 @@ class Spend:
 class Ledger(tuple[Spend, ...]):
     """All the kinds of draws that one record can move.
 
+    Parameters
+    ----------
+    spends
+        The kinds of draws.
+    budget
+        Of a whole run, if its promise is to be printed below the total.
+
     Examples
     --------
     >>> ledger = Ledger([Spend("count", IntegerLaplace(4.0)), Spend("check", IntegerLaplace(2.0))])
@@ -157,13 +172,19 @@ class Ledger(tuple[Spend, ...]):
     >>> print(Ledger([Spend("count", DiscreteGaussian(10.0), touches=2)]))
     count   2 draw(s) of scale 10, shift 1    ρ = 0.01
     total                                     ρ = 0.01
+    >>> print(Ledger([Spend("count", IntegerLaplace(10.0), touches=2)], Budget(1.0, records=5)))
+    count     2 draw(s) of scale 10, shift 1    ε = 0.2
+    total                                       ε = 0.2
+    promise   × 5: 5 records of one person      ε = 1
     """
 
-    __slots__ = ()
+    budget: Budget | None
 
-    def __new__(cls, spends: Iterable[Spend] = ()) -> Ledger:
+    def __new__(cls, spends: Iterable[Spend] = (), budget: Budget | None = None) -> Ledger:
         """A ledger of these spends."""
-        return super().__new__(cls, spends)
+        made = super().__new__(cls, spends)
+        made.budget = budget
+        return made
 
     @property
     def total(self) -> Cost:
@@ -222,10 +243,14 @@ class Ledger(tuple[Spend, ...]):
         pure = self.total < math.inf
         costs = [float(cost) for cost in ((s.cost if pure else s.rho) for s in self)]
         costs.append(float(self.total if pure else self.rho))
+        found = [f"{'ε' if pure else 'ρ'} = {cost:.6g}" for cost in costs]
+        if self.budget and (self.budget.records > 1 or not pure):
+            names.append("promise")
+            draws.append(self.budget.times(gaussian=not pure))
+            found.append(self.budget.guarantee.loss)
         first, second = (max(map(len, column)) for column in (names, draws))
-        rows = zip(names, draws, costs, strict=True)
-        unit = "ε" if pure else "ρ"
-        return "\n".join(f"{name:{first}}   {draw:{second}}    {unit} = {cost:.6g}" for name, draw, cost in rows)
+        rows = zip(names, draws, found, strict=True)
+        return "\n".join(f"{name:{first}}   {draw:{second}}    {cost}" for name, draw, cost in rows)
 
 
 def check_epsilon(epsilon: float) -> float:

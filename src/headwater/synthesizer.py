@@ -51,8 +51,9 @@ class Synthesizer(CountedUpdates):
     epsilon
         The privacy budget of the whole run, however long it lasts and however many releases are taken.
     delta
-        The probability with which ε may be exceeded. 0, the default: never. With a tiny one, such as 1e-9, wide tables
-        get much less noise. Of cascade and marginals only; above one over the number of records it is warned of.
+        By how much probabilities may differ beyond the factor of ε. 0, the default: not at all. With a tiny one, such
+        as 1e-9, wide tables get much less noise. Of cascade and marginals only; above one over the number of records it
+        is warned of.
     mechanism
         ``"auto"``: ``"marginals"`` for tables of four columns and more, ``"cascade"`` for all else.
         ``"cascade"``: noisy counts over cells of all columns together, in buckets of time; trees of cells are chosen by

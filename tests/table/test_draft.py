@@ -182,6 +182,23 @@ def test_a_draft_warns() -> None:
     assert 'can also be read as "%m/%d/%Y"' in column_of(["01/02/2024"])[1]
 
 
+def test_a_draft_warns_of_times_that_grow_with_the_file() -> None:
+    def grows(times: list[dt.datetime]) -> bool:
+        tables = {"at": [str(time) for time in times]}, pd.DataFrame({"at": times}), pl.DataFrame({"at": times})
+        notes = {"Grows with the file" in hw.draft(table) for table in tables}
+        assert len(notes) == 1
+        return notes.pop()
+
+    times = [dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(minutes=number * number) for number in range(100)]
+    late = [time - dt.timedelta(days=2) * (number % 10 == 9) for number, time in enumerate(times)]
+    mixed = [times[number * 37 % 100] for number in range(100)]
+    assert grows(times)
+    assert grows(late)
+    assert grows([time.replace(hour=0, minute=0) for time in times])
+    assert not any(map(grows, (mixed, times[::-1], times[:10], times[:1] * 100)))
+    assert "Grows" not in hw.draft({"clock": [f"{number // 60:02}:{number % 60:02}" for number in range(100)]})
+
+
 def test_a_draft_proposes_a_logarithmic_scale_for_a_long_tail() -> None:
     assert '# scale = "log"' in column_of([str(10 ** (number % 6) + 0.5) for number in range(60)])[1]
     assert "scale" not in column_of([str(number + 0.5) for number in range(60)])[1]

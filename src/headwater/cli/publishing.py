@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-Delta = Annotated[float, typer.Option(help="The probability with which ε may be exceeded, such as 1e-9. 0: pure ε.")]
+Delta = Annotated[float, typer.Option(help="By how much probabilities may differ beyond ε, such as 1e-9. 0: pure ε.")]
 Out = Annotated[Path, typer.Option("--out", help="The folder that releases go to.")]
 Every = Annotated[str, typer.Option(help="Publish after so many records (10000) or so much time (30s, 15min, 1h).")]
 State = Annotated[

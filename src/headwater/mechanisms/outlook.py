@@ -34,7 +34,7 @@ class Outlook:
     needed
         From about how many records on it is no longer poor; None if that is not known.
     delta
-        The probability with which ε may be exceeded.
+        By how much probabilities may differ beyond the factor of ε.
     records_per_person
         How many records of a person ε is for.
     """

@@ -25,7 +25,7 @@ class RunConfig:
     epsilon
         The privacy budget of the whole run.
     delta
-        The probability with which ε may be exceeded; 0 for pure ε.
+        By how much probabilities may differ beyond the factor of ε; 0 for pure ε.
     mechanism
         The name of the mechanism. ``"auto"`` continues a state with the mechanism that it has, and begins a new one
         with the one that `headwater.mechanisms.registry.choose` names.

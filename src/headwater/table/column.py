@@ -27,6 +27,7 @@ class Column(ABC):
         Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
     weight
         How finely the column is resolved, relative to the others: weight 2 gets two cuts for one cut of weight 1.
+        Marginals do not use it.
     null_values
         Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
     """

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.table.column import Column
 from headwater.table.columns import Datetime, Integer, Number, TimeOfDay
@@ -41,6 +42,11 @@ _PERSON = re.compile(
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}[ -][A-Z][a-z]{2}")
 _STEPS = ("1d", "1h", "1min", "1s", "1ms")
 _FEW = 20  # values, below which nothing is said of them
+_GROWS = (
+    "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
+    "better give its time of day, weekday or month as columns of their own.",
+)
+_RISING = 0.9  # the correlation of times with their place in the file from which on they are taken to grow with it
 
 
 @dataclass
@@ -171,7 +177,7 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
 
 
 def _times(seen: Observed, values: list[Any]) -> None:
-    """How fine times are: whole days, hours, minutes or seconds."""
+    """How fine times are: whole days, hours, minutes or seconds; and whether they are those of the file itself."""
     if seen.kind not in ("datetime", "time-of-day"):
         return
     format_ = {key: seen.declared[key] for key in ("format",) if key in seen.declared}
@@ -183,7 +189,17 @@ def _times(seen: Observed, values: list[Any]) -> None:
             numbers, _ = column.read_values(values[:2000])
             steps = [step for step in _STEPS if not (numbers.astype(np.int64) % microseconds(step)).any()]
             seen.declared["step"] = (steps or ["1us"])[0] if len(numbers) else "1s"
+            if seen.kind == "datetime" and _rises(numbers.astype(np.int64)):
+                seen.notes += _GROWS
             return
+
+
+def _rises(numbers: NDArray[np.int64]) -> bool:
+    """Whether values grow from the first to the last: their ranks follow their places, but for some late ones."""
+    _, ranks = np.unique(numbers, return_inverse=True)
+    if len(ranks) < _FEW or not ranks.any():
+        return False
+    return bool(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1] > _RISING)
 
 
 def _exact(value: Any, seen: Observed) -> Decimal | None:  # noqa: ANN401 - text or a number

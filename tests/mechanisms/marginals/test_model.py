@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from itertools import combinations
 
 import numpy as np
@@ -14,7 +15,8 @@ from headwater.mechanisms.marginals.estimate import Estimator, telling
 from headwater.mechanisms.marginals.loglinear import LogLinear
 from headwater.mechanisms.marginals.measured import Coding, Measured, NoisyTable
 from headwater.mechanisms.marginals.model import MODEL, MarginalsModel
-from headwater.table.columns import Boolean, Category, Integer, Number
+from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Boolean, Category, Datetime, Integer, Number
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
 
@@ -276,6 +278,32 @@ def test_the_expected_error_names_every_column_and_grows_with_noise(model: Margi
     noisy = MODEL.fit(_measured(real, scale=100.0), SCHEMA, 0).expected_error()
     assert noisy.typical > 2 * expected.typical
     assert noisy.parts["one-way"][0] > 2 * expected.parts["one-way"][0]
+
+
+@pytest.mark.parametrize("t", [0, 1, 50, 100])
+@pytest.mark.parametrize("missing", [False, True])
+def test_before_anything_is_measured_no_column_is_said_to_be_known(t: int, missing: bool) -> None:
+    """A number without a table has one bin, whose share is 1 for certain: that says nothing of its values."""
+    day = Datetime("2024-01-01", "2024-12-31", step="1d", missing=missing)
+    numbers = {"x": Number(0, 1, missing=missing), "n": Integer(0, 99, missing=missing), "day": day}
+    schema = Schema({**numbers, "sure": Boolean(), "one": Category("only")})
+    synth = Synthesizer(schema, epsilon=1.0, seed=0, mechanism="marginals")
+    synth.update([{"x": 0.01, "n": 3, "day": date(2024, 1, 2), "sure": True, "one": "only"}] * t)
+    release = synth.release()
+    expected = release.expected_error()
+    for name in numbers:
+        typical, upper = expected.parts[f"column {name}"]
+        assert typical == pytest.approx(0.665)
+        assert upper == 1.0
+    assert expected.parts["column one"] == (0.0, 0.0), "there is nothing to be wrong about"
+    assert expected.parts["one-way"][0] > 0.3
+    assert expected.typical > 0.5
+    far = [(release.sample(4_000, kind="columns")["x"] > 0.0625).mean()] if t and not missing else []
+    assert all(share > expected.parts["column x"][0] for share in far), "and so it is"
+
+
+def test_a_column_with_a_table_is_as_good_as_the_table(model: MarginalsModel) -> None:
+    assert max(model.expected_error().parts[f"column {name}"][1] for name in SCHEMA.names) < 0.3
 
 
 def test_a_restored_model_draws_the_same_records(model: MarginalsModel) -> None:

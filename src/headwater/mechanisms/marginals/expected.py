@@ -10,6 +10,7 @@ from headwater.mechanisms.accuracy import ExpectedError
 from headwater.mechanisms.marginals.denoise import NORMAL
 from headwater.mechanisms.marginals.estimate import Estimate
 from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.measured import Coding, Integers
 
 ONE_WAY = (0.95, 1.3)
 """Typical and 90% error, times what the posterior says of a column: the mean over all columns. Calibrated
@@ -18,20 +19,29 @@ ONE_COLUMN = (0.95, 1.55)
 """The same of a column by itself, whose error varies more than the mean does."""
 TWO_WAY = (1.08, 1.4)
 """The same of the mean over all pairs."""
+UNMEASURED = 0.7
+"""Of a column whose values are all in one bin, so that they are spread evenly: rarely are they so in the data."""
 UNKNOWN = 0.12
 """Total variation from independence that is typical of a pair, where nothing is known of any."""
 LEFT = 0.035
 """Of a pair that stayed below the threshold while others were measured: at most this is typical."""
 
 
-def expected_error(estimate: Estimate, names: Sequence[str]) -> ExpectedError:
+def expected_error(estimate: Estimate, names: Sequence[str], codings: Sequence[Coding]) -> ExpectedError:
     """Typical and 90% total variation of two-way marginals; of one-way ones on average and for each column."""
     sizes = np.diff(estimate.edges)
     margins = [sizes @ m / sizes.sum() for m in estimate.margins]
     ones = np.array([column_error(*pair) for pair in zip(margins, estimate.errors, strict=True)])
+    blind = [unmeasured(*pair) for pair in zip(estimate.grids, codings, strict=True)]
+    ones[blind] = np.maximum(ones[blind], UNMEASURED)
     parts = {"one-way": _scaled(float(ones.mean()), ONE_WAY)}
     parts |= {f"column {name}": _scaled(float(one), ONE_COLUMN) for name, one in zip(names, ones, strict=True)}
     return ExpectedError(*_scaled(pair_error(estimate, ones), TWO_WAY), "two-way total variation", parts)
+
+
+def unmeasured(grid: Integers, coding: Coding) -> bool:
+    """Whether several values of a column share the only bin, which then has no error of its own: it has no table."""
+    return coding.values > 1 and len(grid) - coding.missing <= 1
 
 
 def column_error(shares: Floats, deviations: Floats) -> float:

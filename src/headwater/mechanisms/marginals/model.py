@@ -108,8 +108,10 @@ class MarginalsModel:
     def expected_error(self) -> ExpectedError:
         """Total variation of two-way and of one-way marginals, of each column too."""
         if isinstance(self.schema, UnitCube):
-            return expected_error(self.estimate, [f"x{axis}" for axis in range(self.schema.dimension)])
-        return expected_error(self.estimate, self.schema.names)
+            names: Sequence[str] = [f"x{axis}" for axis in range(self.schema.dimension)]
+        else:
+            names = self.schema.names
+        return expected_error(self.estimate, names, codings(self.schema))
 
     @staticmethod
     def error_bound(facts: Facts, start: int) -> ErrorBound:

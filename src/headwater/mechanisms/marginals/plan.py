@@ -175,13 +175,14 @@ class Plan:
     def __str__(self) -> str:
         heading = self.budget.heading(gaussian=self.stages[0].accounting.gaussian)
         lines = [f"marginals, {self.columns} columns, {heading}"]
-        lines.append(f"{'records':>27}  {'one-way':>8} {'choice':>8} {'pairs':>8}  {'fast buckets':>12} {'one-way':>8}")
+        slow = " ".join(f"{what:>9}" for what in ("one-way", "choice", "pairs"))
+        lines.append(f"{'records':>27}  {slow}  {'fast buckets':>12} {'fast one-way':>12}  budgets in")
         for stage in self.stages:
             choice = stage.tree_choice + stage.extra_choice
-            slow = " ".join(f"{float(part):>8.4g}" for part in (stage.one_way, choice, stage.pairs))
-            fast = f"{stage.fast:>12,} {float(stage.fast_budget):>8.4g}" if stage.fast else f"{'none':>12}"
-            law = "  ρ, Gaussian" if stage.accounting.gaussian else ""
-            lines.append(f"{f'{stage.start:,} to {stage.end:,}':>27}  {slow}  {fast}{law}")
+            slow = " ".join(f"{float(part):>9.4g}" for part in (stage.one_way, choice, stage.pairs))
+            fast = f"{stage.fast:>12,} {float(stage.fast_budget):>12.4g}" if stage.fast else f"{'none':>12} {0:>12}"
+            law = "ρ, Gaussian" if stage.accounting.gaussian else "ε, Laplace"
+            lines.append(f"{f'{stage.start:,} to {stage.end:,}':>27}  {slow}  {fast}  {law}")
         return "\n".join(lines)
 
 
@@ -190,12 +191,12 @@ def plan(columns: int, budget: Budget | float, until: int) -> Plan:
 
     >>> print(plan(10, 1.0, until=8193))
     marginals, 10 columns, ε = 1: replacing one record costs at most ε, for ever
-                        records   one-way   choice    pairs  fast buckets  one-way
-                       0 to 128         1        0        0          none
-                   128 to 1,024         1        0        0          none
-                 1,024 to 4,096         1        0        0          none
-                 4,096 to 8,192    0.2734      0.1   0.6266          none
-                8,192 to 16,384      0.38    0.076    0.494         1,024     0.05
+                        records    one-way    choice     pairs  fast buckets fast one-way  budgets in
+                       0 to 128          1         0         0          none            0  ε, Laplace
+                   128 to 1,024          1         0         0          none            0  ε, Laplace
+                 1,024 to 4,096          1         0         0          none            0  ε, Laplace
+                 4,096 to 8,192     0.2734       0.1    0.6266          none            0  ε, Laplace
+                8,192 to 16,384      0.376    0.0752    0.4888         1,024         0.06  ε, Laplace
     """
     stages: list[Stage] = []
     t = 0
