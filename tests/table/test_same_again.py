@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -91,7 +92,7 @@ def test_of_every_format(tmp_path: Path, ending: str) -> None:
         case _:
             a.write_bytes(text.encode("latin-1"))
     shutil.copy(a, b)
-    options = {"encoding": "latin-1"} if ending == "latin-1" else {}
+    options: dict[str, Any] = {"encoding": "latin-1"} if ending == "latin-1" else {}
     schema = Schema({"n": Integer(0, 10**6), "é": Integer(0, 10**6)})
     with open_source([a, b], schema, **options) as source, pytest.raises(InputChangedError, match=r"read as a\."):
         list(source)
