@@ -103,6 +103,7 @@ def test_conditions_keep_the_dependence_between_columns() -> None:
         ({"origin": "JFK"}, "no column 'origin'"),
         ({"riders": (4, 2)}, "ends before it begins"),
         ({"riders": (1, 2, 3)}, "a tuple of two"),
+        ({"riders": (1,)}, "a tuple of two"),
         ({"minutes": 3.0}, "give a range"),
         ({"payment": "barter"}, r"^where\['payment'\]: text that is none of the listed values; give one of the listed"),
         ({"payment": ["cash", "barter"]}, r"^where\['payment'\]: text that is none of the listed values"),

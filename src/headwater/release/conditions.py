@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headwater.table.schema import Schema
 
 MOST_DRAWN = 64
-"""For each record that fits a list of values at most so many are drawn; for few, as if they were 1,000."""
+"""For each record that fits a list of values at most so many are drawn: fewer if that is millions, more for a few."""
 
 
 def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
@@ -42,7 +42,7 @@ def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
             places = _listed(column, value, place)
             found[schema.names.index(name)] = (float(places.min()), float(places.max()))
             continue
-        low, high = _range(column, value, place) if isinstance(value, tuple) else _range(column, (value,), place)
+        low, high = _range(column, value, place) if isinstance(value, tuple) else _one(column, value, place)
         if low > high:
             raise ValueError(f"{place}: the range ends before it begins")
         gone = column.missing and low == 0.5
@@ -54,7 +54,8 @@ def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
 
 def sample_where(model: Model, schema: AnySchema, n: int, seed: int, where: Mapping[str, Any]) -> Points:
     """``n`` records of a model that fulfil conditions, as points of the cube; those that miss a list are drawn anew."""
-    limits, drawn, most = conditions(schema, where), n, MOST_DRAWN * max(n, 1000)
+    limits, drawn = conditions(schema, where), n
+    most = min(MOST_DRAWN * max(n, 1000), max(4 * n, 1 << 22))  # all of them are in memory
     named = cast("Schema", schema)  # a cube was refused just now
     lists = {
         named.names.index(name): _listed(named.columns[name], value, f"where[{name!r}]")
@@ -75,19 +76,15 @@ def sample_where(model: Model, schema: AnySchema, n: int, seed: int, where: Mapp
 
 
 def _range(column: Column, value: tuple[Any, ...], place: str) -> tuple[float, float]:
-    """The coordinates of a range, or of one value."""
-    if len(value) == 1:
-        low = _encoded(column, value, place)[0]
-        return float(low), float(low)
+    """The coordinates of the ends of a range."""
     if len(value) != 2:
         raise ValueError(f"{place}: a range is a tuple of two values, not of {len(value)}")
     last = np.nextafter(0.5, 0) if column.missing else 1.0
     if column.size is not None:
         last = (column.size - 1) * column.axis.unit
-    ends = [
-        end if one is None else _encoded(column, [one], place)[0] for one, end in zip(value, (0.0, last), strict=True)
-    ]
-    return float(ends[0]), float(ends[1])
+    low, high = value
+    first = 0.0 if low is None else _one(column, low, place)[0]
+    return first, float(last) if high is None else _one(column, high, place)[1]
 
 
 def _listed(column: Column, values: list[Any] | set[Any] | frozenset[Any], place: str) -> Points:
@@ -96,13 +93,15 @@ def _listed(column: Column, values: list[Any] | set[Any] | frozenset[Any], place
         raise ValueError(f"{place}: no record has exactly one value of a continuum; give a range (low, high)")
     if not values:
         raise ValueError(f"{place}: the list is empty; name at least one value")
-    return np.concatenate([_encoded(column, [value], place) for value in values])  # one by one: types may be mixed
+    return np.array([_one(column, value, place)[0] for value in values])
 
 
-def _encoded(column: Column, values: Sequence[Any], place: str) -> Points:
+def _one(column: Column, value: Any, place: str) -> tuple[float, float]:  # noqa: ANN401 - of any kind
+    """The coordinate of a value, as both ends of a range."""
     try:
-        return column.encode(list(values))
+        found = float(column.encode([value])[0])
+        return found, found
     except TableError as error:
         problem = error.problem
-    missing = "the column has no missing values" if values[0] is None else problem
+    missing = "the column has no missing values" if value is None else problem
     raise ValueError(f"{place}: {missing}; give {column.wants}")
