@@ -118,3 +118,13 @@ def test_what_is_compared_may_hold_a_file_twice(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "a.csv", tmp_path / "b.csv")
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     assert hw.evaluate(paths, paths, Schema(n=Integer(0, 10**6))).rows == (10000, 10000)
+
+
+def test_a_compressed_copy_beside_the_file_is_the_same_file(tmp_path: Path) -> None:
+    """As it is for a moment when a log is being compressed, and with ``gzip --keep``."""
+    write(tmp_path / "a.csv", *MANY)
+    _, position = read_all(tmp_path)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress((tmp_path / "a.csv").read_bytes()))
+    write(tmp_path / "b.csv", 1, 2, 3)
+    assert read_all(tmp_path, position)[0] == [1, 2, 3]
+    assert read_all(tmp_path)[0] == [*MANY, 1, 2, 3]

@@ -156,7 +156,8 @@ class Seals:
         for number in sorted((n for base in bases for n in self._by_base.get(base, ())), reverse=True):
             if related(self.all[number].name, source.key) and self.all[number].matches(source, self._encoding):
                 holder = self._holders.get(number)
-                taken = holder is not None and holder != source.name and holder in self._seen
+                twin = holder is not None and plain_name(holder) == plain_name(source.name)  # one may be compressed
+                taken = holder is not None and not twin and holder in self._seen
                 if not (taken and _status_of(str(holder)) == self._seen[str(holder)]):
                     return number
         return None
