@@ -162,8 +162,10 @@ def test_numpy_numbers_are_budgets() -> None:
 
 
 def test_unknown_names_and_schemas_are_refused() -> None:
-    with pytest.raises(ValueError, match="mechanism must be one of cascade, marginals, paper"):
+    with pytest.raises(ValueError, match="mechanism must be one of auto, cascade, marginals, paper, not 'magic'"):
         make(mechanism="magic")
+    with pytest.raises(ValueError, match="mechanism must be one of auto, cascade, marginals, paper, not 'marginal'"):
+        hw.outlook(hw.unit_cube(2), epsilon=1.0, records=1000, mechanism="marginal")
     with pytest.raises(ValueError, match="consistency must be one of halving, proportional"):
         hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism="paper", consistency="magic")
     with pytest.raises(TypeError, match="schema must be a Schema"):

@@ -103,8 +103,7 @@ class Synthesizer(CountedUpdates):
             budget = replace(budget, records=person.records, per_bucket=person.per_bucket)
             if person.per_bucket is not None and not budget.delta:
                 raise ValueError("per_bucket lowers noise with a delta only: leave it out, or give a delta (--delta)")
-        if mechanism == registry.AUTO:
-            mechanism = registry.choose(schema)
+        mechanism = registry.resolved(mechanism, schema)
         kind = registry.mechanism(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")

@@ -46,6 +46,32 @@ def test_the_schema_comes_from_the_card_and_files_are_read_as_by_run(place: Path
     assert f"{found['two_way']['mean']:.4f} mean" in printed
 
 
+def test_too_few_real_records_are_said_first(place: Path) -> None:
+    lines = Path("in.txt").read_text().splitlines()
+    Path("few.txt").write_text("\n".join(lines[:61]) + "\n")
+    said = "TOO FEW REAL RECORDS: the release is about records 1 to 100, and only 60 were given."
+    done = call(f"evaluate few.txt releases/release-000000000100 {READING}")
+    assert done.exit_code == 0, done.output
+    assert said in " ".join(done.stdout.split()[:40])
+    found = json.loads(call(f"evaluate few.txt releases/release-000000000100 --json {READING}").stdout)
+    assert found["shortage"].startswith(said)
+    assert list(found)[:2] == ["warning", "shortage"]
+    for enough in ("in.txt releases/release-000000000100", "few.txt releases/release-000000000050"):
+        assert "TOO FEW" not in call(f"evaluate {enough} {READING}").stdout
+
+
+def test_a_report_says_that_real_records_are_missing(place: Path) -> None:
+    lines = Path("in.txt").read_text().splitlines()
+    Path("few.txt").write_text("\n".join(lines[:61]) + "\n")
+    done = call(f"report releases --against few.txt {READING}")
+    assert "fewer real records than the last release is about" in " ".join(done.output.split())
+    said = "TOO FEW REAL RECORDS: the last release is about records 1 to 100, and only 60 were given."
+    assert said in Path("report.html").read_text()
+    done = call(f"report releases --against in.txt {READING}")
+    assert "fewer real records" not in done.output
+    assert "TOO FEW" not in Path("report.html").read_text()
+
+
 def test_files_that_are_no_release_need_a_schema(place: Path) -> None:
     done = call(f"evaluate in.txt in.txt {READING}")
     assert done.exit_code == Exit.USAGE

@@ -111,6 +111,31 @@ def test_a_release_is_compared_with_the_records_that_it_is_about(tmp_path: Path)
         assert found.one_way == pytest.approx(direct.one_way)
 
 
+def test_too_few_real_records_are_said_unless_they_are_those_of_the_window() -> None:
+    schema = hw.unit_cube(1)
+    synth = hw.Synthesizer(schema, epsilon=1.0, mechanism="cascade", seed=1)
+    points = np.random.default_rng(0).random((256, 1))
+    synth.update(points)
+    assert "records 1 to 256, and only 255 were given" in str(hw.evaluate(points[:255], synth.release()))
+    window = synth.release(last=64)
+    start, end = window.span
+    assert hw.evaluate(points[start:end], window).shortage is None
+    assert hw.evaluate(points[: end - start - 1], window).shortage is not None
+
+
+def test_the_largest_change_of_dependence_is_of_two_columns() -> None:
+    """Of a column that is constant in one table only, the dependence on itself changes by 1."""
+    rng = np.random.default_rng(0)
+    schema = hw.Schema(a=hw.Boolean(), b=hw.Boolean(), c=hw.Boolean())
+    b = rng.random(1000) < 0.5
+    real = {"a": np.zeros(1000, bool), "b": b, "c": b}
+    made = {"a": rng.random(1000) < 0.5, "b": b, "c": rng.random(1000) < 0.5}
+    found = hw.evaluate(pd.DataFrame(real), pd.DataFrame(made), schema)
+    assert found.difference[0, 0] == 1
+    line = next(line for line in str(found).splitlines() if line.startswith("largest change of dependence"))
+    assert line.endswith("(b and c)")
+
+
 def test_tables_without_a_schema_are_compared_by_what_they_hold() -> None:
     rng = np.random.default_rng(0)
     when = pd.date_range("2024-01-01", periods=300, freq="h")

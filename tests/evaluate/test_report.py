@@ -452,7 +452,7 @@ def test_real_data_that_are_public_need_no_warning(out: Path, tmp_path: Path) ->
     page = write_report(out, tmp_path / "r.html", against=table_of(60), public=True)
     found = contents(page)
     assert found["warning"] is None
-    assert found["real"] == {"rows": 60, "public": True}
+    assert found["real"] == {"rows": 60, "public": True, "shortage": None}
     assert stat.S_IMODE(page.stat().st_mode) == 0o644
 
 

@@ -234,6 +234,14 @@ def test_real_data_stand_beside_the_release_under_a_warning(browser: str, pages:
     assert load(browser, pages[0]).tags.count("canvas") == 2
 
 
+def test_too_few_real_records_are_said_at_the_top(browser: str, pages: tuple[Path, Path], tmp_path: Path) -> None:
+    assert not load(browser, pages[1]).shown_by_id["shortage"]
+    real = releases(tmp_path / "out", 2)
+    body = load(browser, write_report(tmp_path / "out", tmp_path / "r.html", against=real.slice(0, 1500)))
+    assert body.shown_by_id["shortage"]
+    assert "the last release is about records 1 to 2,000, and only 1,500 were given" in body.text
+
+
 def test_hostile_names_are_shown_and_never_run(browser: str, tmp_path: Path) -> None:
     schema = Schema({HOSTILE: Category("a", HOSTILE), "<img src=x onerror=alert(1)>": Number(0, 1)})
     table = {HOSTILE: ["a", HOSTILE], "<img src=x onerror=alert(1)>": [0.1, 0.2]}

@@ -54,6 +54,14 @@ def test_a_sample_is_the_same_every_time_and_has_the_shares_of_the_release() -> 
         ({"riders": (2, 3)}, lambda made: made.riders.isin([2, 3]).all()),
         ({"riders": 6}, lambda made: (made.riders == 6).all()),
         ({"riders": None}, lambda made: made.riders.isna().all()),
+        ({"riders": (4, None)}, lambda made: made.riders.between(4, 6).all()),
+        ({"riders": (None, 2)}, lambda made: made.riders.between(1, 2).all()),
+        ({"minutes": (None, 30)}, lambda made: made.minutes.between(0, 30).all()),
+        ({"minutes": (70, None)}, lambda made: made.minutes.between(70, 120).all()),
+        ({"minutes": (None, None)}, lambda made: made.minutes.notna().all()),
+        ({"payment": ["card", "cash"]}, lambda made: set(made.payment) == {"card", "cash"}),
+        ({"riders": {1, 6, None}}, lambda made: set(made.riders.fillna(0)) == {0, 1, 6}),
+        ({"riders": [1, 6], "payment": ["cash"]}, lambda made: set(made.riders) == {1, 6}),
         ({"minutes": (70.0, 80.0)}, lambda made: made.minutes.between(70, 80).all()),
         ({"minutes": (0.0, 5.0), "payment": "cash"}, lambda made: (made.minutes <= 5).all()),
     ],
@@ -62,6 +70,24 @@ def test_conditions_hold_of_every_record(where: dict[str, Any], holds: Any) -> N
     made = release().sample(500, where=where, kind="pandas")
     assert len(made) == 500
     assert holds(made)
+
+
+@pytest.mark.parametrize("mechanism", ["cascade", "marginals"])
+def test_listed_values_keep_their_shares(mechanism: str) -> None:
+    """Of 4,000 records an eighth is "a" and a quarter "c"; fixed seed, and a share of 2,000 is off by 0.01."""
+    schema = hw.Schema(letter=hw.Category(*"abcd"), n=hw.Integer(0, 9))
+    synth = hw.Synthesizer(schema, epsilon=50.0, mechanism=mechanism, seed=1)
+    synth.update({"letter": list("abbbccdd") * 500, "n": list(range(8)) * 500})
+    made = synth.release().sample(2000, where={"letter": ["c", "a"]}, kind="pandas")
+    assert set(made.letter) == {"a", "c"}
+    assert (made.letter == "a").mean() == pytest.approx(1 / 3, abs=0.05)
+
+
+def test_lists_of_values_that_hardly_any_record_has_are_refused() -> None:
+    synth = hw.Synthesizer(hw.Schema(only=hw.Category("a", "b", "c")), epsilon=1000.0, seed=1)
+    synth.update({"only": ["b"] * 5000})
+    with pytest.raises(ValueError, match="hardly any record of the listed values"):
+        synth.release().sample(3, where={"only": ["a", "c"]})
 
 
 def test_conditions_keep_the_dependence_between_columns() -> None:
@@ -77,8 +103,14 @@ def test_conditions_keep_the_dependence_between_columns() -> None:
         ({"origin": "JFK"}, "no column 'origin'"),
         ({"riders": (4, 2)}, "ends before it begins"),
         ({"riders": (1, 2, 3)}, "a tuple of two"),
+        ({"riders": (1,)}, "a tuple of two"),
         ({"minutes": 3.0}, "give a range"),
-        ({"payment": "barter"}, "payment"),
+        ({"payment": "barter"}, r"^where\['payment'\]: text that is none of the listed values; give one of the listed"),
+        ({"payment": ["cash", "barter"]}, r"^where\['payment'\]: text that is none of the listed values"),
+        ({"payment": []}, r"^where\['payment'\]: the list is empty"),
+        ({"payment": None}, r"^where\['payment'\]: the column has no missing values"),
+        ({"minutes": [1.0, 2.0]}, r"^where\['minutes'\]: .*give a range"),
+        ({"riders": ("few", None)}, r"^where\['riders'\]: text that is not"),
         ({"when": datetime(2024, 1, 1)}, "no column"),
     ],
 )

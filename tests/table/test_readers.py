@@ -142,6 +142,16 @@ def test_extra_columns_are_left_out_when_asked(tmp_path: Path) -> None:
         assert rows_of(tmp_path / name, Schema(x=Number(0, 1)), ignore_extra=True) == [{"x": 0.5}]
 
 
+def test_what_the_error_of_an_extra_column_says_to_do_works(tmp_path: Path) -> None:
+    path, schema = tmp_path / "a.csv", Schema(x=Number(0, 1))
+    path.write_text("name,x\nsomeone,0.5\n")
+    synth = Synthesizer(schema, epsilon=1.0, seed=1)
+    with pytest.raises(TableError, match=r"headwater\.read\(path, schema, ignore_extra=True\)"):
+        synth.update(path)
+    synth.update(read(path, schema, ignore_extra=True))
+    assert synth.t == 1
+
+
 @pytest.mark.parametrize("text", ["a,b\r\n0.5,1\r\n", "\ufeffa,b\n0.5,1\n", "\n\na,b\n0.5,1\n", "a,b\n0.5,1"])
 def test_line_ends_marks_and_blank_lines_before_the_header_do_not_matter(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.csv").write_bytes(text.encode())

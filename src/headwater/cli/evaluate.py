@@ -38,7 +38,8 @@ def command(
     """Compare a synthetic table with the real one: each column and pair, range queries, dependence, W1.
 
     What it prints is computed from the real data and is NOT PRIVATE. A folder of a release stands for its table,
-    and is compared with the records that it is about. Real values beyond declared bounds are compared as they are.
+    and is compared with the records that it is about; if there are fewer, a warning comes first. Real values beyond
+    declared bounds are compared as they are.
 
     Example: headwater evaluate trips.csv releases/release-000000010000
     """

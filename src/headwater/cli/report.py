@@ -68,9 +68,12 @@ def command(
         raise ValueError("--target and --public are about the real data: name them with --against")
     pairs = [_pair(names) for names in pair] if pair else None
     with Progress(console=err, transient=True) as bar:
-        tasks = {}
+        tasks, short = {}, False
 
         def show(what: str, done: int, total: int | None) -> None:
+            nonlocal short
+            if what == "real rows":
+                short = total is not None and done < total
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
             bar.update(tasks[what], completed=done, total=total)
@@ -78,6 +81,8 @@ def command(
         page = write_report(
             releases, out_, against=truth, pairs=pairs, name=name, target=target, public=public, progress=show
         )
+    if short:
+        complain(f"there are fewer real records than the last release is about: {page} says how many", "bold red")
     if against and not public:
         complain(f"{page} shows the real data: it is NOT PRIVATE", "bold red")
     say(f"{page}: open it in a browser")

@@ -73,6 +73,10 @@ def command(
         bool,
         typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
     ] = False,
+    same_again: Annotated[
+        bool,
+        typer.Option("--same-again", help="Input files that look like one that was read hold other records."),
+    ] = False,
     allow_copy: publishing.AllowCopy = False,
     expect: Annotated[
         int | None,
@@ -105,6 +109,7 @@ def command(
         **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats),
         "stdin_continues": stdin_continues,
         "gone_is_done": gone_is_done,
+        "same_again": same_again,
         "follow": follow,
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }

@@ -22,6 +22,20 @@ WORST = 10
 """Pairs that are named."""
 
 
+def shortage(rows: int, span: tuple[int, int], which: str = "the release") -> str | None:
+    """A warning if there are too few real records for a release about those of ``span``; None if there are enough.
+
+    Just as many as the span is long are taken for its own.
+    """
+    start, end = span
+    if rows >= end or rows == end - start:
+        return None
+    return (
+        f"TOO FEW REAL RECORDS: {which} is about records {start + 1:,} to {end:,}, and only {rows:,} were given. All "
+        "errors are against these; name all files that the run has read, in their order."
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """What `evaluate` found. NOT PRIVATE: print it, but do not publish it.
@@ -42,6 +56,8 @@ class Evaluation:
         W1 of the tables in the unit cube, or why it is left out.
     training
         Accuracy of a classifier, if a target was named.
+    shortage
+        A warning if there were fewer real records than the release is about.
     """
 
     rows: tuple[int, int]
@@ -51,6 +67,7 @@ class Evaluation:
     queries: QueryErrors
     distance: TableDistance
     training: Training | None = None
+    shortage: str | None = None
 
     @property
     def one_way(self) -> float:
@@ -105,6 +122,7 @@ class Evaluation:
         distance = self.distance.w1
         return {
             "warning": NOT_PRIVATE,
+            "shortage": self.shortage,
             "rows": {"real": self.rows[0], "synthetic": self.rows[1]},
             "one_way": {"mean": self.one_way, "worst": self.ranked_columns[0].error},
             "two_way": {

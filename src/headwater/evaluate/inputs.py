@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluate.encoded import Encoded, Encoder, batches, joined
+from headwater.evaluate.evaluation import shortage
 from headwater.mechanisms.protocol import AnySchema
 from headwater.release.folder import folders, read_card
 from headwater.release.release import Release
@@ -31,8 +32,10 @@ def tables_of(
     schema: AnySchema | None = None,
     *,
     reading: dict[str, Any] | None = None,
-) -> tuple[Encoded, Encoded, AnySchema]:
+) -> tuple[Encoded, Encoded, AnySchema, str | None]:
     """Both tables, encoded, and their schema. A release is compared with the records that it is about.
+
+    The last part is a warning if real records are missing.
 
     ``reading`` holds fields of `headwater.table.readers.Options`: how files of real records are read.
     """
@@ -48,10 +51,11 @@ def tables_of(
     if schema is None:
         schema = inferred(real, synthetic)
     x = encoded(real, schema, end=span[1] if span else None, **(reading or {}))
+    short = shortage(len(x), span) if span is not None else None
     if span is not None and len(x) >= span[1]:  # a release is about some records, not about all that came since
         x = x[slice(*span)]
     ours = schema.for_releases() if _are_paths(synthetic) and isinstance(schema, Schema) else schema
-    return x.known(), encoded(synthetic, ours), schema
+    return x.known(), encoded(synthetic, ours), schema, short
 
 
 def encoded(tables: object, schema: AnySchema, *, end: int | None = None, **reading: Any) -> Encoded:  # noqa: ANN401
@@ -74,6 +78,7 @@ def rows_of(tables: object, schema: AnySchema, **reading: Any) -> Iterator[Encod
         return
     paths: Any = tables
     reading["bad_rows"] = policy_of(reading.get("bad_rows"), schema)
+    reading.setdefault("same_again", True)  # nothing is counted here: the run has decided which files it takes
     with open_source(paths, schema, **reading) as source:
         for batch in source:
             if batch is not None:

@@ -54,8 +54,8 @@ def evaluate(
         A table of any kind, an iterable of tables, or the path or paths of files; an array of floats of shape
         ``(n, d)`` holds points, as ``schema.encode`` gives them.
     synthetic
-        The same, or a `Release`, or the folder of one; that is compared with the records that it is about. It may
-        differ in length.
+        The same, or a `Release`, or the folder of one; that is compared with the records that it is about, and
+        the evaluation says so if ``real`` has fewer. It may differ in length.
     schema
         Of both tables. A release brings its own. Without either, bounds and categories are taken from both tables.
     target
@@ -82,14 +82,19 @@ def evaluate(
     >>> print(str(found).splitlines()[0])
     NOT PRIVATE: computed from the real data without noise. Do not publish.
     """
-    x, y, known = tables_of(real, synthetic, schema, reading=reading)
-    return compare(x, y, known, target=target, seed=seed)
+    return compare(*tables_of(real, synthetic, schema, reading=reading), target=target, seed=seed)
 
 
 def compare(
-    real: Encoded, synthetic: Encoded, schema: AnySchema, *, target: str | None = None, seed: int = 0
+    real: Encoded,
+    synthetic: Encoded,
+    schema: AnySchema,
+    shortage: str | None = None,
+    *,
+    target: str | None = None,
+    seed: int = 0,
 ) -> Evaluation:
-    """`evaluate` for tables that are encoded already."""
+    """`evaluate` for tables that are encoded already; ``shortage`` says if real records are missing."""
     for rows, name in ((real, "real"), (synthetic, "synthetic")):
         _check(rows, name)
     columns = column_axes(schema)
@@ -106,6 +111,7 @@ def compare(
         queries=QueryErrors.of(x, y, columns, seed),
         distance=table_distance(real.points, synthetic.points, moved=real.moved),
         training=train(target, x, y, columns, seed) if target is not None else None,
+        shortage=shortage,
     )
 
 

@@ -27,7 +27,7 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     errors = f"{queries.mean:.4f} mean, {queries.percentile_95:.4f} at the 95th percentile"
     lines.append((f"error of {queries.count} range queries", errors))
     if len(found.columns) > 1:
-        worst = np.abs(found.difference)
+        worst = np.triu(np.abs(found.difference), 1)  # a column always depends on itself
         i, j = np.unravel_index(int(worst.argmax()), worst.shape)
         pair = f" ({found.columns[i].name} and {found.columns[j].name})" if worst[i, j] > 0 else ""
         lines.append(("largest change of dependence", f"{found.difference[i, j]:+.4f}{pair}"))
@@ -73,7 +73,8 @@ def pair_cells(found: Evaluation) -> Cells:
 
 def text(found: Evaluation) -> str:
     """Plain text."""
-    lines = [NOT_PRIVATE, "", *_aligned(summary(found)), "", *_aligned(column_cells(found)), ""]
+    lines = [NOT_PRIVATE, *([found.shortage] if found.shortage else []), ""]
+    lines += [*_aligned(summary(found)), "", *_aligned(column_cells(found)), ""]
     if found.ranked_pairs:
         lines += [*_aligned(pair_cells(found)), ""]
     return "\n".join([*lines, *MEANING])
@@ -94,7 +95,8 @@ def rich_text(found: Evaluation) -> Group:
     for label, finding in summary(found):
         style = "bold red" if label.isupper() else ""
         top.add_row(Text(label, style=style), Text(finding))
-    parts: list[object] = [Text(NOT_PRIVATE, style="bold white on red"), "", top, ""]
+    warnings = [Text(line, style="bold white on red") for line in (NOT_PRIVATE, found.shortage) if line]
+    parts: list[object] = [*warnings, "", top, ""]
     for header, *rows in filter(None, (column_cells(found), pair_cells(found) if found.ranked_pairs else [])):
         table = Table(*header, title_justify="left")
         for row in rows:

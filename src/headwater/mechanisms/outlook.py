@@ -113,7 +113,7 @@ def outlook(
     given: object = records
     if isinstance(given, bool) or not isinstance(given, int) or records < 1:
         raise ValueError(f"records must be a whole number from 1 on, not {records!r}")
-    name = registry.choose(schema) if mechanism == registry.AUTO else mechanism
+    name = registry.resolved(mechanism, schema)
     errors = registry.error_model(name)
     known = name, schema.dimension, whole.epsilon, records
     if errors is None:

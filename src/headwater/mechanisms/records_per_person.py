@@ -122,7 +122,7 @@ def suggest_records_per_person(
                     100   × 100     100%   0.054 = 0.054 + 0.000  suggested
     """
     known = _checked(people)
-    name = registry.choose(schema) if mechanism == registry.AUTO else mechanism
+    name = registry.resolved(mechanism, schema)
     errors = registry.error_model(name)
     if errors is None:
         raise ValueError(f"nothing is known of the error of {name}: take cascade or marginals")

@@ -36,6 +36,13 @@ def choose(schema: AnySchema) -> str:
     return "marginals" if _is_wide(schema) and "marginals" in FOLDERS else "cascade"
 
 
+def resolved(name: str, schema: AnySchema) -> str:
+    """The mechanism that a run is to use: what `choose` says for `AUTO`. An error offers those that there are."""
+    if name != AUTO and name not in names():
+        raise ValueError(f"mechanism must be one of {', '.join((AUTO, *online()))}, not {name!r}")
+    return choose(schema) if name == AUTO else name
+
+
 def reason(name: str, schema: AnySchema) -> str:
     """Why this mechanism, in words."""
     if name != choose(schema):

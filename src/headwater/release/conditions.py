@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from headwater.mechanisms.protocol import AnySchema, Conditions
+import numpy as np
+
+from headwater.mechanisms.protocol import AnySchema, Conditions, Model
+from headwater.partition import Points
+from headwater.table.columns import Column
 from headwater.table.errors import TableError
 from headwater.table.unit_cube import UnitCube
+
+if TYPE_CHECKING:
+    from headwater.table.schema import Schema
+
+MOST_DRAWN = 64
+"""For each record that fits a list of values at most so many are drawn: fewer if that is millions, more for a few."""
 
 
 def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
@@ -18,7 +28,8 @@ def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
     schema
         What a record is.
     where
-        A value for some columns, or a tuple of two: a range, both ends included. None stands for a missing value.
+        A value for some columns, None for a missing one; or a tuple of two: a range, both ends included, where None is
+        an open end; or a list or set of values, of which this gives the range that holds them all.
     """
     if isinstance(schema, UnitCube):
         raise TypeError("where= needs a schema with named columns; filter the points of a cube yourself")
@@ -26,20 +37,71 @@ def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
     for name, value in where.items():
         if name not in schema.names:
             raise ValueError(f"there is no column {name!r}; there are {', '.join(schema.names)}")
-        is_range = isinstance(value, tuple)
-        if is_range and len(value) != 2:
-            raise ValueError(f"where {name!r}: a range is a tuple of two values, not of {len(value)}")
-        column = schema.columns[name]
-        try:
-            low, high = column.encode(list(value) if is_range else [value, value]).tolist()
-        except TableError as error:
-            raise error.at(column=name) from None
+        column, place = schema.columns[name], f"where[{name!r}]"
+        if isinstance(value, list | set | frozenset):
+            places = _listed(column, value, place)
+            found[schema.names.index(name)] = (float(places.min()), float(places.max()))
+            continue
+        low, high = _range(column, value, place) if isinstance(value, tuple) else _one(column, value, place)
         if low > high:
-            raise ValueError(f"where {name!r}: the range ends before it begins")
+            raise ValueError(f"{place}: the range ends before it begins")
         gone = column.missing and low == 0.5
         if low == high and column.size is None and not gone:
-            raise ValueError(
-                f"where {name!r}: no record has exactly one value of a continuum; give a range (low, high)"
-            )
+            raise ValueError(f"{place}: no record has exactly one value of a continuum; give a range (low, high)")
         found[schema.names.index(name)] = (low, high)
     return found
+
+
+def sample_where(model: Model, schema: AnySchema, n: int, seed: int, where: Mapping[str, Any]) -> Points:
+    """``n`` records of a model that fulfil conditions, as points of the cube; those that miss a list are drawn anew."""
+    limits, drawn = conditions(schema, where), n
+    most = min(MOST_DRAWN * max(n, 1000), max(4 * n, 1 << 22))  # all of them are in memory
+    named = cast("Schema", schema)  # a cube was refused just now
+    lists = {
+        named.names.index(name): _listed(named.columns[name], value, f"where[{name!r}]")
+        for name, value in where.items()
+        if isinstance(value, list | set | frozenset)
+    }
+    while True:
+        points = model.sample(drawn, seed, limits)
+        fits = np.ones(len(points), dtype=bool)
+        for axis, places in lists.items():
+            fits &= np.isin(points[:, axis], places)
+        found = points[fits]
+        if len(found) >= n:
+            return found[:n]  # models give records in random order
+        if drawn >= most:
+            raise ValueError("the release holds hardly any record of the listed values; ask for one value at a time")
+        drawn = min(max(2 * drawn, int(1.2 * n * drawn / max(len(found), 1))), most)
+
+
+def _range(column: Column, value: tuple[Any, ...], place: str) -> tuple[float, float]:
+    """The coordinates of the ends of a range."""
+    if len(value) != 2:
+        raise ValueError(f"{place}: a range is a tuple of two values, not of {len(value)}")
+    last = np.nextafter(0.5, 0) if column.missing else 1.0
+    if column.size is not None:
+        last = (column.size - 1) * column.axis.unit
+    low, high = value
+    first = 0.0 if low is None else _one(column, low, place)[0]
+    return first, float(last) if high is None else _one(column, high, place)[1]
+
+
+def _listed(column: Column, values: list[Any] | set[Any] | frozenset[Any], place: str) -> Points:
+    """The coordinates of listed values."""
+    if column.size is None:
+        raise ValueError(f"{place}: no record has exactly one value of a continuum; give a range (low, high)")
+    if not values:
+        raise ValueError(f"{place}: the list is empty; name at least one value")
+    return np.array([_one(column, value, place)[0] for value in values])
+
+
+def _one(column: Column, value: Any, place: str) -> tuple[float, float]:  # noqa: ANN401 - of any kind
+    """The coordinate of a value, as both ends of a range."""
+    try:
+        found = float(column.encode([value])[0])
+        return found, found
+    except TableError as error:
+        problem = error.problem
+    missing = "the column has no missing values" if value is None else problem
+    raise ValueError(f"{place}: {missing}; give {column.wants}")

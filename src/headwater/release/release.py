@@ -19,7 +19,7 @@ from headwater.mechanisms.protocol import AnySchema, Facts, Model
 from headwater.partition import Points
 from headwater.privacy import Guarantee
 from headwater.release.card import read_card
-from headwater.release.conditions import conditions
+from headwater.release.conditions import sample_where
 from headwater.release.read_table import read_rows
 from headwater.release.table_model import TableModel, expected_of
 from headwater.release.write_table import write_table
@@ -119,8 +119,8 @@ class Release:
         n
             How many; as many as records arrived unless given.
         where
-            What some columns shall be, such as ``{"origin": "JFK", "delay": (0, 30)}``: a value, None for a missing
-            one, or a tuple of two for a range, both ends included.
+            What some columns shall be, such as ``{"origin": ["JFK", "LGA"], "delay": (None, 30)}``: a value, None for a
+            missing one; a tuple of two for a range, both ends included, None for an open end; or a list of values.
         kind
             ``"pandas"``, ``"polars"``, ``"arrow"``, ``"columns"``, ``"records"`` or ``"numpy"``; the kind that came in
             unless given.
@@ -135,7 +135,10 @@ class Release:
         n = len(self) if n is None else int(n.__index__())
         if n < 0:
             raise ValueError(f"n must not be negative, but is {n}")
-        points = self.model.sample(n, self.seed, conditions(self.schema, where) if where else None)
+        if where:
+            points = sample_where(self.model, self.schema, n, self.seed, where)
+        else:
+            points = self.model.sample(n, self.seed)
         return self.schema.decode(points, kind or self.kind)
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - the core does not import it

@@ -101,8 +101,8 @@ class SchemaError(_PlacedError):
 
 
 UNDECLARED = (
-    "add it to the schema, or read with ignore_extra (--ignore-extra); a column that says who a record belongs to does "
-    "not belong in the schema: a run names it by person= (--person)"
+    "add it to the schema, or leave it out: --ignore-extra, in Python headwater.read(path, schema, ignore_extra=True); "
+    "a column that says who a record belongs to does not belong in the schema: a run names it by person= (--person)"
 )
 """What to do about a column that the schema does not name."""
 PERSON_MISSING = "give that column beside those of the schema, or name another one by person= (--person)"

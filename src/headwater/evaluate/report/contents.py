@@ -12,7 +12,7 @@ import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers
 from headwater.evaluate.encoded import Encoded
-from headwater.evaluate.evaluation import NOT_PRIVATE
+from headwater.evaluate.evaluation import NOT_PRIVATE, shortage
 from headwater.evaluate.report import lines
 from headwater.evaluate.report.bins import COARSE, FINE, Bins, cut, long_tail, tally, tally_pair
 from headwater.evaluate.report.measured import Errors
@@ -106,8 +106,13 @@ class Page:
             "sample": self.sample,
             "columns": [self._column(i) for i in range(len(self.cuts.fine))],
             "pairs": [self._pair(i) for i in range(len(self.cuts.pairs))],
-            "real": None if self.real is None else {"rows": self.real_rows, "public": self.public},
+            "real": None if self.real is None else self._real(),
         }
+
+    def _real(self) -> dict[str, Any]:
+        end = max(release.span[1] for release in self.releases)
+        short = shortage(self.real_rows, (0, end), "the last release")  # from 0: rows are compared by their places
+        return {"rows": self.real_rows, "public": self.public, "shortage": short}
 
     def _column(self, i: int) -> dict[str, Any]:
         bins = self.cuts.fine[i]

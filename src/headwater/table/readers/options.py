@@ -53,6 +53,8 @@ class Options:
         A pipe or a followed file is idle if nothing arrives for so long.
     gone_is_done
         On resumption: a file that was being read and is gone was read to its end; what stands under its name is new.
+    same_again
+        Whether a file that is as long as one that was read, and begins and ends alike, holds other records.
     bad_rows
         What happens to a row that is no record: a policy of `headwater.table.bad_rows`. Unless it is ``"stop"``, a line
         of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends; of a JSON array any
@@ -77,6 +79,7 @@ class Options:
     stdin_continues: bool = False
     bad_rows: str = "stop"
     gone_is_done: bool = False
+    same_again: bool = False
 
     def __post_init__(self) -> None:
         check_policy(self.bad_rows)

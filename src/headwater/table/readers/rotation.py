@@ -13,6 +13,7 @@ from headwater.table.readers.fields import Fields
 from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input, Inputs, StrPath, plain_name, related
 from headwater.table.readers.positions import check_file_position
+from headwater.table.readers.same_again import refuse_same
 from headwater.table.readers.seals import Seal, Seals
 from headwater.table.readers.text_file import FilePosition, TextFile
 
@@ -56,7 +57,12 @@ class Files:
         return kind(source, self._fields, self._options, position)
 
     def open_new(self, source: Input) -> tuple[Input, Reader] | None:
-        """A file to be read from the start; None if a rotation came in between, and another one comes first."""
+        """A file to be read from the start; None if a rotation came in between, and another one comes first.
+
+        An error if the file holds what was read under another name.
+        """
+        if not self._options.same_again:
+            refuse_same(source, self.seals.all, self._options.encoding)
         reader = self.open(source, None)
         last = self.seals.all[-1] if self.seals.all else None
         if last is not None and related(last.name, source.key):

@@ -55,24 +55,29 @@ class Seal(NamedTuple):
             return False
 
     def _matches_text(self, source: Input, encoding: str | None) -> bool:
-        head, tail, size = b"", b"", 0
+        return text_edges(source, encoding, self.size) == (self.size, self.digest)
+
+
+def text_edges(source: Input, encoding: str | None, most: int) -> tuple[int, str] | None:
+    """Size and digest of the text of a file, decompressed; None if it is longer than ``most`` bytes or damaged."""
+    head, tail, size = b"", b"", 0
+    try:
+        stream = open_stream(source, encoding)
         try:
-            stream = open_stream(source, encoding)
-            try:
-                space = bytearray(1 << 20)
-                while True:
-                    with memoryview(space) as view:
-                        found = stream.read_into(view)
-                    if not found or size > self.size:
-                        break
-                    head = (head + bytes(space[: min(found, EDGE)]))[:EDGE] if len(head) < EDGE else head
-                    tail = (tail + bytes(space[max(found - EDGE, 0) : found]))[-EDGE:]
-                    size += found
-            finally:
-                stream.close()
-        except ValueError:  # damaged, or just being written
-            return False
-        return size == self.size and edges_digest(head, tail) == self.digest
+            space = bytearray(1 << 20)
+            while True:
+                with memoryview(space) as view:
+                    found = stream.read_into(view)
+                if not found or size > most:
+                    break
+                head = (head + bytes(space[: min(found, EDGE)]))[:EDGE] if len(head) < EDGE else head
+                tail = (tail + bytes(space[max(found - EDGE, 0) : found]))[-EDGE:]
+                size += found
+        finally:
+            stream.close()
+    except ValueError:  # damaged, or just being written
+        return None
+    return None if size > most else (size, edges_digest(head, tail))
 
 
 def edges_digest(head: bytes, tail: bytes) -> str:
@@ -151,7 +156,8 @@ class Seals:
         for number in sorted((n for base in bases for n in self._by_base.get(base, ())), reverse=True):
             if related(self.all[number].name, source.key) and self.all[number].matches(source, self._encoding):
                 holder = self._holders.get(number)
-                taken = holder is not None and holder != source.name and holder in self._seen
+                twin = holder is not None and plain_name(holder) == plain_name(source.name)  # one may be compressed
+                taken = holder is not None and not twin and holder in self._seen
                 if not (taken and _status_of(str(holder)) == self._seen[str(holder)]):
                     return number
         return None

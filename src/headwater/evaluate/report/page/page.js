@@ -27,9 +27,10 @@ function introduce() {
   if (!data.real) return;
   if (!data.real.public) document.title = `NOT PRIVATE: ${document.title}`;
   byId("warning").hidden = byId("badge").hidden = data.real.public;
-  const few = data.real.rows < last.t ? ` The real data end after ${whole(data.real.rows)} records; later releases are compared with those.` : "";
+  byId("shortage").hidden = !data.real.shortage;
+  byId("shortage").textContent = data.real.shortage || "";
   byId("columns-key").append(make("span", {}, make("i", { class: "real" }), `real data${data.real.public ? "" : ", not private"}: the records that the release is about`));
-  byId("columns-key").append(make("span", {}, `Error: total variation on 16 bins or the categories.${few}`));
+  byId("columns-key").append(make("span", {}, "Error: total variation on 16 bins or the categories."));
 }
 
 function build() {

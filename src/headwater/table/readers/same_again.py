@@ -1,0 +1,67 @@
+"""Files that hold what was read already, under whatever name: they are refused, so that no record counts twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from headwater.table.readers.options import InputChangedError
+from headwater.table.readers.paths import Input
+from headwater.table.readers.seals import EDGE, Seal, edges_digest, text_edges
+
+SMALL = 64
+"""A file of fewer bytes may well hold the same as another one."""
+
+
+def refuse_same(source: Input, seals: Iterable[Seal], encoding: str | None = None) -> None:
+    """Raise an error if a file that is about to be begun is as long as one that was read, and begins and ends alike.
+
+    It is compared once, before any record of it is taken. Of standard input and of pipes nothing can be known.
+
+    Parameters
+    ----------
+    source
+        The file.
+    seals
+        All files that were read to their ends. Small ones, and those without records, are equal to many others.
+    encoding
+        Of text.
+    """
+    known = {(seal.size, seal.digest): seal for seal in seals if seal.size >= SMALL and seal.records}
+    if not known or source.path is None or not os.path.isfile(source.name):
+        return
+    found = known.get(_bytes_edges(source.name)) if source.compression is None else None
+    if found is None and _is_converted(source, encoding):
+        edges = text_edges(source, encoding, max(size for size, _ in known))
+        found = known.get(edges) if edges is not None else None
+    if found is not None:
+        problem = f"the file holds what was read as {found.name}: it is as long, and begins and ends alike"
+        remedy = (
+            "leave it out, since no record may count twice; or, if it holds other records that are the same, say so "
+            "with same_again (headwater run --same-again, headwater.read(..., same_again=True))"
+        )
+        raise InputChangedError(problem, remedy, file=source.name)
+
+
+def _bytes_edges(path: str) -> tuple[int, str]:
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(EDGE)
+            file.seek(max(size - EDGE, 0))
+            return size, edges_digest(head, file.read(EDGE))
+    except OSError:  # the reader says what is wrong
+        return 0, ""
+
+
+def _is_converted(source: Input, encoding: str | None) -> bool:
+    """Whether what is read of a file is not what lies there: it is compressed, recoded, or a JSON array."""
+    if source.compression is not None or (encoding is not None and source.format in ("csv", "jsonl")):
+        return True
+    if source.format != "jsonl":
+        return False
+    try:
+        with open(source.name, "rb") as file:
+            return file.read(EDGE).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+    except OSError:
+        return False
