@@ -316,3 +316,31 @@ def test_a_csv_release_of_one_column_can_be_read_back(tmp_path: Path, column: Co
         point for table in read(folder / found.card["data"], schema) for point in schema.encode(table).ravel().tolist()
     ]
     assert sorted(again) == expected
+
+
+@pytest.mark.parametrize("longer", [1, 5, 20, 25, 30])
+def test_returns_inside_quotes_do_not_cut_records_where_others_are_longer(longer: int, tmp_path: Path) -> None:
+    """Text is shared among threads in steps of a megabyte: where one ends must not decide what a record is."""
+
+    def record(number: int, length: int) -> bytes:
+        head, tail = b'%06d,"\r99,' % number, b',5\r98,y",2\n'
+        return head + b"x" * (length - len(head) - len(tail)) + tail
+
+    schema, count, found = Schema(a=Number(0, 1e6), b=Number(0, 100)), 1 << 15, []
+    for extra in (0, longer):
+        path = tmp_path / f"{extra}.csv"
+        path.write_bytes(b"a,note,b\n" + record(0, 64 + extra) + b"".join(record(i, 64) for i in range(1, count)))
+        with open_source(path, schema, ignore_extra=True) as source:
+            found.append(np.concatenate([np.array(batch.table["a"]) for batch in source if batch]))
+    assert found[0].tolist() == found[1].tolist() == list(range(count))
+
+
+@pytest.mark.parametrize("blank", [b"", b" ", b"\t"])
+def test_a_time_that_ends_in_a_point_is_bad_whatever_other_times_are(blank: bytes, tmp_path: Path) -> None:
+    schema, good = Schema(a=TimeOfDay(), b=Number(0, 1)), []
+    for first in (b"03:04:05", b"03:04:05.1234567"):
+        path = tmp_path / f"{len(first)}.csv"
+        path.write_bytes(b"a,b\n" + first + b",0.5\n" + (b"03:04:05." + blank + b",0.5\n") * 2_000)
+        with open_source(path, schema, bad_rows="null") as source:
+            good.append(sum(batch.table.num_rows for batch in source if batch))
+    assert good[0] == good[1]

@@ -99,14 +99,15 @@ def identity(item: Any) -> bytes | None:  # noqa: ANN401 - a value of any type
     """
     if isinstance(item, str):
         if item[-1:] in ("0", ".") and _WHOLE_TEXT.fullmatch(item):
-            item = item.partition(".")[0]
+            whole = item.partition(".")[0]
+            item = "0" if whole == "-0" else whole
         return item.encode("utf-8", "surrogatepass") if item.strip() else None
     if is_missing(item):
         return None
     if isinstance(item, int | np.integer) and not isinstance(item, bool):
         return b"%d" % int(item)
     if isinstance(item, float | np.floating | Decimal):
-        if item != item // 1 or abs(float(item)) > _EXACT:
+        if abs(float(item)) > _EXACT or item != item // 1:
             raise _WHOLE.at()  # a copy: what is raised keeps the frames that it went through
         return b"%d" % int(item)
     if isinstance(item, uuid.UUID):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ Bytes = bytes | bytearray
 NOT_UTF8 = TableError("text that is not UTF-8", "give its encoding (--encoding latin-1), or save the file as UTF-8")
 
 _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
+_BARE_POINT = re.compile(rb"\.(?![0-9])")
 _STEP = 1 << 20  # how much text pyarrow gives to one thread at a time
 _YEAR_1 = -62135596800 * 10**6  # in microseconds of the epoch
 
@@ -55,9 +57,10 @@ class CsvParser:
             _check_blank(data, starts, ends, line)
         if not data.endswith(b"\n"):
             data = data + b"\n"
-        # pyarrow cuts text at newlines to share it among threads, also inside of quotes: text that has any there is one
-        # step.
-        step = len(data) + 1 if b'"' in data and _newlines(data) > len(ends) else _STEP
+        # pyarrow cuts text at line ends to share it among threads, also inside of quotes, and a lone return is one, too:
+        # text that has any there is one step.
+        inside = b'"' in data and (_newlines(data) > len(ends) or data.count(b"\r") > data.count(b"\r\n"))
+        step = len(data) + 1 if inside else _STEP
         usual = {index: field.type for index, field in self._fields.items() if index not in self._unusual}
         columns = self._read(data, usual, step)
         if columns is None:  # find out which one it is
@@ -109,9 +112,8 @@ class CsvParser:
                 return not (b"x" in data and b"0x" in data) and not (b"X" in data and b"0X" in data)
             case "datetime":
                 return is_since_year_1(column)
-            case "time-of-day":  # pyarrow takes 13:45:10. for a time
-                marks = (b".\n", b".\r", b'."', b"." + self._delimiter.encode())
-                return not any(mark in data for mark in marks)
+            case "time-of-day":  # pyarrow takes 13:45:10. for a time, also with blanks behind it
+                return _BARE_POINT.search(data) is None
         return True
 
     def _read(self, data: Bytes | memoryview, types: Mapping[int, Any], step: int) -> dict[int, Any] | None:
