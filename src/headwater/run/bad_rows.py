@@ -26,7 +26,10 @@ class BadRows:
     def tally(self) -> Tally:
         """How many rows were bad, and how many values were clipped, unlisted or missing."""
         store = self._durable.store
-        return Tally.from_dict(store.position(TALLY)) if store else self._tally
+        if store is None:
+            return self._tally
+        kept = store.position(TALLY)  # nothing is kept as long as all records are good
+        return Tally.from_dict(kept) if kept else Tally(self._durable.synth.t)
 
     @property
     def quarantine(self) -> Path | None:

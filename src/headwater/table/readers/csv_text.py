@@ -57,7 +57,7 @@ class CsvParser:
             _check_blank(data, starts, ends, line)
         if not data.endswith(b"\n"):
             data = data + b"\n"
-        # pyarrow cuts text at line ends to share it among threads, also inside of quotes, and a lone return is one, too:
+        # pyarrow cuts text at line ends to share it among threads, also inside of quotes, and a lone return is one:
         # text that has any there is one step.
         inside = b'"' in data and (_newlines(data) > len(ends) or data.count(b"\r") > data.count(b"\r\n"))
         step = len(data) + 1 if inside else _STEP
