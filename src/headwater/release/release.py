@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater import files
+from headwater.laws import IntegerLaplace
 from headwater.mechanisms import registry
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError
 from headwater.mechanisms.protocol import AnySchema, Facts, Model
@@ -222,7 +223,7 @@ class Release:
         header = {
             "t": facts.t,
             **facts.guarantee.to_dict(),
-            **({"noise": facts.noise} if facts.guarantee.delta else {}),
+            **({"noise": facts.noise} if facts.noise != IntegerLaplace.name else {}),
             "schema": facts.schema.to_dict(),
             "mechanism": facts.mechanism,
             "start": self.start,
@@ -286,7 +287,7 @@ def _facts(header: dict[str, Any]) -> Facts:
     epsilon, mechanism = header["epsilon"], header["mechanism"]
     files.need(type(epsilon) is float and 0 < epsilon < math.inf, "epsilon")
     files.need(mechanism in registry.names(), "mechanism")
-    delta, noise = header.get("delta", 0.0), header.get("noise", "integer Laplace")
+    delta, noise = header.get("delta", 0.0), header.get("noise", IntegerLaplace.name)
     files.need(type(delta) in (int, float) and 0 <= delta < 1, "delta")
     files.need(isinstance(noise, str), "noise")
     guarantee = Guarantee.from_dict({**header, "delta": float(delta)})
