@@ -344,3 +344,31 @@ def test_a_time_that_ends_in_a_point_is_bad_whatever_other_times_are(blank: byte
         with open_source(path, schema, bad_rows="null") as source:
             good.append(sum(batch.table.num_rows for batch in source if batch))
     assert good[0] == good[1]
+
+
+@pytest.mark.parametrize("policy", ["stop", "null"])
+def test_a_mark_before_a_record_is_a_part_of_it_wherever_a_block_begins(policy: str, tmp_path: Path) -> None:
+    schema, found = Schema(a=Category("x", "y", other="y"), b=Number(0, 1)), []
+    for first in (b"x,0.25", b"x,0.250000000000000", *([b"x,bad"] if policy == "null" else [])):
+        path = tmp_path / f"{first.decode()}.csv"
+        path.write_bytes(b"a,b\n" + first + b"\n\xef\xbb\xbfx,0.5\n")
+        for block in (12, 1 << 20):
+            with open_source(path, schema, bad_rows=policy, block_bytes=block) as source:
+                tables = [batch.table for batch in source if batch and batch.table.num_rows]
+            found.append(tables[-1].to_pylist()[-1])
+    assert all(record == found[0] for record in found)
+
+
+def test_what_only_one_parser_takes_for_a_number_is_refused_whatever_other_records_are(tmp_path: Path) -> None:
+    path = tmp_path / "f.jsonl"
+    for first in (b'{"a":0.25,"n":1}\n', b'{"a":"0.25","n":1}\n'):
+        path.write_bytes(first + b'{"a":0.5,"n":-NaN}\n')
+        with open_source(path, Schema(a=Number(0, 1)), ignore_extra=True) as source, pytest.raises(TableError):
+            list(source)
+
+
+@pytest.mark.parametrize("encoding", ["unicode_escape", "raw_unicode_escape"])
+def test_an_encoding_in_which_several_bytes_are_one_character_is_refused(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_bytes(b"a\n0.25\n")
+    with pytest.raises((TableError, ValueError)):
+        open_source(tmp_path / "f.csv", Schema(a=Number(0, 1)), encoding=encoding)

@@ -31,6 +31,7 @@ NOT_UTF8 = TableError("text that is not UTF-8", "give its encoding (--encoding l
 _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
 _BARE_POINT = re.compile(rb"\.(?![0-9])")
 _STEP = 1 << 20  # how much text pyarrow gives to one thread at a time
+_MARK = b"\xef\xbb\xbf"
 _YEAR_1 = -62135596800 * 10**6  # in microseconds of the epoch
 
 
@@ -134,6 +135,8 @@ class CsvParser:
     ) -> dict[int, Any] | None:
         """Some columns by their index, or None. pyarrow's own message is dropped: it shows values."""
         pa, pacsv = pyarrow(), pyarrow("csv")
+        if bytes(data[:3]) == _MARK:  # pyarrow leaves out a mark before text, but here it is part of a field
+            data, step = _MARK + bytes(data), step + len(_MARK)
         try:
             table = pacsv.read_csv(
                 pa.BufferReader(data),

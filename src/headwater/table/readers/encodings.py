@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 _WIDE = ("utf-16", "utf-16-le", "utf-16-be")
+_ESCAPES = ("unicode-escape", "raw-unicode-escape")  # several bytes may be one character, a line end among them
 _BYTES = bytes(range(256)) + b"+AGE-\x1b$B~{"  # all of them, and what other encodings take for one character
 
 
@@ -73,7 +74,8 @@ def encoding_of(name: object) -> str | None:
             found = codecs.lookup(name).name
             if found in ("utf-8", "utf-8-sig", "ascii"):
                 return None
-            if found in _WIDE or len(_BYTES.decode(found, "replace")) == len(_BYTES):
+            one_each = found not in _ESCAPES and len(_BYTES.decode(found, "replace")) == len(_BYTES)
+            if found in _WIDE or one_each:
                 return found
         except (LookupError, UnicodeError, ValueError):
             pass

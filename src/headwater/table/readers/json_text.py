@@ -89,7 +89,8 @@ class JsonParser:
         last = last - (text[last] == 0x0A)
         last = last - (text[np.maximum(last, 0)] == 0x0D)
         plain = bool((text[starts] == 0x7B).all() and (text[np.maximum(last, 0)] == 0x7D).all())
-        return plain and not (b"Inf" in data and _INF.search(data)) and not self._is_deep(data, ends)
+        odd = (b"Inf" in data and _INF.search(data)) or b"-NaN" in data  # pyarrow takes them, and Python does not
+        return plain and not odd and not self._is_deep(data, ends)
 
     def _is_deep(self, data: bytearray, ends: Offsets) -> bool:
         """Whether a line may be nested too deeply for Python's parser; only in what is ignored can it be nested."""
