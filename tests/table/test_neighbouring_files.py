@@ -245,7 +245,8 @@ def check_all(one: Encoded, other: Encoded, index: int, size: int) -> None:
 
 GARBAGE = st.one_of(
     st.binary(max_size=40), st.text(alphabet='",\r {}[]:0.5ab\0é\\\\', max_size=20).map(str.encode)
-).filter(lambda text: b"\n" not in text and not text.startswith((b"\xff\xfe", b"\xfe\xff")))
+) | st.sampled_from([b"[", b"[]", b"[{}]", b"\xff\xfe", b"\xfe\xff{", b"\xef\xbb\xbf"])
+GARBAGE = GARBAGE.filter(lambda text: b"\n" not in text)
 
 
 def two_lines(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes]:  # noqa: ANN401 - a function
@@ -306,7 +307,7 @@ def test_files_of_text(name: str, data: st.DataObject) -> None:
     encoding = data.draw(st.sampled_from(ENCODINGS))
     if encoding:
         texts = texts[0].decode().encode(encoding), texts[1].decode().encode(encoding)
-    options |= {"encoding": encoding, "format": "csv" if name == "csv" else "jsonl"}
+    options |= {"encoding": encoding, "format": name}
     schema = partly(data, pair[0], options)
     check(*both(texts, f"{name}{ending}", partial(seen, schema=schema, **options)), pair[2])
 

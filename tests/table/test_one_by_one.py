@@ -134,6 +134,47 @@ def test_python_values(column: Column, data: st.DataObject) -> None:
     assert encoded(schema, objects.reshape(-1, 1)) == alone
 
 
+EQUAL: list[Any] = [1, 1.0, True, np.int8(1), Decimal(1), 1 + 0j, 0, -0.0, False, [1], b"a", Decimal("sNaN"), None, "1"]
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(EQUAL), min_size=1, max_size=6))
+def test_pandas_objects_behind_many_texts(column: Column, values: list[Any]) -> None:
+    """A library may call a column text by its first values; what is behind them stays what it is."""
+    schema, texts = Schema(x=column), ["1"] * 100
+    objects = np.empty(100 + len(values), dtype=object)
+    objects[:100], objects[100:] = texts, values
+    found = schema.encode_batch(pd.DataFrame({"x": pd.Series(objects, dtype=object)}), bad_rows="null")
+    bad = {row.row for row in found.bad}
+    for row, value in enumerate(values, 100):
+        alone = schema.encode_batch([{"x": value}], bad_rows="null")
+        assert (row in bad) == bool(alone.bad)
+        assert row in bad or found.points[row].tolist() == alone.points[0].tolist()
+
+
+def test_categories_of_any_type_may_have_gaps() -> None:
+    whole = pd.Series(pd.Categorical([2, None, 1, BIG], categories=[7, BIG, 1, 2]))
+    assert (
+        Integer(1, 2, missing=True).encode(whole[:3]).tolist()
+        == Integer(1, 2, missing=True).encode([2, None, 1]).tolist()
+    )
+    assert Category(1, BIG, 2, missing=True).encode(whole).tolist() == [0.25, 0.5, 0.0, 0.125]
+
+
+def test_whole_numbers_of_128_bits() -> None:
+    values = [0, 2**70, None, BIG]
+    column = Integer(2**53 - 5, 2**53 + 5, missing=True)
+    assert column.encode(pl.Series(values, dtype=pl.Int128)).tolist() == column.encode(values).tolist()
+
+
+def test_spans_of_years_are_bad_rows_one_by_one() -> None:
+    """What a library cannot compare is wrong by itself, not for the whole column."""
+    spans = np.array([0, "NaT", 1], dtype="m8[Y]")
+    found = Schema(x=TimeOfDay(missing=True)).encode_batch({"x": spans}, bad_rows="null")
+    assert [row.row for row in found.bad] == [0, 2]
+
+
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
 @settings(max_examples=25)
 @given(st.lists(st.sampled_from([0, 1, 2, BIG, 0.0, -0.0, 1.0, 1.5, 2.0**53]), min_size=1, max_size=8))

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 InputFormat = Annotated[
-    str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")
+    str | None,
+    typer.Option(help="Of the input, if its name does not say: csv, jsonl, json, parquet or arrow."),
 ]
 Delimiter = Annotated[str | None, typer.Option(help="Between the fields of CSV input: a comma unless given.")]
 IgnoreExtra = Annotated[bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")]

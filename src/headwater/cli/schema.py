@@ -21,7 +21,7 @@ def command(
     out_: Annotated[Path | None, typer.Option("--out", help="Where to write it; default: standard output.")] = None,
     input_format: Annotated[
         str | None,
-        typer.Option(help="Of the data, if its name does not say: csv, jsonl, parquet or arrow."),
+        typer.Option(help="Of the data, if its name does not say: csv, jsonl, json, parquet or arrow."),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data: a comma unless given.")] = None,
     encoding: reading.Encoding = None,

@@ -148,7 +148,7 @@ class Column(ABC):
         """
         try:
             return *self.encode_values(values), {}
-        except TableError:
+        except (ValueError, TypeError, ArithmeticError):
             pass
         size = len(values.data)
         places, flags = np.zeros(size), dict[str, Flags]()

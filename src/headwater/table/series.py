@@ -129,6 +129,8 @@ def _series(series: nw.Series[Any]) -> Values:
         return _text(series)
     if dtype == nw.Time:
         return _clock(series)
+    if dtype in (nw.Int128, nw.UInt128):  # no machine word
+        return _objects(series.to_list())
     if series.implementation.is_pyarrow() and (dtype.is_integer() or dtype.is_float() or dtype in marks):
         return _arrow(series.to_native(), zoned=getattr(dtype, "time_zone", None) is not None)
     if dtype.is_integer() or dtype == nw.Boolean:
@@ -146,16 +148,25 @@ def _text(series: nw.Series[Any]) -> Values:
     if series.implementation.is_pyarrow():
         return _arrow_text(native)
     if series.implementation.is_pandas():
-        if series.dtype == importlib.import_module("narwhals").Categorical:
-            native = native.astype(native.cat.categories.dtype)
-        codes, distinct = native.factorize(use_na_sentinel=False)
-        return Values(list(distinct), codes=codes.astype(np.int64, copy=False))
+        return _pandas_text(native)
     if series.implementation.is_polars():
         native = native.cast(importlib.import_module("polars").String)
         distinct = native.unique(maintain_order=True)
         codes = native.replace_strict(distinct, range(len(distinct))).to_numpy()
         return Values(distinct.to_list(), codes=codes.astype(np.int64, copy=False))
     return _objects(series.to_list())
+
+
+def _pandas_text(native: Any) -> Values:  # noqa: ANN401 - a pandas.Series
+    pandas = importlib.import_module("pandas")
+    if hasattr(native, "cat"):  # a category may be one that no row has
+        codes, used = pandas.factorize(native.cat.codes)
+        return Values([None if code < 0 else native.cat.categories[code] for code in used], codes=codes)
+    # A column of objects is taken for text if its first ones are: beside them 1, 1.0 and True would be one value.
+    if native.dtype == object and pandas.api.types.infer_dtype(native) not in ("string", "empty"):
+        return _objects(native.tolist())
+    codes, distinct = native.factorize(use_na_sentinel=False)
+    return Values(list(distinct), codes=codes.astype(np.int64, copy=False))
 
 
 def _arrow_text(native: Any) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray

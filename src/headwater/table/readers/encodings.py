@@ -11,6 +11,8 @@ import hashlib
 from collections.abc import Callable
 from typing import Protocol
 
+from headwater.table.errors import TableError
+
 _WIDE = ("utf-16", "utf-16-le", "utf-16-be")
 _ESCAPES = ("unicode-escape", "raw-unicode-escape")  # several bytes may be one character, a line end among them
 _BYTES = bytes(range(256)) + b"+AGE-\x1b$B~{"  # all of them, and what other encodings take for one character
@@ -92,9 +94,14 @@ class Recoder:
 
     def __init__(self, encoding: str) -> None:
         self._decoder = codecs.getincrementaldecoder(encoding)("headwater-surrogate")
+        self._mark: bytes | None = b"" if encoding == "utf-16" else None  # as far as it was read
 
     def convert(self, data: bytes, *, final: bool) -> bytes:
         """The next piece of text in UTF-8."""
+        if self._mark is not None and data:  # without one, the first record could say how all others are read
+            self._mark += data[: 2 - len(self._mark)]
+            if not any(mark.startswith(self._mark) for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise TableError("UTF-16 that does not begin with a mark", "give utf-16-le or utf-16-be (--encoding)")
         return self._decoder.decode(data, final).encode("utf-8", "surrogatepass")
 
 

@@ -83,7 +83,7 @@ def read_bytes(
     ignore_extra
         Leave out columns that the schema does not name.
     """
-    if form == "jsonl" and not data.strip():
+    if form == "jsonl" and not data:
         return
     with _file(data) as path:
         try:

@@ -9,7 +9,7 @@ from headwater.table.bad_rows import check_policy
 from headwater.table.errors import TableError
 from headwater.table.readers.encodings import encoding_of
 
-FORMATS = ("csv", "jsonl", "parquet", "arrow")
+FORMATS = ("csv", "jsonl", "json", "parquet", "arrow")
 
 
 class InputChangedError(TableError):
@@ -27,11 +27,13 @@ class Options:
     Parameters
     ----------
     format
-        One of `FORMATS`; otherwise the file name's ending says it.
+        One of `FORMATS`; otherwise the file name's ending says it. ``"jsonl"`` is one object a line; ``"json"`` is one
+        array of objects, or lines if it does not begin with a bracket, which only bad rows that stop a run allow.
     delimiter
         Between the fields of a CSV file: a comma, or a tab in a ``.tsv`` file, unless given.
     encoding
-        Of text: UTF-8 unless given; UTF-16 or any encoding of one byte a character, such as ``"latin-1"``.
+        Of text: UTF-8 unless given; UTF-16 (``"utf-16-le"`` or ``"utf-16-be"`` if it does not begin with a mark), or
+        any encoding of one byte a character, such as ``"latin-1"``.
     null_values
         Texts that mean "missing", for columns whose schema does not say it.
     decimal, thousands

@@ -19,7 +19,7 @@ _FORMATS = {
     ".tsv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-    ".json": "jsonl",  # lines, or one array: that shows at its first character
+    ".json": "json",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
@@ -89,6 +89,11 @@ class Input:
     format: str
     compression: str | None
     delimiter: str
+
+    @property
+    def is_json(self) -> bool:
+        """Whether records are objects of JSON, in lines or in an array."""
+        return self.format in ("json", "jsonl")
 
     @property
     def key(self) -> str:
