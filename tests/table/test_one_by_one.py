@@ -334,6 +334,7 @@ TEXTS += [
     "13:45Z",
     "2020-02-03T04:05-00:00",
 ]
+TEXTS += ["sNaN", "-sNaN1", "NaN1", "1e99999999", "-1e999999999999999999999", "0e99999999999999999999", "9" * 5000]
 
 
 def points_of(path: Path, schema: Schema) -> list[list[float]] | None:

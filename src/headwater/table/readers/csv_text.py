@@ -64,7 +64,7 @@ class CsvParser:
         step = len(data) + 1 if inside else _STEP
         usual = {index: field.type for index, field in self._fields.items() if index not in self._unusual}
         columns = self._read(data, usual, step)
-        # Find out which one it is that cannot be read. pyarrow is not relied upon to find every line where it cuts text.
+        # Find out which one cannot be read. pyarrow is not relied upon to find every line where it cuts text.
         if columns is None or any(len(column) != len(ends) for column in columns.values()):
             columns = {}
             for index, kind in usual.items():
