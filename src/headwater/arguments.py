@@ -28,9 +28,9 @@ def checked_person(person: object, schema: AnySchema) -> Person:
 
 
 def options_of(kind: type[Mechanism], given: dict[str, Any]) -> dict[str, Any]:
-    """What a mechanism takes by name; a choice that it does not have is refused, a number that it has no use for is not.
+    """What a mechanism takes by name. A choice that it does not have is refused.
 
-    ``expect`` is such a number: it helps marginals, and any mechanism may be told.
+    Any mechanism may be given ``expect``, and those that have no use for it do without.
     """
     found: dict[str, Any] = {name: values[0] for name, values in kind.options.items() if isinstance(values, tuple)}
     for name, value in given.items():

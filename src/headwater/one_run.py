@@ -51,7 +51,7 @@ class OneRun:
 
     @property
     def expect(self) -> int | None:
-        """How many records the plan is laid out for, if that was declared and the mechanism has a use for it. Public."""
+        """How many records the plan is laid out for; None if that was not declared, or is of no use. Public."""
         found: int | None = self._state.options.get("expect")
         return found
 

@@ -88,7 +88,9 @@ class RunConfig:
     def refuse_other(self, store: Store) -> None:
         """Raise an error that names what is different, if a state was begun under another configuration."""
         if different := self._different(store):
-            kept_numbers = {name: f" (--{name} {store.config.get(name, 0.0)!r})" for name in ("epsilon", "delta", "expect")}
+            kept_numbers = {
+                name: f" (--{name} {store.config.get(name, 0.0)!r})" for name in ("epsilon", "delta", "expect")
+            }
             said = [name + kept_numbers.get(name, "") for name in different]
             problem = f"this run was begun with another {' and another '.join(said)}"
             remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"

@@ -60,8 +60,8 @@ def update(
     policy = policy_of(bad_rows, synth.schema)
     if policy == "quarantine" and isinstance(target, Synthesizer):
         raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
-    how = {"delta": synth.budget.delta, "person": synth.person, "expect": synth.expect}
-    config = RunConfig(synth.schema, synth.epsilon, synth.mechanism, **how)
+    promised = synth.epsilon, synth.mechanism, None, synth.budget.delta, synth.person
+    config = RunConfig(synth.schema, *promised, synth.expect)
     placed = place(frame, synth.schema, order, person=synth.person)
     found = count(placed, config, {0: target.t}, policy, synth.person_key)[0]
     if isinstance(target, Run):
