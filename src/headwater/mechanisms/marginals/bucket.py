@@ -25,7 +25,7 @@ from headwater.mechanisms.open_counts import CountedBucket
 from headwater.noise import Noise
 
 MOST_BINS = 256  # of a column, in a one-way table
-ENOUGH = (0.5, 0.5, 0.5, 0.5, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
+ENOUGH = (4.0, 2.0, 1.0, 1.0, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
 
 ALIKE = ((1, 1), (2, 5), (6, 11), (12, 29))
 """Tables of a slow bucket with so many numbers share their noise. Of larger ones each has as much noise by itself."""
