@@ -26,12 +26,12 @@ from headwater.laws import PermuteAndFlip, Pure
 from headwater.mechanisms.marginals import bucket as bucket_module
 from headwater.mechanisms.marginals import measure as measure_module
 from headwater.mechanisms.marginals import slow
-from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import Measured
 from headwater.mechanisms.marginals.pairs import Pair
 from headwater.mechanisms.marginals.plan import Stage
 from headwater.mechanisms.marginals.prediction import Outlook
+from headwater.mechanisms.marginals.questions import Question
 from headwater.privacy import Budget, scale_for
 from headwater.table.categorical import Boolean
 from headwater.table.schema import Schema

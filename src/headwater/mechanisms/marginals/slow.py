@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from headwater.mechanisms.marginals.bins import cut_by, one_way
 from headwater.mechanisms.marginals.bucket import EXTRA, TREE, Bucket
-from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
 from headwater.mechanisms.marginals.pairs import CELLS, PATHS, Pair, joined, paths, some_of
 from headwater.mechanisms.marginals.plan import Stage, divide
 from headwater.mechanisms.marginals.prediction import UNITS, Outlook, Prediction
+from headwater.mechanisms.marginals.questions import Question
 from headwater.mechanisms.marginals.selection import distance
 
 PAIR_BINS = 16  # of an ordered column, in a table of two
