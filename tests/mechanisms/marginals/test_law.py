@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from headwater import laws
 from headwater.laws import PermuteAndFlip, Pure
 from headwater.mechanisms.marginals import bucket as bucket_module
-from headwater.mechanisms.marginals import pair_rules
 from headwater.mechanisms.marginals import measure as measure_module
-from headwater.mechanisms.marginals import slow
+from headwater.mechanisms.marginals import pair_rules, slow
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import Measured
 from headwater.mechanisms.marginals.pairs import Pair
