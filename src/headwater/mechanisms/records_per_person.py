@@ -91,7 +91,7 @@ class RecordsPerPerson:
     caps: tuple[Cap, ...]
 
     def __str__(self) -> str:
-        measures = [f"{measure} ({'noise, left out'})" for measure in self.caps[0].errors]
+        measures = [f"{name.removesuffix(' total variation')} (noise, left out)" for name in self.caps[0].errors]
         lines = [f"{'records that count':>19} {'noise':>7} {'counted':>8}   {'   '.join(measures)}"]
         last = self.caps[-1].records
         for cap in self.caps:
@@ -144,14 +144,14 @@ def suggest_records_per_person(
     >>> from headwater import Number, Schema
     >>> table = Schema(x=Number(0, 1), y=Number(0, 1))
     >>> print(suggest_records_per_person({1: 0.7, 5: 0.25, 100: 0.05}, table, epsilon=1.0, records=100_000))
-     records that count   noise  counted   error: of noise + of what is left out
-                      1     × 1      14%   0.060 = 0.010 + 0.050
-                      2     × 2      19%   0.061 = 0.013 + 0.048
-                      5     × 5      32%   0.062 = 0.017 + 0.045
-                     10    × 10      35%   0.063 = 0.024 + 0.039
-                     20    × 20      42%   0.062 = 0.033 + 0.029
-                     50    × 50      64%   0.058 = 0.046 + 0.012
-                    100   × 100     100%   0.054 = 0.054 + 0.000  suggested
+     records that count   noise  counted   W1 (noise, left out)
+                      1     × 1      14%   0.051 (0.010, 0.050)
+                      2     × 2      19%   0.050 (0.013, 0.048)
+                      5     × 5      32%   0.048 (0.017, 0.045)
+                     10    × 10      35%   0.046 (0.024, 0.039)
+                     20    × 20      42%   0.044 (0.033, 0.029)  suggested
+                     50    × 50      64%   0.048 (0.046, 0.012)
+                    100   × 100     100%   0.054 (0.054, 0.000)
     """
     known = _checked(people)
     name = registry.resolved(mechanism, schema)

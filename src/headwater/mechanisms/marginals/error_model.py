@@ -67,9 +67,10 @@ class MarginalsErrors:
         return expected_errors(schema, budget, records)[0]
 
     def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> CapErrors:
-        """Of one-way and of two-way tables."""
+        """Of one-way tables, and of two-way tables if there are two columns."""
         one_way, two_way = expected_errors(schema, Budget(epsilon), records, counted)
-        return {ONE_WAY: (one_way, DIFFERENT[ONE_WAY]), TWO_WAY: (two_way, DIFFERENT[TWO_WAY])}
+        found = {ONE_WAY: (one_way, DIFFERENT[ONE_WAY])}
+        return found | ({TWO_WAY: (two_way, DIFFERENT[TWO_WAY])} if schema.dimension > 1 else {})
 
 
 def expected_errors(schema: AnySchema, budget: Budget, records: int, counted: float = 1.0) -> tuple[float, float]:
