@@ -194,7 +194,7 @@ numeric columns cut into 16 equal cells, a missing value in a cell of its own.
 | method | what it is |
 | --- | --- |
 | marginals | `Synthesizer(…, mechanism="marginals")`: online; a release at any moment, for ever, all with one pure ε |
-| {EXPECTING} | `Synthesizer(…, mechanism="marginals", expect=t)`: planned for t records, a number offline methods know |
+| {EXPECTING} | `Synthesizer(…, mechanism="marginals", expect=t)`: planned for t records, which offline methods know |
 | {WITH_DELTA} | `Synthesizer(…, mechanism="marginals", delta={DELTA:g})`: the same with a δ |
 | cascade | `Synthesizer(…, mechanism="cascade")`: the promise of marginals without a δ |
 | independent | offline, pure ε: a Laplace histogram of each column by itself, ε split evenly |

@@ -197,6 +197,10 @@ class CountingMechanism(Mechanism, Protocol):
         """
 
 
+CapErrors = Mapping[str, tuple[float, float]]
+"""By measure: the error of noise, and that of measuring people who have nothing in common with the others."""
+
+
 class ErrorModel(Protocol):
     """What is known of a mechanism's errors before there are records: public, and good to a factor of about two.
 
@@ -205,14 +209,12 @@ class ErrorModel(Protocol):
 
     measure: str
     """Which error `typical` is: a key of `headwater.mechanisms.accuracy.POOR`."""
-    apart: float
-    """The error if the records of other people than one thinks were measured."""
 
     def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
         """The error to expect of a release of so many records."""
 
-    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> float:
-        """The error of noise of the ε of one record, if only a part of the records count: for a choice of caps."""
+    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> CapErrors:
+        """The errors of noise of the ε of one record, if only a part of the records count: for a choice of caps."""
 
 
 class Model(Protocol):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
-from headwater.joint_noise import fits
+from headwater.joint_law import fits
 from headwater.laws import Cost, JointLaplace
 from headwater.mechanisms.marginals.codes import NULL, Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
