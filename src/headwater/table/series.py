@@ -133,6 +133,8 @@ def _series(series: nw.Series[Any]) -> Values:
         return _objects(series.to_list())
     if series.implementation.is_pyarrow() and (dtype.is_integer() or dtype.is_float() or dtype in marks):
         return _arrow(series.to_native(), zoned=getattr(dtype, "time_zone", None) is not None)
+    if dtype in (nw.Int128, nw.UInt128):  # NumPy has none
+        return _objects(series.to_list())
     if dtype.is_integer() or dtype == nw.Boolean:
         missing = _some(series.is_null().to_numpy())
         whole = series if missing is None else series.fill_null(0 if dtype.is_integer() else False)
