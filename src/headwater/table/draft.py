@@ -10,6 +10,7 @@ from typing import Any
 import tomli_w
 
 from headwater.table.errors import SchemaError, TableError
+from headwater.table.file_options import FILE_KEYS
 from headwater.table.frames import columns_of, kind_of
 from headwater.table.observe import Observed, observe
 from headwater.table.readers.sample import MOST_ROWS, Sample, sample_of
@@ -24,10 +25,11 @@ HEAD = f"""\
 # year holds. Never take them from the data: the lowest value of a column is somebody's value, and a bound is
 # published. A bound that is too wide costs a little accuracy. A value beyond a bound counts as the bound
 # (outside = "clip"), or its batch is refused (outside = "error"). Columns that you do not need are best left out:
-# take them out here and give --ignore-extra.
+# take them out here, with ignore_extra = true at the top.
 # Where values may be missing, add the line: missing = true
 
 headwater = {FORMAT}
+# ignore_extra = true   # leaves out what the file has and this does not name
 """
 
 ODD = """
@@ -87,7 +89,7 @@ def draft(data: Any, **options: Any) -> str:  # noqa: ANN401 - a path or a table
     data
         A path, a data frame, an Arrow table, a dictionary of columns or a list of records.
     options
-        How to read a file: ``format``, ``delimiter``, ``encoding``.
+        How to read a file: ``format``, ``delimiter``, ``encoding``. The draft declares them.
 
     Examples
     --------
@@ -101,11 +103,14 @@ def draft(data: Any, **options: Any) -> str:  # noqa: ANN401 - a path or a table
     """
     if isinstance(data, str | os.PathLike):
         found = sample_of(data, **options)
-        return draft_schema(found.columns, odd=found.odd)
+        given = {key: options[name] for key, name in FILE_KEYS.items() if options.get(name)}
+        return draft_schema(found.columns, odd=found.odd, reading=given)
     return draft_schema(_of_table(data))
 
 
-def draft_schema(types: Mapping[str, object], *, odd: TableError | None = None) -> str:
+def draft_schema(
+    types: Mapping[str, object], *, odd: TableError | None = None, reading: Mapping[str, Any] | None = None
+) -> str:
     r"""The text of a schema file (TOML) with bounds left open, for a person to fill in.
 
     Parameters
@@ -116,6 +121,8 @@ def draft_schema(types: Mapping[str, object], *, odd: TableError | None = None) 
         Anything unknown is drafted as a category.
     odd
         What is wrong with the first line that is no record.
+    reading
+        How the file was read, to be declared: keys of `headwater.table.file_options.FILE_KEYS`.
 
     Examples
     --------
@@ -129,6 +136,7 @@ def draft_schema(types: Mapping[str, object], *, odd: TableError | None = None) 
         raise SchemaError("there are no columns to draft a schema for", "give the type of each column by its name")
     return (
         HEAD
+        + tomli_w.dumps(dict(reading or {}))
         + (ODD.format(odd) if odd else "")
         + "".join(f"\n{_column(name, type_)}\n" for name, type_ in types.items())
     )

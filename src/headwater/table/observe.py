@@ -40,6 +40,18 @@ _PERSON = re.compile(
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}[ -][A-Z][a-z]{2}")
+_MARKS = (
+    *((".", ","), (",", None), (",", ".")),
+    *((point, mark) for mark in (" ", "\u00a0", "\u202f", "'", "\u2019") for point in (".", ",")),
+)
+_COMMA = (
+    "Not sure: three digits follow every comma, so it is read as one between thousands.",
+    'If decimals follow it, declare kind = "number" and decimal = "," instead of thousands.',
+)
+_POINT = (
+    "Not sure: three digits follow every point, and they are read as decimals.",
+    'If it stands between thousands, declare kind = "integer", decimal = "," and thousands = ".".',
+)
 _STEPS = ("1d", "1h", "1min", "1s", "1ms")
 _FEW = 20  # values, below which nothing is said of them
 _GROWS = (
@@ -103,8 +115,10 @@ def _kind_of_text(name: str, texts: list[str], seen: Observed) -> None:
         seen.kind = "boolean"
     elif _reads(Integer(), distinct):
         _whole_numbers(name, distinct, seen)
+        _doubt_point(distinct, seen)
     elif _reads(Number(), distinct):
         seen.kind = "number"
+        _doubt_point(distinct, seen)
     elif any(text[0].isdigit() or text[0] in "+-" for text in distinct):
         _written(distinct, seen)
 
@@ -142,16 +156,32 @@ def _written(texts: set[str], seen: Observed) -> None:
             others = ", ".join(f'"{format_}"' for format_ in formats[1:])
             seen.notes.append(f"The format is not sure: the dates seen can also be read as {others}.")
         return
-    for decimal, thousands in ((".", ","), (",", None), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'")):
-        if _reads(Number(decimal=decimal, thousands=thousands), texts):
-            seen.kind = "number" if any(decimal in text for text in texts) else "integer"
-            seen.declared |= {"decimal": decimal} if decimal != "." else {}
-            seen.declared |= {"thousands": thousands} if thousands else {}
-            return
+    marks = [(point, mark) for point, mark in _MARKS if _reads(Number(decimal=point, thousands=mark), texts)]
+    if marks:
+        doubtful = marks[:2] == [(".", ","), (",", None)]
+        decimal, thousands = marks[1] if doubtful and _ungrouped(texts) else marks[0]
+        seen.kind = "number" if any(decimal in text for text in texts) else "integer"
+        seen.declared |= {"decimal": decimal} if decimal != "." else {}
+        seen.declared |= {"thousands": thousands} if thousands else {}
+        if doubtful and thousands:
+            seen.notes += _COMMA
+        return
     if sum(bool(_DATE.search(text)) for text in texts) > len(texts) / 2:
         seen.notes.append(
             'Looks like dates, in no one format: write them alike and declare kind = "datetime" with format.'
         )
+
+
+def _doubt_point(texts: set[str], seen: Observed) -> None:
+    """Say so where what is read as decimals can be thousands."""
+    grouped = any("." in text for text in texts) and _reads(Number(decimal=",", thousands="."), texts)
+    if grouped and not _ungrouped(texts):
+        seen.notes += _POINT
+
+
+def _ungrouped(texts: set[str]) -> bool:
+    """Whether some number of four digits has no mark between thousands: then no number has one."""
+    return any(re.match(r"[+-]?\d{4}", text) for text in texts)
 
 
 def _numbers(seen: Observed, values: list[Any]) -> None:

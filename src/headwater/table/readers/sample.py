@@ -161,7 +161,10 @@ def _of_json(text: str, source: Input) -> dict[str, Sample]:
             columns.setdefault(name, [None] * number).append(value)
         for column in columns.values():
             column += [None] * (number + 1 - len(column))
-    lists = {name for name, column in columns.items() if any(isinstance(value, list) for value in column)}
+    for name in [name for name, column in columns.items() if all(value in (None, {}) for value in column)]:
+        if any(other.startswith(f"{name}.") for other in columns):  # an object that is null or empty in some records
+            del columns[name]
+    lists = {name for name, column in columns.items() if any(isinstance(value, list | dict) for value in column)}
     return {name: Sample("list" if name in lists else "text", column) for name, column in columns.items()}
 
 
@@ -172,6 +175,6 @@ def _flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             if isinstance(value, dict) and value and prefix.count(".") < 8:
                 parts.append((f"{prefix}{key}.", value))
             elif isinstance(value, list | dict):
-                yield prefix + key, []
+                yield prefix + key, [] if value else {}
             else:
                 yield prefix + key, str(value).lower() if isinstance(value, bool) else value
