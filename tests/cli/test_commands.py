@@ -200,6 +200,7 @@ def test_info_of_a_state_shows_what_is_public_and_keeps_the_key(trips: Path) -> 
         ("report nowhere", Exit.FILES, "nowhere"),
         ("evaluate trips.csv --schema trips.toml", Exit.USAGE, "synthetic"),
         ("schema nowhere.csv", Exit.FILES, "nowhere.csv"),
+        (r"run trips.csv --schema trips.toml --epsilon 1 --delimiter '\t'", Exit.INPUT, "divided by a comma"),
         ("evaluate trips.csv nowhere.csv", Exit.FILES, "nowhere.csv"),
         ("evaluate nowhere.csv trips.csv --schema trips.toml", Exit.FILES, "nowhere.csv"),
         ("run trips.csv --schema trips.toml --epsilon 1 --decimal ;", Exit.USAGE, "decimal must be"),

@@ -166,6 +166,35 @@ def test_a_draft_says_when_thousands_could_be_decimals(values: list[str], said: 
 
 
 @pytest.mark.parametrize(
+    ("values", "beside", "declared"),
+    [
+        (["1,234", "2,500"], ["1,5", "2,25"], {"kind": "number", "decimal": ",", "decimals": 3}),
+        (["1,234", "2,500"], ["1.5", "2.25"], {"kind": "integer", "thousands": ","}),
+        (["1.234", "2.500"], ["1,5", "2,25"], {"kind": "integer", "decimal": ",", "thousands": "."}),
+        (["1.234", "2.500"], ["1.5", "2.25"], {"kind": "number", "decimals": 3}),
+    ],
+)
+def test_what_is_doubtful_in_one_column_is_known_from_another(
+    values: list[str], beside: list[str], declared: dict[str, Any]
+) -> None:
+    columns, text = drafted({"x": values, "y": beside})
+    assert columns["x"] == declared
+    assert "Not sure" not in text
+
+
+def test_a_number_with_a_comma_is_no_time_of_day() -> None:
+    """ISO 8601 has such times without a colon, and no table has."""
+    found, _ = column_of(["2016,50", "2017,25"])
+    assert found == {"kind": "number", "decimal": ",", "decimals": 2}
+
+
+def test_a_draft_says_that_digits_can_be_limited() -> None:
+    found, text = column_of(["10.357020001", "8.055460002"])
+    assert "decimals" not in found
+    assert "# decimals = 3" in text
+
+
+@pytest.mark.parametrize(
     ("values", "step"),
     [
         (["9/30/1990 0:00:00", "11/29/1993 0:00:00"], "1d"),

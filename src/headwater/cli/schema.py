@@ -35,7 +35,7 @@ def command(
 
     Example: headwater schema trips.csv --out trips.toml
     """
-    text = draft(data, format=input_format, delimiter=delimiter, encoding=encoding)
+    text = draft(data, format=input_format, delimiter=reading.delimiter_of(delimiter), encoding=encoding)
     if out_ is None:
         typer.echo(text, nl=False)
         return

@@ -134,11 +134,16 @@ def draft_schema(
     """
     if not types:
         raise SchemaError("there are no columns to draft a schema for", "give the type of each column by its name")
+    found = {name: _observed(name, type_, None) for name, type_ in types.items()}
+    points = {one.point for one in found.values() if one.point}
+    if len(points) == 1:  # a file is written in one way
+        doubtful = [name for name, one in found.items() if one.doubtful]
+        found |= {name: _observed(name, types[name], next(iter(points))) for name in doubtful}
     return (
         HEAD
         + tomli_w.dumps(dict(reading or {}))
         + (ODD.format(odd) if odd else "")
-        + "".join(f"\n{_column(name, type_)}\n" for name, type_ in types.items())
+        + "".join(f"\n{_column(name, type_, found[name])}\n" for name, type_ in types.items())
     )
 
 
@@ -165,12 +170,22 @@ def _sample(column: Any) -> Sample:  # noqa: ANN401 - of any library
     return Sample("text" if there == {str} else str(type_), values)
 
 
-def _column(name: str, type_: object) -> str:
-    sample = type_ if isinstance(type_, Sample) else None
-    text = sample.type if sample else type_.__name__ if isinstance(type_, type) else str(type_)
+def _kind(type_: object) -> tuple[str, str]:
+    """The kind of column that a type suggests, and the name of the type."""
+    text = type_.type if isinstance(type_, Sample) else type_.__name__ if isinstance(type_, type) else str(type_)
     text = text.lower()
-    kind = next((kind for kind, pattern in PATTERNS if re.search(pattern, text)), "category")
-    found = observe(name, sample.values, None if re.search(TEXT, text) else kind) if sample else Observed(kind)
+    return next((kind for kind, pattern in PATTERNS if re.search(pattern, text)), "category"), text
+
+
+def _observed(name: str, type_: object, point: str | None) -> Observed:
+    kind, text = _kind(type_)
+    if not isinstance(type_, Sample):
+        return Observed(kind)
+    return observe(name, type_.values, None if re.search(TEXT, text) else kind, point=point)
+
+
+def _column(name: str, type_: object, found: Observed) -> str:
+    kind, text = _kind(type_)
     lines = tomli_w.dumps({"columns": {name: {"kind": found.kind}}}).rstrip().split("\n")
     if kind == "number" and re.search(PATTERNS[2][1], text):
         found.notes.append("A time span: turn it into a number first, such as seconds.")

@@ -108,7 +108,8 @@ def _of_csv(text: str, source: Input) -> FileSample:
         raise
     other = [mark for mark in DELIMITERS if mark in names[0]] if len(names) == 1 else []
     if other:
-        remedy = "give it as the delimiter (--delimiter), or rename the column"
+        mark = "\\t" if other[0] == "\t" else other[0]
+        remedy = f"give it as the delimiter (--delimiter '{mark}'), or rename the column"
         raise TableError(f"one column, whose name holds {DELIMITERS[other[0]]}", remedy)
     if len(set(names)) < len(names):
         raise TableError("two columns have the same name", "rename one of them", line=1)
