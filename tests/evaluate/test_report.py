@@ -535,6 +535,14 @@ def test_a_long_tail_gets_a_logarithmic_axis_and_loses_no_row(tmp_path: Path) ->
     assert visits["counts"][0][ones] == (table["visits"] == 1).sum()
 
 
+def test_whole_numbers_with_a_bar_each_need_no_logarithmic_axis(tmp_path: Path) -> None:
+    schema = Schema(babies=Integer(0, 6), repeated=Integer(0, 1), visits=Integer(0, 400))
+    table = {"babies": [0] * 99 + [1], "repeated": [0] * 99 + [1], "visits": [0] * 50 + [1] * 50}
+    write_release(tmp_path / "out", schema, table, 100)
+    found = contents(write_report(tmp_path / "out", tmp_path / "r.html"))
+    assert [column["log"] for column in found["columns"]] == [False, False, True]
+
+
 def test_a_single_release_is_number_one(tmp_path: Path) -> None:
     write_release(tmp_path / "out", SMALL, table_of(3), 3)
     growth = contents(write_report(tmp_path / "out", tmp_path / "r.html"))["growth"]
