@@ -79,10 +79,7 @@ def command(
         typer.Option("--same-again", help="Input files that look like one that was read hold other records."),
     ] = False,
     allow_copy: publishing.AllowCopy = False,
-    expect: Annotated[
-        int | None,
-        typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
-    ] = None,
+    expect: publishing.Expect = None,
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
     topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
     topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
@@ -120,7 +117,7 @@ def command(
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
             known = Schema.load(schema)
             records = known if whose is None else InputSchema(known, whose.column)
-            config = RunConfig(known, epsilon, mechanism, seed, delta, whose)
+            config = RunConfig(known, epsilon, mechanism, seed, delta, whose, expect)
             policy = policy_of(bad_rows, config.schema)
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
