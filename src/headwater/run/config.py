@@ -11,6 +11,7 @@ from headwater.people import Person
 from headwater.run.store import Store, StoreError
 from headwater.synthesizer import Synthesizer
 from headwater.table.errors import quoted
+from headwater.table.file_options import FILE_KEYS
 from headwater.table.schema import schema_from_dict
 
 
@@ -49,7 +50,8 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the way a state keeps it."""
         schema = self.schema.to_dict()
-        schema.pop("bad_rows", None)  # what happens to bad rows may change during a run
+        for key in ("bad_rows", *FILE_KEYS):  # how files are read may change during a run
+            schema.pop(key, None)
         mechanism = registry.resolved(self.mechanism, self.schema)
         return {
             "schema": schema,

@@ -277,7 +277,7 @@ class TextFile:
         if buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")) and not (self._digest.size or (records and self._lines)):
             raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8", line=1)
         if self._source.is_json:
-            if len(buffer.data) >= len(_MARK) or final:
+            if final or not _MARK.startswith(buffer.data[: len(_MARK) - 1]) or len(buffer.data) >= len(_MARK):
                 if self._source.format == "json" and self._lines and buffer.data and not self._is_array:
                     raise _NO_ARRAY.at()
                 if buffer.data.startswith(_MARK) and not self._continued:
