@@ -14,7 +14,7 @@ from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.plan import divide
 
 MOST_BINS = 256  # of a column, in a one-way table
-ENOUGH = (0.5, 0.5, 0.5, 0.5, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
+ENOUGH = (4.0, 2.0, 1.0, 1.0, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
 
 
 @dataclass(frozen=True, eq=False)
