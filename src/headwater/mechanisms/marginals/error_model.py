@@ -62,25 +62,30 @@ class MarginalsErrors:
 
     measure = ONE_WAY
 
-    def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
+    def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
         """The noise of the closed slow buckets in a column's counts, as a part of their records; at most 1."""
-        return expected_errors(schema, budget, records)[0]
+        return expected_errors(schema, budget, records, expect=expect)[0]
 
-    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> CapErrors:
+    def capped(
+        self, schema: AnySchema, epsilon: float, records: int, counted: float, expect: int | None = None
+    ) -> CapErrors:
         """Of one-way tables, and of two-way tables if there are two columns."""
-        one_way, two_way = expected_errors(schema, Budget(epsilon), records, counted)
+        one_way, two_way = expected_errors(schema, Budget(epsilon), records, counted, expect)
         found = {ONE_WAY: (one_way, DIFFERENT[ONE_WAY])}
         return found | ({TWO_WAY: (two_way, DIFFERENT[TWO_WAY])} if schema.dimension > 1 else {})
 
 
-def expected_errors(schema: AnySchema, budget: Budget, records: int, counted: float = 1.0) -> tuple[float, float]:
+def expected_errors(
+    schema: AnySchema, budget: Budget, records: int, counted: float = 1.0, expect: int | None = None
+) -> tuple[float, float]:
     """The total variation of one-way and of two-way tables that noise makes, if a part of the records count.
 
     Stages are weighted by the inverse of their variance. Counts that are below the noise are shrunk, so an error of
     ``x`` becomes ``x/(1 + x)``, and of pairs, whose columns are known, no more than that of independent columns. A pair
     has the errors of its columns, of its own noise, and what a tree does not hold.
     """
-    closed = [stage for stage in plan(schema.dimension, budget, records).stages if stage.end <= records][-LATE:]
+    stages = plan(schema.dimension, budget, records, expect).stages
+    closed = [stage for stage in stages if stage.end <= records][-LATE:]
     if not closed:
         return 1.0, 1.0
     found = [stage_errors(codings(schema), stage) for stage in closed]
