@@ -129,7 +129,9 @@ def command(
                 each: dict[str, Any] = {"delta": delta}
                 if whose:
                     each |= {"records_per_person": whose.records, "records_per_bucket": whose.per_bucket}
-                display.expect(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, **each))
+                display.expect(
+                    outlook(config.schema, epsilon=epsilon, records=expect, expect=expect, mechanism=mechanism, **each)
+                )
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
             sink = ShownSink(FolderSink(out_, format_, **limits), display)
             windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}

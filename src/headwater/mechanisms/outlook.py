@@ -81,11 +81,9 @@ def outlook(
     delta: float = 0.0,
     records_per_person: int = 1,
     records_per_bucket: int | None = None,
+    expect: int | None = None,
 ) -> Outlook:
     """What to expect of releases of so many records, from public facts alone.
-
-    Of a run that is planned for them (``expect`` of `headwater.Synthesizer`); without such a plan, noise in wide tables
-    may be up to twice as large.
 
     Parameters
     ----------
@@ -103,6 +101,8 @@ def outlook(
         How many records of a person count, if ε is for a person: each of them gets its part of ε.
     records_per_bucket
         How many of them count in one bucket, if there is such a cap (``per_bucket`` of `headwater.Person`).
+    expect
+        As for `headwater.Synthesizer`: how many records the run is told to expect.
 
     Examples
     --------
@@ -121,10 +121,10 @@ def outlook(
     known = name, schema.dimension, whole.epsilon, records
     if errors is None:
         return Outlook(*known, W1, math.nan, None, whole.delta, whole.records)
-    typical, needed = errors.typical(schema, budget, records), None
+    typical, needed = errors.typical(schema, budget, records, expect), None
     if typical >= POOR[errors.measure]:
         enough = records
-        while enough < _MOST and errors.typical(schema, budget, enough) >= POOR[errors.measure]:
+        while enough < _MOST and errors.typical(schema, budget, enough, expect) >= POOR[errors.measure]:
             enough *= 2
         digit = 10 ** int(math.log10(enough))
         needed = -(-enough // digit) * digit if enough < _MOST else None

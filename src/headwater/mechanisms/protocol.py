@@ -210,10 +210,12 @@ class ErrorModel(Protocol):
     measure: str
     """Which error `typical` is: a key of `headwater.mechanisms.accuracy.POOR`."""
 
-    def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
-        """The error to expect of a release of so many records."""
+    def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
+        """The error to expect of a release of so many records, in a run that was told to expect ``expect`` of them."""
 
-    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> CapErrors:
+    def capped(
+        self, schema: AnySchema, epsilon: float, records: int, counted: float, expect: int | None = None
+    ) -> CapErrors:
         """The errors of noise of the ε of one record, if only a part of the records count: for a choice of caps."""
 
 

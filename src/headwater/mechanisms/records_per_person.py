@@ -113,6 +113,7 @@ def suggest_records_per_person(
     mechanism: str = registry.AUTO,
     differ: float = 0.3,
     measure: str | None = None,
+    expect: int | None = None,
 ) -> RecordsPerPerson:
     """How many records of a person should count, from what is **publicly** known about how many records people have.
 
@@ -138,6 +139,8 @@ def suggest_records_per_person(
         Which error should be smallest: ``"W1"`` of cascade, ``"one-way total variation"`` or ``"two-way total
         variation"`` of marginals. The mean of all that there are unless given. Single columns are best with larger caps
         than pairs of columns.
+    expect
+        As for `headwater.Synthesizer`: how many records the run is told to expect.
 
     Examples
     --------
@@ -167,7 +170,7 @@ def suggest_records_per_person(
     found = []
     for cap in _candidates(max(known)):
         counted, apart = left_out(numbers, shares, cap)
-        expected = errors.capped(schema, record_epsilon(check_epsilon(epsilon), cap), records, counted)
+        expected = errors.capped(schema, record_epsilon(check_epsilon(epsilon), cap), records, counted, expect)
         each = {name: CapError(noise, differ * other * apart) for name, (noise, other) in expected.items()}
         found.append(Cap(cap, counted, each))
     if measure is not None and measure not in found[0].errors:

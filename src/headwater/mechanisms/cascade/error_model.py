@@ -18,11 +18,18 @@ class CascadeErrors:
 
     measure = W1
 
-    def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
+    def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
         """A count has variance 8/ε² of Laplace noise or 1/ρ of Gaussian, whichever is less."""
         return _w1(schema.dimension, max(budget.epsilon, math.sqrt(8 * (budget.rho or 0))) * records)
 
-    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> CapErrors:
+    def capped(
+        self,
+        schema: AnySchema,
+        epsilon: float,
+        records: int,
+        counted: float,
+        expect: int | None = None,
+    ) -> CapErrors:
         """Records that do not count are as good as none."""
         return {W1: (_w1(schema.dimension, epsilon * records * counted), BLIND)}
 

@@ -62,13 +62,15 @@ class MarginalsErrors:
 
     measure = ONE_WAY
 
-    def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
-        """The noise in a column's counts as a part of all records, of a run that expects so many; at most 1."""
-        return expected_errors(schema, budget, records, expect=records)[0]
+    def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
+        """The noise of the closed slow buckets in a column's counts, as a part of their records; at most 1."""
+        return expected_errors(schema, budget, records, expect=expect)[0]
 
-    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> CapErrors:
+    def capped(
+        self, schema: AnySchema, epsilon: float, records: int, counted: float, expect: int | None = None
+    ) -> CapErrors:
         """Of one-way tables, and of two-way tables if there are two columns."""
-        one_way, two_way = expected_errors(schema, Budget(epsilon), records, counted)
+        one_way, two_way = expected_errors(schema, Budget(epsilon), records, counted, expect)
         found = {ONE_WAY: (one_way, DIFFERENT[ONE_WAY])}
         return found | ({TWO_WAY: (two_way, DIFFERENT[TWO_WAY])} if schema.dimension > 1 else {})
 
