@@ -163,6 +163,21 @@ def test_pandas_text_that_its_own_tables_take_for_other_text(dtype: str | type, 
     assert [values.data[code] for code in values.codes] == texts
 
 
+FAR = [
+    pa.array([18300 * 86_400_000, 2**62, None], pa.int64()).cast(pa.date64()),
+    pa.array([18300, 2**31 - 1, None], pa.int32()).cast(pa.date32()),
+    pa.array([18300 * 86_400, 2**62, None], pa.int64()).cast(pa.timestamp("s")).dictionary_encode(),
+]
+
+
+@pytest.mark.parametrize("far", FAR, ids=lambda far: str(far.type))
+@pytest.mark.parametrize("of_pandas", [False, True])
+def test_a_date_that_python_has_not_is_clipped_and_refuses_no_other(far: Any, of_pandas: bool) -> None:  # noqa: ANN401
+    series = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([far]))) if of_pandas else far
+    column = Datetime("2020-01-01", "2020-12-31", "1d", missing=True)
+    assert column.encode(series).tolist() == column.encode(["2020-02-08", "2020-12-31", None]).tolist()
+
+
 def test_categories_of_any_type_may_have_gaps() -> None:
     whole = pd.Series(pd.Categorical([2, None, 1, BIG], categories=[7, BIG, 1, 2]))
     assert (

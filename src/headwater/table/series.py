@@ -76,6 +76,11 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
         series = series if hasattr(series, "chunks") else pyarrow().chunked_array([series])
         if (plain := str(series.type)) in _PLAIN:  # all that files have: finding out the library takes longer
             return _arrow_text(series) if plain == "string" else _arrow(series, zoned=plain.endswith("tz=UTC]"))
+        if plain == "date64[ms]":  # as days: dates of Python do not reach as far, and one beyond would refuse them all
+            values = _arrow(series.cast("int64"))
+            return Values((np.asarray(values.data) // _DAY_MS).view("M8[D]"), values.missing)
+    if hasattr(getattr(series, "dtype", None), "pyarrow_dtype"):  # Arrow's memory in a column of pandas
+        return read_values(series.array.__arrow_array__())
     import narwhals as nw  # a file needs none of it, and it takes a while to import
 
     known = nw.from_native(series, series_only=True, pass_through=True)
@@ -175,7 +180,7 @@ def _pandas_text(native: Any) -> Values:  # noqa: ANN401 - a pandas.Series
 
 def _arrow_text(native: Any) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray
     if hasattr(native.type, "value_type"):  # a dictionary may hold values that no row has
-        native = native.cast(native.type.value_type)
+        return read_values(native.cast(native.type.value_type))
     if native.num_chunks == 0:
         return Values([], codes=np.empty(0, dtype=np.int64))
     coded = native.dictionary_encode("encode").combine_chunks()  # chunks share one dictionary
@@ -200,6 +205,7 @@ def _clock(series: nw.Series[Any]) -> Values:
     return Values(whole.astype(np.int64).view(f"m8[{unit}]"), missing)
 
 
+_DAY_MS = 86_400_000
 _PLAIN = ("string", "double", "int64", "bool", "timestamp[us]", "timestamp[us, tz=UTC]", "time64[us]")
 
 
