@@ -62,17 +62,22 @@ def asking_changes_something(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ToyMechanism, "measured", counting)
 
 
+def listed(patch: pytest.MonkeyPatch, factor: float) -> None:
+    """The ledger lists noise of another scale than is drawn."""
+
+    def ledger(self: ToyMechanism, t: int | None = None) -> Ledger:
+        return Ledger([Spend("count", IntegerLaplace(factor * self.law.scale), touches=2)])
+
+    patch.setattr(ToyMechanism, "ledger", ledger)
+
+
 def a_scale_that_no_ledger_lists(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", IntegerLaplace(2 * self.scale), touches=2)])
-    )
+    listed(patch, 2)
 
 
 def a_scale_that_is_divided(patch: pytest.MonkeyPatch) -> None:
     """More noise than the ledger says: no harm, but not what is written down."""
-    patch.setattr(
-        ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", IntegerLaplace(self.scale / 2), touches=2)])
-    )
+    listed(patch, 0.5)
 
 
 def less_noise_than_is_divided(patch: pytest.MonkeyPatch) -> None:

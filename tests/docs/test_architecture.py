@@ -47,6 +47,18 @@ def test_every_module_and_folder_that_the_page_names_exists() -> None:
     assert [name for name in names if not (source / name).exists()] == []
 
 
+def test_the_mechanism_on_the_page_is_the_one_that_is_checked() -> None:
+    (shown,) = re.findall(r"```python\n# measure.py\n(.*?)\n# model.py\n(.*?)```", PAGE, flags=re.DOTALL)
+    for module, code in zip(("measure", "model"), shown, strict=True):
+        assert (
+            (ROOT / "tests" / "checks" / "toy" / f"{module}.py")
+            .read_text(encoding="utf-8")
+            .endswith(f"\n{code.rstrip()}\n")
+        )
+    lines = [line for code in shown for line in code.splitlines() if line.strip()]
+    assert len(lines) < 36
+
+
 def test_every_test_that_a_page_or_a_proof_names_exists() -> None:
     pages = [
         *(ROOT / "docs").glob("*.md"),

@@ -53,16 +53,13 @@ class CascadeMechanism(CellRows):
     """
 
     name: ClassVar[str] = "cascade"
-    online: ClassVar[bool] = True
     windows: ClassVar[bool] = True
     partitions: ClassVar[bool] = True
     deltas: ClassVar[bool] = True
     version: ClassVar[int] = 2
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
-        self.partition, self.noise, self.t = schema.partition, noise, 0
-        self.budget = Budget.of(budget)
-        self.epsilon = self.budget.epsilon
+        super().__init__(schema, budget, noise)
         self.finest = resolution(self.partition)
         self.history = History(self.partition, self.epsilon)
         self._cells: NDArray[Any] = np.empty(0)  # of the points in the open slow bucket, in order of arrival
@@ -248,7 +245,7 @@ class CascadeMechanism(CellRows):
 
     def state(self) -> State:
         """Everything that is needed to go on, but for the key: as secret as the data."""
-        header: Header = {"t": self.t, "start": self.start, "slow": len(self.history.slow), "version": self.version}
+        header: Header = {"t": self.t, "start": self.start, "slow": len(self.history.slow)} | super().state()[0]
         header |= {"speeds": timescales(self.stage), "halves": len(self._trees)}
         arrays: Arrays = {"cells": self._cells[: self.t - self.start - self._counted.records]}
         if len(self._null):
@@ -259,7 +256,7 @@ class CascadeMechanism(CellRows):
 
     def restore(self, header: Header, arrays: Arrays) -> None:
         """Go on from a `state`, if it is one."""
-        need(header.get("version", self.version) == self.version, "version")
+        super().restore(header, arrays)
         start = whole_number(header["start"], "start")
         stage = stage_at(start, self.partition.dimension, self.budget)
         check(header, arrays, stage, self._kept_depth(start), self.finest)
