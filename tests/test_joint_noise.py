@@ -250,7 +250,7 @@ def forgets_a_table(patch: pytest.MonkeyPatch) -> None:
 
 def radius_without_points(patch: pytest.MonkeyPatch) -> None:
     """The odds of radii do not count points."""
-    patch.setattr(joint_noise, "_log_points", lambda size, m: 0.0 * m)
+    patch.setattr(joint_noise, "log_points", lambda size, m: 0.0 * m)
     patch.setattr(joint_noise, "radii", Radii)
 
 

@@ -35,7 +35,7 @@ from headwater.synthesizer_state import SynthesizerState
 from headwater.table.unit_cube import UnitCube
 
 Integers = NDArray[np.int64]
-TERMS = joint_noise._log_terms
+TERMS = joint_noise.log_terms
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -57,17 +57,17 @@ def joint_noise_that_forgets_a_table(patch: pytest.MonkeyPatch) -> None:
 
 def radii_without_points(patch: pytest.MonkeyPatch) -> None:
     """A radius is as likely as its exponential says, however many points there are."""
-    patch.setattr(joint_noise, "_log_points", lambda size, m: 0.0 * m)
+    patch.setattr(joint_noise, "log_points", lambda size, m: 0.0 * m)
     patch.setattr(joint_noise, "radii", joint_noise.Radii)
 
 
 def small_balls(patch: pytest.MonkeyPatch) -> None:
     """Tables have an L1 norm of at most the radius, instead of twice as much."""
-    real = joint_noise._with
-    patch.setattr(joint_noise, "_with", lambda size, sum_, j: real(size, sum_ // 2, j))
+    real = joint_noise.points_with
+    patch.setattr(joint_noise, "points_with", lambda size, sum_, j: real(size, sum_ // 2, j))
     subset = joint_noise.Bits.subset
     patch.setattr(joint_noise.Bits, "subset", lambda self, n, of: subset(self, n, of // 2 if of % 2 == 0 else of))
-    patch.setattr(joint_noise, "_log_terms", lambda size, m: TERMS(size, m / 2))
+    patch.setattr(joint_noise, "log_terms", lambda size, m: TERMS(size, m / 2))
     patch.setattr(joint_noise, "radii", joint_noise.Radii)
 
 
