@@ -31,12 +31,12 @@ from functools import partial
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from headwater.gaussian_cells import GaussianCells, gaussian_cells
 from headwater.gaussian_cells import Integers as Integers
 from headwater.gaussian_cells import Words as Words
-from headwater.geometric_coins import geometric_coins
+from headwater.geometric_coins import GeometricCoins, geometric_coins
 from headwater.joint_noise import draw_jointly
 
 GAUSSIAN_VERSION = 2
@@ -145,17 +145,24 @@ class Noise:
     def _draw(self, scale: float, hi: ArrayLike, lo: ArrayLike, signs: tuple[int, ...]) -> Integers:
         """Sums of geometric variables with these signs, chunk by chunk."""
         his, los = _addresses(hi, lo)
-        coins, out = geometric_coins(float(scale)), np.empty(los.shape, dtype=np.int64)
+        coins = geometric_coins(float(scale))
         heads = coins.heads_for(min(len(los), CHUNK))
+        if 0 < len(los) <= CHUNK:
+            return self._chunk(coins, heads, his, los, signs)
+        out = np.empty(los.shape, dtype=np.int64)
         for start in range(0, len(los), CHUNK):
             part = slice(start, start + CHUNK)
-            blocks = self.blocks(his[part], los[part], range(coins.blocks))
-            value, ties = coins.values(blocks, heads, signs)
-            for row, sign, coin in ties:
-                word = partial(self.further_word, int(his[start + row]), int(los[start + row]))
-                value[row] += sign * coins.settle(word, sign, coin)
-            out[part] = value
+            out[part] = self._chunk(coins, heads, his[part], los[part], signs)
         return out
+
+    def _chunk(
+        self, coins: GeometricCoins, heads: NDArray[np.uint16], hi: Words, lo: Words, signs: tuple[int, ...]
+    ) -> Integers:
+        """One chunk of draws."""
+        value, ties = coins.values(self.blocks(hi, lo, range(coins.blocks)), heads, signs)
+        for row, sign, coin in ties:
+            value[row] += sign * coins.settle(partial(self.further_word, int(hi[row]), int(lo[row])), sign, coin)
+        return value
 
     def _accepted(self, law: GaussianCells, hi: Words, lo: Words) -> Integers:
         """The first accepted attempt at each address, for one chunk."""

@@ -188,16 +188,16 @@ class ForgetsALength(BinaryCounter):
 
     def __init__(self, horizon: int, *, epsilon: float, noise: NoiseStream) -> None:
         super().__init__(horizon, epsilon=epsilon, noise=noise)
-        self._scale *= (self._lengths - 1) / self._lengths
+        self.scale *= (self.lengths - 1) / self.lengths
 
 
 class HalvesTestNoise(SparseCounter):
     """Every test gets half the noise it should."""
 
     def add(self, increment: int) -> None:
-        scale, self._scale = self._scale, self._scale / 2
+        scale, self.scale = self.scale, self.scale / 2
         super().add(increment)
-        self._scale = scale
+        self.scale = scale
 
 
 def test_a_counter_with_too_little_noise_loses_more_than_its_budget_exactly() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
+from headwater import one_run, synthesizer_state
 from headwater.audit import AuditAlarm
 from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
 from headwater.checks.cases import Case
@@ -27,14 +28,7 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 
 
 def other_noise_after_load(patch: pytest.MonkeyPatch) -> None:
-    load = Synthesizer.from_bytes.__func__  # type: ignore[attr-defined]
-
-    def other(cls: type[Synthesizer], data: bytes) -> Synthesizer:
-        synth: Synthesizer = load(cls, data)
-        synth._mechanism.noise = Noise(seed=12)
-        return synth
-
-    patch.setattr(Synthesizer, "from_bytes", classmethod(other))
+    patch.setattr(synthesizer_state, "restored_keys", lambda _, public: (Noise(seed=12), bytes.fromhex(public)))
 
 
 def part_of_a_bad_batch(patch: pytest.MonkeyPatch) -> None:
@@ -103,13 +97,7 @@ def a_batch_in_place(patch: pytest.MonkeyPatch) -> None:
 
 def no_lock(patch: pytest.MonkeyPatch) -> None:
     """Nothing keeps a release from running beside an update."""
-    start = Synthesizer.__init__
-
-    def unlocked(self: Synthesizer, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on
-        start(self, *args, **kwargs)
-        self._lock = nullcontext()  # type: ignore[assignment]
-
-    patch.setattr(Synthesizer, "__init__", unlocked)
+    patch.setattr(one_run, "RLock", nullcontext)
     a_batch_in_place(patch)
 
 

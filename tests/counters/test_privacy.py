@@ -46,7 +46,7 @@ class ForgetsALength(BinaryCounter):
 
     def __init__(self, horizon: int, *, epsilon: float, noise: NoiseStream) -> None:
         super().__init__(horizon, epsilon=epsilon, noise=noise)
-        self._scale *= (self._lengths - 1) / self._lengths
+        self.scale *= (self.lengths - 1) / self.lengths
 
 
 @pytest.mark.parametrize("horizon", [2, 4, 5, 6])
@@ -117,18 +117,20 @@ def test_sparse_counter_with_larger_increments() -> None:
 class HalvesThresholdNoise(SparseCounter):
     """A planted fault: the threshold gets half the noise it should."""
 
-    def _open_segment(self) -> None:
-        self._segment = 0
-        self._threshold = self._base + self._noise.draw(self._scale / 2)
+    def draw_threshold(self) -> int:
+        scale, self.scale = self.scale, self.scale / 2
+        threshold = super().draw_threshold()
+        self.scale = scale
+        return threshold
 
 
 class HalvesTestNoise(SparseCounter):
     """A planted fault: every test gets half the noise it should."""
 
     def add(self, increment: int) -> None:
-        scale, self._scale = self._scale, self._scale / 2
+        scale, self.scale = self.scale, self.scale / 2
         super().add(increment)
-        self._scale = scale
+        self.scale = scale
 
 
 @pytest.mark.parametrize("fault", [HalvesThresholdNoise, HalvesTestNoise])

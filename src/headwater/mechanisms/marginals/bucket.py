@@ -141,7 +141,7 @@ class Bucket:
         is the public number of records itself and costs nothing.
         """
         law = self.accounting.count_law(budget, 1 if question.sizes == (1,) and question.cells == 2 else 2)
-        addresses = np.uint64(self._address(question, again)) + np.arange(question.numbers, dtype=np.uint64)
+        addresses = np.uint64(self.address(question, again)) + np.arange(question.numbers, dtype=np.uint64)
         noisy = self.numbers_of(question, counts) + law.draw(self.noise, self.start, addresses)
         gaussian = self.accounting.gaussian
         return self._table(question, noisy, law.scale, variance(law.scale, gaussian=gaussian), gaussian=gaussian)
@@ -159,7 +159,7 @@ class Bucket:
         """
         scale, sizes = scale_for(budget), [size for question in questions for size in question.sizes]
         true = np.concatenate([self.numbers_of(*one) for one in zip(questions, counts, strict=True)])
-        addresses = [self._address(q, again) + part for q in questions for part in range(len(q.sizes))]
+        addresses = [self.address(q, again) + part for q in questions for part in range(len(q.sizes))]
         noisy = true + self.noise.jointly_at(scale, sizes, self.start, addresses)
         self.joint += 1
         law, found = radii(scale, tuple(sorted(sizes))), list[NoisyTable]()
@@ -197,7 +197,7 @@ class Bucket:
         place = question.columns, self.start, self.end, question.edges
         return NoisyTable(*place, counts, scale, variance, gaussian, joint, present)
 
-    def _address(self, question: Question, again: bool) -> int:
+    def address(self, question: Question, again: bool) -> int:
         """Of the first cell."""
         return self.timescale << 46 | again << 45 | question.columns[0] << 34 | question.columns[-1] << 24
 
