@@ -87,7 +87,7 @@ class CascadeMechanism(CellRows):
 
     @property
     def _middle(self) -> int:
-        """Half-way through the open slow bucket the trees of its fast buckets are chosen anew, since streams move."""
+        """The time half-way through the open slow bucket: fast buckets after it get new trees, since streams move."""
         return self.start + self.stage.timescales[0].size // 2
 
     def update(self, rows: Rows) -> None:
@@ -138,10 +138,12 @@ class CascadeMechanism(CellRows):
             self._arrived()
 
     def _counted_cells(self, rows: Rows) -> Rows:
+        """Cells as counted points are kept: no deeper than trees of this stage are."""
         depth = self._deepest(self.stage)
         return (rows >> np.uint64(self.finest - depth)).astype(word(depth))
 
     def _stage_of(self, number: int) -> Stage:
+        """The stage that record ``number`` (from 0) arrives in."""
         if self.stage.start <= number < self.stage.end:
             return self.stage
         return stage_at(number, self.partition.dimension, self.budget)
@@ -190,7 +192,10 @@ class CascadeMechanism(CellRows):
         return found
 
     def measure_bucket(self, number: int, start: int, trees: tuple[Tree, ...]) -> NoisyCounts:
-        """The only place that turns data into numbers that may be seen: one noisy count for each leaf."""
+        """One noisy count for each leaf of the trees of a bucket; 0 where no record of the schema can be.
+
+        The only place that turns records into numbers that are published.
+        """
         scale = self.stage.timescales[number]
         end, counted = start + scale.size, self._counted
         first, last = (at - self.start - counted.before(at) for at in (start, end))
