@@ -16,7 +16,7 @@ what is clear.
 *Address.* Every draw has an address of 112 bits, and its random bits are AES-256 of that address under a secret key.
 The same key and address always give the same number, so noise can be looked at again but never drawn again for
 the same quantity: replaying, resuming or asking in another order changes nothing. Distinct addresses give independent
-draws, as far as AES (and BLAKE2b, which breaks ties) under that key cannot be told from a random function.
+draws, as far as AES (and BLAKE2b, which breaks ties) under that key cannot be distinguished from a random function.
 
 *Entropy.* The key comes from the operating system. ``seed=`` replaces it for tests, and then protects nobody.
 """

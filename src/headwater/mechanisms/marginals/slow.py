@@ -232,5 +232,5 @@ class SlowBucket:
 
 
 def saving(chosen: int, most: int) -> Fraction:
-    """The part ``2c/(m + c)`` of a budget for ``m = most`` pairs that ``c = chosen`` get: each more, the rest is saved."""
+    """The part ``2c/(m + c)`` of a budget for ``m = most`` pairs that ``c = chosen`` get. The rest is saved."""
     return Fraction(2 * chosen, most + chosen)
