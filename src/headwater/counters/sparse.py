@@ -35,18 +35,12 @@ class SparseCounter(Counter):
 
     Parameters
     ----------
-    horizon
-        How many steps there are at most.
-    epsilon
-        What one increment more or less may cost, over all counts that are ever read.
+    horizon, epsilon, seed, noise
+        As for `BinaryCounter`.
     constant
         Of the threshold of Algorithm 2; the paper has 9.
     sub
         The counter that sealed segments go through.
-    seed
-        For tests only: makes the counter repeatable, and so protects nobody.
-    noise
-        Where noise is drawn from; a source of its own unless given.
 
     Formal guarantees
     -----------------

@@ -88,8 +88,8 @@ def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 class _Boxes:
     """The boxes of one round: ``size`` of them. Leaf ``leaves[i]`` consists of the boxes ``first[i] … end[i] − 1``.
 
-    In the first round the bits of a code above the last ``top`` are its row. Where a leaf is only part of a box, the box is
-    ``crowded``, and is one of the ``rows`` of the next round.
+    In the first round the bits of a code above the last ``top`` are its row. Where a leaf is only part of a box, the
+    box is ``crowded``, and is one of the ``rows`` of the next round.
     """
 
     size: int
