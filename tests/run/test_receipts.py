@@ -19,7 +19,7 @@ def open_run(folder: Path) -> Run:
 
 
 def take(run: Run, count: int, receipts: bytes) -> None:
-    run.take_rows(run.encode({"x": np.linspace(0, 1, count)}), receipts=receipts)
+    run.take_rows(run.synth.encode({"x": np.linspace(0, 1, count)}), receipts=receipts)
     run.publish_if_due()
 
 

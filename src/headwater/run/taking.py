@@ -182,10 +182,6 @@ class TakingRun:
             self._durable.snapshot_if_large()
             return t
 
-    def encode(self, table: object) -> Rows:
-        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted."""
-        return self.synth.encode(table)
-
     def receipts(self) -> list[bytes]:
         """What `take_rows` has kept as receipts, oldest first; very old ones are forgotten."""
         return self.store.receipts() if self.store else []

@@ -1,6 +1,6 @@
 """The Private Measure Mechanism: one release of a data set that is already complete (He, Vershynin, Zhu 2023).
 
-The offline yardstick: what could be published at time ``t`` if it were the only release ever made.
+The offline baseline: what could be published at time ``t`` if it were the only release ever made.
 """
 
 from __future__ import annotations
