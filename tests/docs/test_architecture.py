@@ -113,3 +113,21 @@ def test_walks_go_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for walk, called in (("A record in", run), ("A noisy count out", run), ("A report", report)):
         rest = iter(called)
         assert [hop for hop in hops(walk) if hop not in rest] == [], f"{walk}: not called after those before"
+
+
+def test_every_name_of_code_that_a_proof_names_exists() -> None:
+    """A name with a dot or an underscore, in backticks; mathematics has other letters."""
+    written = {
+        word
+        for folder in ("src", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
+    }
+    named = {
+        (page.name, name)
+        for page in (ROOT / "proofs").glob("*.md")
+        for name in re.findall(r"`([a-zA-Z_]\w*(?:\.\w+)*)(?:\(\))?`", page.read_text(encoding="utf-8"))
+        if len(name) > 7 and ("." in name or "_" in name)
+    }
+    assert len(named) > 200
+    assert sorted((page, name) for page, name in named if name.split(".")[-1] not in written) == []
