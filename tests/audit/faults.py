@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def joint_noise_that_forgets_a_table(patch: pytest.MonkeyPatch) -> None:
 def radii_without_points(patch: pytest.MonkeyPatch) -> None:
     """A radius is as likely as its exponential says, however many points there are."""
     patch.setattr(joint_noise, "log_points", lambda size, m: 0.0 * m)
-    patch.setattr(joint_noise, "radii", joint_noise.Radii)
+    patch.setattr(joint_noise, "radii", cache(joint_noise.Radii))
 
 
 def small_balls(patch: pytest.MonkeyPatch) -> None:
@@ -67,7 +68,7 @@ def small_balls(patch: pytest.MonkeyPatch) -> None:
     subset = joint_noise.Bits.subset
     patch.setattr(joint_noise.Bits, "subset", lambda self, n, of: subset(self, n, of // 2 if of % 2 == 0 else of))
     patch.setattr(joint_noise, "log_terms", lambda size, m: TERMS(size, m / 2))
-    patch.setattr(joint_noise, "radii", joint_noise.Radii)
+    patch.setattr(joint_noise, "radii", cache(joint_noise.Radii))
 
 
 def joint_noise_at_half_its_price(patch: pytest.MonkeyPatch) -> None:
