@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from headwater import joint_noise, synthesizer_state
+from headwater import joint_law, joint_noise, synthesizer_state
 from headwater.audit import experiments
 from headwater.laws import deviation_for
 from headwater.mechanisms import cell_model
@@ -35,7 +35,7 @@ from headwater.synthesizer_state import SynthesizerState
 from headwater.table.unit_cube import UnitCube
 
 Integers = NDArray[np.int64]
-TERMS = joint_noise.log_terms
+TERMS = joint_law.log_terms
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -51,24 +51,25 @@ def half_the_joint_noise(patch: pytest.MonkeyPatch) -> None:
 
 def joint_noise_that_forgets_a_table(patch: pytest.MonkeyPatch) -> None:
     """Its radius is that of all tables but the largest."""
-    real = joint_noise.radii
+    real = joint_law.radii
     patch.setattr(joint_noise, "radii", lambda scale, sizes: real(scale, sizes[:-1]))
 
 
 def radii_without_points(patch: pytest.MonkeyPatch) -> None:
     """A radius is as likely as its exponential says, however many points there are."""
-    patch.setattr(joint_noise, "log_points", lambda size, m: 0.0 * m)
-    patch.setattr(joint_noise, "radii", cache(joint_noise.Radii))
+    patch.setattr(joint_law, "log_points", lambda size, m: 0.0 * m)
+    patch.setattr(joint_noise, "radii", cache(joint_law.Radii))
 
 
 def small_balls(patch: pytest.MonkeyPatch) -> None:
     """Tables have an L1 norm of at most the radius, instead of twice as much."""
-    real = joint_noise.points_with
-    patch.setattr(joint_noise, "points_with", lambda size, sum_, j: real(size, sum_ // 2, j))
+    real = joint_law.with_nonzero
+    for module in (joint_law, joint_noise):
+        patch.setattr(module, "with_nonzero", lambda size, sum_, j: real(size, sum_ // 2, j))
     subset = joint_noise.Bits.subset
     patch.setattr(joint_noise.Bits, "subset", lambda self, n, of: subset(self, n, of // 2 if of % 2 == 0 else of))
-    patch.setattr(joint_noise, "log_terms", lambda size, m: TERMS(size, m / 2))
-    patch.setattr(joint_noise, "radii", cache(joint_noise.Radii))
+    patch.setattr(joint_law, "log_terms", lambda size, m: TERMS(size, m / 2))
+    patch.setattr(joint_noise, "radii", cache(joint_law.Radii))
 
 
 def joint_noise_at_half_its_price(patch: pytest.MonkeyPatch) -> None:

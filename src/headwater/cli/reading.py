@@ -51,7 +51,7 @@ def options(
     """The same as fields of `headwater.table.readers.Options`."""
     return {
         "format": input_format,
-        "delimiter": delimiter,
+        "delimiter": delimiter_of(delimiter),
         "ignore_extra": ignore_extra,
         "encoding": encoding,
         "null_values": tuple(null_values or ()),
@@ -59,6 +59,11 @@ def options(
         "thousands": thousands,
         "formats": tuple(_format(text) for text in formats or ()),
     }
+
+
+def delimiter_of(text: str | None) -> str | None:
+    r"""A delimiter as it is given: a tab may be written as ``\t``."""
+    return "\t" if text == "\\t" else text
 
 
 def _format(text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Options, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Points
 from headwater.privacy import Budget
@@ -38,7 +38,7 @@ class CellRows:
     partitions: ClassVar[bool] = False
     deltas: ClassVar[bool] = False
     version: ClassVar[int] = 1
-    options: ClassVar[dict[str, tuple[str, ...]]] = {}
+    options: ClassVar[Options] = {}
     kept: ClassVar[tuple[str, ...]] = ()
     """Names of attributes that a state holds: arrays of the type and shape that they have before the first record."""
     width = 1

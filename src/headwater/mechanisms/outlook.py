@@ -84,6 +84,9 @@ def outlook(
 ) -> Outlook:
     """What to expect of releases of so many records, from public facts alone.
 
+    Of a run that is planned for them (``expect`` of `headwater.Synthesizer`); without such a plan, noise in wide tables
+    may be up to twice as large.
+
     Parameters
     ----------
     schema

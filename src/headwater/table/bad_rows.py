@@ -107,11 +107,12 @@ def row_texts(table: Any, bad: Sequence[BadRow]) -> list[BadRow]:  # noqa: ANN40
     else:
         names = list(table) if kind == "columns" else list(getattr(table, "column_names", None) or table.columns)
         columns = {str(name): table[name] for name in names}
-        found = [{name: _item(column, one.row) for name, column in columns.items()} for one in bad]
+        found = [{name: item_of(column, one.row) for name, column in columns.items()} for one in bad]
     return [replace(one, text=json.dumps(said, default=str)) for one, said in zip(bad, found, strict=True)]
 
 
-def _item(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
+def item_of(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
+    """One value of a column, as its library has it."""
     item = column.iloc[row] if hasattr(column, "iloc") else column[row]
     return item.as_py() if hasattr(item, "as_py") else item
 

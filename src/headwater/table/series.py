@@ -146,6 +146,8 @@ def _series(series: nw.Series[Any]) -> Values:
         return _clock(series)
     if series.implementation.is_pyarrow() and (dtype.is_integer() or dtype.is_float() or dtype in marks):
         return _arrow(series.to_native(), zoned=getattr(dtype, "time_zone", None) is not None)
+    if dtype in (nw.Int128, nw.UInt128):  # NumPy has none
+        return _objects(series.to_list())
     if dtype.is_integer() or dtype == nw.Boolean:
         missing = _some(series.is_null().to_numpy())
         whole = series if missing is None else series.fill_null(0 if dtype.is_integer() else False)
@@ -161,8 +163,10 @@ def _text(series: nw.Series[Any]) -> Values:
     if series.implementation.is_pyarrow():
         return _arrow_text(native)
     if series.implementation.is_pandas():
-        if series.dtype == importlib.import_module("narwhals").Categorical:
-            native = native.astype(native.cat.categories.dtype)
+        if series.dtype == importlib.import_module("narwhals").Categorical:  # of numbers too, some of them missing
+            native = native.astype(native.cat.categories.dtype if native.notna().all() else object)
+        if native.dtype == object:  # `factorize` takes True, 1 and 1.0 for one value
+            return _objects(native.where(native.notna(), None).tolist())
         codes, distinct = native.factorize(use_na_sentinel=False)
         return Values(list(distinct), codes=codes.astype(np.int64, copy=False))
     if series.implementation.is_polars():

@@ -11,10 +11,6 @@ import hashlib
 from collections.abc import Callable
 from typing import Protocol
 
-_WIDE = ("utf-16", "utf-16-le", "utf-16-be")
-_ESCAPES = ("unicode-escape", "raw-unicode-escape")  # several bytes may be one character, a line end among them
-_BYTES = bytes(range(256)) + b"+AGE-\x1b$B~{"  # all of them, and what other encodings take for one character
-
 
 class Converter(Protocol):
     """Bytes in, lines of UTF-8 out."""
@@ -58,28 +54,6 @@ class Raw(Protocol):
 
     def close(self) -> None:
         """Close it."""
-
-
-def encoding_of(name: object) -> str | None:
-    """The name of an encoding as Python has it; None for UTF-8.
-
-    >>> encoding_of("Latin-1"), encoding_of("utf8"), encoding_of("UTF-16")
-    ('iso8859-1', None, 'utf-16')
-    """
-    if name is None:
-        return None
-    found = None
-    if isinstance(name, str):
-        try:
-            found = codecs.lookup(name).name
-            if found in ("utf-8", "utf-8-sig", "ascii"):
-                return None
-            one_each = found not in _ESCAPES and len(_BYTES.decode(found, "replace")) == len(_BYTES)
-            if found in _WIDE or one_each:
-                return found
-        except (LookupError, UnicodeError, ValueError):
-            pass
-    raise ValueError("encoding must be utf-8, utf-16 or one with one byte a character, such as latin-1 or cp1252")
 
 
 class Recoder:

@@ -18,7 +18,8 @@ from typing import IO, Any
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
-from headwater.table.readers.encodings import ConvertedStream, Recoder, encoding_of
+from headwater.table.file_options import encoding_of
+from headwater.table.readers.encodings import ConvertedStream, Recoder
 from headwater.table.readers.json_array import ArrayLines
 from headwater.table.readers.options import InputChangedError, OverwrittenError, changed
 from headwater.table.readers.paths import Input, refused

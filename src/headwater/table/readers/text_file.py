@@ -274,7 +274,7 @@ class TextFile:
         if self._digest.size == 0 and buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8", line=1)
         if self._source.format == "jsonl":
-            if len(buffer.data) >= len(_MARK) or final:
+            if final or not _MARK.startswith(buffer.data[: len(_MARK) - 1]) or len(buffer.data) >= len(_MARK):
                 if buffer.data.startswith(_MARK) and not self._continued:
                     self._header = len(_MARK)
                     self._digest.update(_MARK)
