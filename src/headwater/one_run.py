@@ -50,6 +50,12 @@ class OneRun:
         return self._mechanism.t
 
     @property
+    def expect(self) -> int | None:
+        """How many records the plan is laid out for; None if that was not declared, or is of no use. Public."""
+        found: int | None = self._state.options.get("expect")
+        return found
+
+    @property
     def person(self) -> Person | None:
         """Who records belong to, as it was declared. Public."""
         return self._state.people.person if self._state.people else None

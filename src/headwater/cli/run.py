@@ -78,10 +78,7 @@ def command(
         typer.Option("--same-again", help="Input files that look like one that was read hold other records."),
     ] = False,
     allow_copy: publishing.AllowCopy = False,
-    expect: Annotated[
-        int | None,
-        typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
-    ] = None,
+    expect: publishing.Expect = None,
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
     topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
     topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
@@ -117,7 +114,7 @@ def command(
     with _interruptible(), Display() as display:
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
-            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, delta, whose)
+            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, delta, whose, expect)
             policy = policy_of(bad_rows, config.schema)
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")

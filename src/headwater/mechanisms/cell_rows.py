@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.protocol import Rows
+from headwater.mechanisms.protocol import Options, Rows
 from headwater.partition import Partition, Points
 
 NULL = np.uint64(2**64 - 1)
@@ -28,7 +28,7 @@ class CellRows:
     partitions: ClassVar[bool] = False
     deltas: ClassVar[bool] = False
     version: ClassVar[int] = 1
-    options: ClassVar[dict[str, tuple[str, ...]]] = {}
+    options: ClassVar[Options] = {}
     partition: Partition
     finest: int
     width = 1

@@ -35,6 +35,8 @@ Arrays = dict[str, NDArray[Any]]
 Conditions = Mapping[int, tuple[float, float]]
 """For some columns, the lowest and the highest coordinate that a record may have, both included."""
 State = tuple[Header, Arrays]
+Options = dict[str, tuple[str, ...] | type[int]]
+"""What a mechanism's constructor takes by name: a choice of some values, the first being the default, or a number."""
 """Plain JSON values, and arrays: what files hold."""
 
 
@@ -131,15 +133,15 @@ class Mechanism(Protocol):
     """Whether it takes a budget with a δ."""
     version: ClassVar[int]
     """Of the rule that decides what is measured: a rule that measures something else needs another number."""
-    options: ClassVar[dict[str, tuple[str, ...]]]
-    """Named choices that the constructor takes, with their possible values; the first is the default."""
+    options: ClassVar[Options]
+    """What else the constructor takes by name."""
     width: int
     """How many integers are kept of a record."""
     t: int
     """How many records have arrived."""
     noise: Noise
 
-    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, **options: str) -> None: ...
+    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, **options: Any) -> None: ...  # noqa: ANN401
 
     def __copy__(self) -> Self:
         """A copy that can be updated while this one stays as it is. What neither ever changes may be shared."""

@@ -83,10 +83,10 @@ BALANCED, TABLES, CHOICES = (3, 3, 2, 2), (4, 1, 1, 4), (1, 6, 2, 1)
 """Tenths of ε for one-way tables, choosing a tree, choosing a further pair, and pairs."""
 
 
-def one_stage(parts: Sequence[int]) -> Callable[[int, Budget, int], Stage]:
+def one_stage(parts: Sequence[int]) -> Callable[[int, Budget, int, int | None], Stage]:
     """A plan of a single bucket, in which everything is asked."""
 
-    def stage_at(t: int, budget: Budget, _columns: int) -> Stage:
+    def stage_at(t: int, budget: Budget, _columns: int, _expect: int | None) -> Stage:
         whole = Fraction(budget.epsilon)
         if t >= RECORDS:
             return Stage(RECORDS, 10**9, 0, Fraction(0), whole)

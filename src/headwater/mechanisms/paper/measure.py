@@ -31,7 +31,7 @@ from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCo
 from headwater.mechanisms.paper.level import Integers, Level
 from headwater.mechanisms.paper.plan import cell_budget
 from headwater.mechanisms.paper.seal_times import Segment, as_float, chance_above
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Options, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Cells
 from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
@@ -68,7 +68,7 @@ class PaperMechanism(CellRows):
     name: ClassVar[str] = "paper"
     online: ClassVar[bool] = True
     thresholds: ClassVar[bool] = True
-    options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
+    options: ClassVar[Options] = {"consistency": tuple(STRATEGIES)}
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ import numpy as np
 from headwater.files import FileRefusedError
 from headwater.mechanisms.cell_rows import NULL, CellRows
 from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCounts, measure
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Options, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Cells
 from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
@@ -38,7 +38,7 @@ class PmmMechanism(CellRows):
 
     name: ClassVar[str] = "pmm"
     online: ClassVar[bool] = False
-    options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
+    options: ClassVar[Options] = {"consistency": tuple(STRATEGIES)}
 
     def __init__(
         self, schema: AnySchema, budget: Budget | float, noise: Noise, *, consistency: str = "halving"
