@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headwater.partition import Flags, Integers
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
+from headwater.table.values import is_missing
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -179,9 +180,10 @@ def _pandas_text(native: Any) -> Values:  # noqa: ANN401 - a pandas.Series
     if hasattr(native, "cat"):  # a category may be one that no row has
         codes, used = pandas.factorize(native.cat.codes)
         return Values([None if code < 0 else native.cat.categories[code] for code in used], codes=codes)
-    # A column of objects is taken for text if its first ones are: beside them 1, 1.0 and True would be one value.
-    if native.dtype == object and pandas.api.types.infer_dtype(native) not in ("string", "empty"):
-        return _objects(native.tolist())
+    # Python's text is told apart by Python: pandas' own table of texts may take two for one (with NUL or half characters
+    # in them). A column of objects is taken for text if its first ones are: beside them 1, 1.0 and True are values too.
+    if native.dtype == object or getattr(native.dtype, "storage", "") == "python":
+        return _objects([item if type(item) is str or not is_missing(item) else None for item in native.tolist()])
     codes, distinct = native.factorize(use_na_sentinel=False)
     return Values(list(distinct), codes=codes.astype(np.int64, copy=False))
 
