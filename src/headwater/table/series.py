@@ -180,7 +180,7 @@ def _pandas_text(native: Any) -> Values:  # noqa: ANN401 - a pandas.Series
     if hasattr(native, "cat"):  # a category may be one that no row has
         codes, used = pandas.factorize(native.cat.codes)
         return Values([None if code < 0 else native.cat.categories[code] for code in used], codes=codes)
-    # Python's text is told apart by Python: pandas' own table of texts may take two for one (with NUL or half characters
+    # Python's text is told apart by Python: pandas' own tables may take two texts for one (with NUL or half characters
     # in them). A column of objects is taken for text if its first ones are: beside them 1, 1.0 and True are values too.
     if native.dtype == object or getattr(native.dtype, "storage", "") == "python":
         return _objects([item if type(item) is str or not is_missing(item) else None for item in native.tolist()])
