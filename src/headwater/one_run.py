@@ -188,7 +188,8 @@ class OneRun:
     def __repr__(self) -> str:
         delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
         budget = f"epsilon={self.epsilon:g}{delta}"
-        return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}) at t = {self.t:,}"
+        expect = f", expect={self.expect}" if self.expect else ""
+        return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}{expect}) at t = {self.t:,}"
 
     if not TYPE_CHECKING:  # a checker would take any name for an attribute
 
