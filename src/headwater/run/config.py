@@ -93,6 +93,8 @@ class RunConfig:
             kept_numbers = {
                 name: f" (--{name} {store.config.get(name, 0.0)!r})" for name in ("epsilon", "delta", "expect")
             }
+            if store.config.get("expect") is None:
+                kept_numbers["expect"] = " (none: leave out --expect)"
             said = [name + kept_numbers.get(name, "") for name in different]
             problem = f"this run was begun with another {' and another '.join(said)}"
             remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"

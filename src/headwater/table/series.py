@@ -93,6 +93,21 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
     )
 
 
+def read_column(series: Any, name: str, rows: int) -> Values:  # noqa: ANN401 - a column of any library
+    """The values of a column that no schema describes, one for each row."""
+    try:
+        values = read_values(series)
+    except (ValueError, TypeError, ArithmeticError) as error:  # of a library: what it says may hold the value
+        if isinstance(error, TableError):
+            raise error.at(column=name) from None
+        raise TableError("a value of a kind that cannot be read", "write text or whole numbers", column=name) from None
+    found = len(values.data if values.codes is None else values.codes)
+    if found != rows:
+        problem = f"the column has {found} values, but the first has {rows}"
+        raise TableError(problem, "give every column a value for each row", column=name)
+    return values
+
+
 def _array(array: NDArray[Any]) -> Values:
     if array.ndim != 1:
         raise TableError(f"a column must have one dimension, not {array.ndim}", "give one value for each row")

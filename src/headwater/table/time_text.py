@@ -57,7 +57,7 @@ def read_moment(kind: type[datetime] | type[time], text: str, format_: str | Non
         raise TableError(
             f"text that is not {wants}", f"write it as {example} (ISO 8601), or declare the format that the file has"
         )
-    raise TableError(f"text that is not {wants} in the declared format", "correct the text, or the format")
+    raise TableError(f"text that is not {wants} in the declared format {format_}", "correct the text, or the format")
 
 
 def count_of(value: Any, format_: str) -> int:  # noqa: ANN401 - text or a number
