@@ -15,7 +15,7 @@ _MOST = 1 << 50  # records
 
 @dataclass(frozen=True)
 class Outlook:
-    """What to expect of releases of so many records. An estimate, good to a factor of about two.
+    """What to expect of releases of so many records. An estimate, good to a factor of about two or three.
 
     Parameters
     ----------
