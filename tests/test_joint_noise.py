@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -251,8 +252,8 @@ def forgets_a_table(patch: pytest.MonkeyPatch) -> None:
 
 def radius_without_points(patch: pytest.MonkeyPatch) -> None:
     """The odds of radii do not count points."""
-    patch.setattr(joint_law, "_log_points", lambda size, m: 0.0 * m)
-    patch.setattr(joint_noise, "radii", Radii)
+    patch.setattr(joint_law, "log_points", lambda size, m: 0.0 * m)
+    patch.setattr(joint_noise, "radii", cache(Radii))
 
 
 def half_a_ball(patch: pytest.MonkeyPatch) -> None:

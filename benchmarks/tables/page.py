@@ -202,7 +202,7 @@ numeric columns cut into 16 equal cells, a missing value in a cell of its own.
 | mst rerun | MST at {CHECKPOINTS} moments with ε / {CHECKPOINTS} and δ / {CHECKPOINTS} each, looked at at t |
 | mst rerun, zcdp | the same, but the ρ of concentrated privacy is split: each run has about ε / √{CHECKPOINTS} |
 
-All offline methods get the 16 cells by which errors are measured; Headwater is not told them. dpmm calibrates its noise
+All offline methods get the 16 cells by which errors are measured, which Headwater lacks. dpmm calibrates its noise
 to adding or removing a record, Headwater to replacing one, which is up to twice as hard. Both favour the others.
 A release of MST or AIM is given up after {TIME_LIMIT // 60} minutes of the processor.
 

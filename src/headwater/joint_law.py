@@ -72,7 +72,7 @@ class Radii:
         count = math.ceil(64 + self.scale * (numbers + 16 * math.sqrt(numbers) + 100))  # a guess that is mostly enough
         while True:
             m = np.arange(count)
-            log = sum(n * _log_points(size, m) for size, n in self.sizes.items()) - m / self.scale
+            log = sum(n * log_points(size, m) for size, n in self.sizes.items()) - m / self.scale
             if log[-1] - log.max() < _NEGLIGIBLE and self._falling_from(count - 1):
                 odds: Floats = np.exp(log - log.max())
                 odds /= odds.sum()
@@ -176,19 +176,19 @@ def radii(scale: float, sizes: tuple[int, ...]) -> Radii:
     return Radii(scale, sizes)
 
 
-def _log_points(size: int, m: Integers) -> Floats:
+def log_points(size: int, m: Integers) -> Floats:
     """The logarithm of the number of points of balls."""
     if size == 1:
         single: Floats = np.log(2 * m + 1.0)
         return single
-    terms = _log_terms(size, m)
+    terms = log_terms(size, m)
     largest = terms.max(0)
     terms -= largest
     found: Floats = np.log(np.exp(terms, out=terms).sum(0)) + largest
     return found
 
 
-def _log_terms(size: int, m: Integers) -> Floats:
+def log_terms(size: int, m: Integers) -> Floats:
     """The logarithm of how many points of a ball have ``j = 0 … size`` numbers that are not 0."""
     with np.errstate(divide="ignore"):
         j = np.arange(1, size + 1)[:, None]
@@ -203,7 +203,7 @@ def _mean_squares(size: int, m: Integers) -> Floats:
     """
     if size == 1:
         return m * (m + 1) / 3
-    log = _log_terms(size, m)
+    log = log_terms(size, m)
     weights, j, r = np.exp(log - log.max(0)), np.arange(size + 1)[:, None], 2.0 * m
     squares = 2 * (r + 1) * (r + 2) / ((j + 1) * (j + 2)) - (r + 1) / (j + 1)
     found: Floats = (weights * squares * j / size).sum(0) / weights.sum(0)

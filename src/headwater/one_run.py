@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
@@ -42,7 +42,7 @@ class OneRun:
         self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
         self.epsilon = state.budget.epsilon
         self.guarantee: Guarantee = state.guarantee
-        self._lock = threading.RLock()
+        self._lock = RLock()
 
     @property
     def t(self) -> int:

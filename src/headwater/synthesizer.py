@@ -1,4 +1,4 @@
-"""The story in one file: records go in, the mechanism measures, a model is fitted, a release comes out."""
+"""A run from end to end: records go in, the mechanism measures, a model is fitted, a release comes out."""
 
 from __future__ import annotations
 

@@ -172,6 +172,11 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerSt
         kind = registry.mechanism(header["mechanism"])
         options = options_of(kind, {name: header.get(name) for name in kind.options})
         files.need(kind.online, "mechanism")
+        if header.get("version", kind.version) != kind.version:
+            raise files.FileRefusedError(
+                f"this run measures by another rule of {kind.name} than this version does: go on with the version that "
+                "it began with, or begin a new run"
+            )
         schema = schema_from_dict(header["schema"])
         budget = Budget(check_epsilon(header["epsilon"]), check_delta(header.get("delta", 0.0)))
         files.need(kind.deltas or not budget.delta, "delta")

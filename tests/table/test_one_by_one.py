@@ -153,6 +153,16 @@ def test_pandas_objects_behind_many_texts(column: Column, values: list[Any]) -> 
         assert row in bad or found.points[row].tolist() == alone.points[0].tolist()
 
 
+@pytest.mark.parametrize("dtype", [object, "string[python]"])
+@pytest.mark.parametrize("others", [["cat\0", "cat\0x"], ["\ud800", "\udfff"], [None, "cat\0"]], ids=ascii)
+def test_pandas_text_that_its_own_tables_take_for_other_text(dtype: str | type, others: list[Any]) -> None:
+    """Some tables of texts end a text at NUL, or take half a character for the way in which Python writes it."""
+    texts = [*others, "cat", "'\\ud800'", *others]
+    values = read_values(pd.Series(texts, dtype=dtype))
+    assert values.codes is not None
+    assert [values.data[code] for code in values.codes] == texts
+
+
 def test_categories_of_any_type_may_have_gaps() -> None:
     whole = pd.Series(pd.Categorical([2, None, 1, BIG], categories=[7, BIG, 1, 2]))
     assert (

@@ -185,7 +185,7 @@ class CountingMechanism(Mechanism, Protocol):
         """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Pure."""
 
     def coarser(self, rows: Rows, number: int) -> Rows:
-        """Rows of the bucket of record ``number`` without what no noisy count can ever tell apart. Pure."""
+        """Rows of the bucket of record ``number`` without what no noisy count can ever distinguish. Pure."""
 
     def place_bits(self, axis: int) -> int:
         """How many binary digits of a coordinate on a continuous axis decide the row of a record. Pure."""

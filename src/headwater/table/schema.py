@@ -19,7 +19,7 @@ from headwater.table.errors import SchemaError, TableError, is_unicode, listed
 from headwater.table.file_options import FILE_KEYS, declared_options
 from headwater.table.frames import columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
-from headwater.table.series import Values, read_values
+from headwater.table.series import read_column, read_values
 from headwater.table.tally import Tally
 from headwater.table.text_options import usual
 from headwater.table.unit_cube import MOST_AXES, UnitCube
@@ -175,7 +175,7 @@ class Schema:
                 wrong.setdefault(row, found.at(row=row, column=name))
         bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
         tally.add_bad(one.error for one in bad)
-        return Encoded(points, bad, tally, _beside(series[beside], beside, rows) if beside else None, unread)
+        return Encoded(points, bad, tally, read_column(series[beside], beside, rows) if beside else None, unread)
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
         """Points as a table; its types are those of the schema.
@@ -306,18 +306,3 @@ def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - what
             )
         return UnitCube(dimension)
     return Schema.from_dict(declared)
-
-
-def _beside(series: Any, name: str, rows: int) -> Values:  # noqa: ANN401 - a column of any library
-    """A column as it came, with a value for each row."""
-    try:
-        values = read_values(series)
-    except (ValueError, TypeError, ArithmeticError) as error:  # of a library: what it says may hold the value
-        if isinstance(error, TableError):
-            raise error.at(column=name) from None
-        raise TableError("a value of a kind that cannot be read", "write text or whole numbers", column=name) from None
-    found = len(values.data if values.codes is None else values.codes)
-    if found != rows:
-        problem = f"the column has {found} values, but the first has {rows}"
-        raise TableError(problem, "give every column a value for each row", column=name)
-    return values

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headwater.partition import Flags, Integers
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
+from headwater.table.values import is_missing
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -85,6 +86,21 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
     raise TableError(
         f"a column must be a list, an array or a series, not {type(series).__name__}", "put its values in a list"
     )
+
+
+def read_column(series: Any, name: str, rows: int) -> Values:  # noqa: ANN401 - a column of any library
+    """The values of a column that no schema describes, one for each row."""
+    try:
+        values = read_values(series)
+    except (ValueError, TypeError, ArithmeticError) as error:  # of a library: what it says may hold the value
+        if isinstance(error, TableError):
+            raise error.at(column=name) from None
+        raise TableError("a value of a kind that cannot be read", "write text or whole numbers", column=name) from None
+    found = len(values.data if values.codes is None else values.codes)
+    if found != rows:
+        problem = f"the column has {found} values, but the first has {rows}"
+        raise TableError(problem, "give every column a value for each row", column=name)
+    return values
 
 
 def _array(array: NDArray[Any]) -> Values:
@@ -164,9 +180,10 @@ def _pandas_text(native: Any) -> Values:  # noqa: ANN401 - a pandas.Series
     if hasattr(native, "cat"):  # a category may be one that no row has
         codes, used = pandas.factorize(native.cat.codes)
         return Values([None if code < 0 else native.cat.categories[code] for code in used], codes=codes)
-    # A column of objects is taken for text if its first ones are: beside them 1, 1.0 and True would be one value.
-    if native.dtype == object and pandas.api.types.infer_dtype(native) not in ("string", "empty"):
-        return _objects(native.tolist())
+    # Python's text is told apart by Python: pandas' own tables may take two texts for one (with NUL or half characters
+    # in them). A column of objects is taken for text if its first ones are: beside them 1, 1.0 and True are values too.
+    if native.dtype == object or getattr(native.dtype, "storage", "") == "python":
+        return _objects([item if type(item) is str or not is_missing(item) else None for item in native.tolist()])
     codes, distinct = native.factorize(use_na_sentinel=False)
     return Values(list(distinct), codes=codes.astype(np.int64, copy=False))
 

@@ -281,8 +281,8 @@ def test_a_reused_address_is_found() -> None:
     """Planted fault: fast and slow buckets that start together share their draws, and tables that are asked again."""
 
     def one_timescale(patch: pytest.MonkeyPatch) -> None:
-        address = Bucket._address
-        patch.setattr(Bucket, "_address", lambda self, question, _again: address(self, question, False) & ~(3 << 46))
+        address = Bucket.address
+        patch.setattr(Bucket, "address", lambda self, question, _again: address(self, question, False) & ~(3 << 46))
 
     noise = Watched(seed=4)
     run(a_schema(5), a_stream(a_schema(5), 600), 64.0, noise, fault=one_timescale)

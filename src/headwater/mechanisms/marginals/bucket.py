@@ -117,7 +117,7 @@ class Bucket:
         is the public number of records itself and costs nothing.
         """
         law = own_law(question, budget, self.accounting)
-        addresses = np.uint64(self._address(question, again)) + np.arange(question.numbers, dtype=np.uint64)
+        addresses = np.uint64(self.address(question, again)) + np.arange(question.numbers, dtype=np.uint64)
         noisy = self.numbers_of(question, counts) + law.draw(self.noise, self.start, addresses)
         gaussian = self.accounting.gaussian
         return self._table(question, noisy, law.scale, variance(law.scale, gaussian=gaussian), gaussian=gaussian)
@@ -135,7 +135,7 @@ class Bucket:
         """
         scale, sizes, found = scale_for(budget), joint_sizes(questions), list[NoisyTable]()
         true = np.concatenate([self.numbers_of(*one) for one in zip(questions, counts, strict=True)])
-        addresses = [self._address(q, again) + part for q in questions for part in range(len(q.sizes))]
+        addresses = [self.address(q, again) + part for q in questions for part in range(len(q.sizes))]
         noisy = true + self.noise.jointly_at(scale, sizes, self.start, addresses)
         self.joint += 1
         for question, noise in zip(questions, joint_variances(questions, scale), strict=True):
@@ -171,7 +171,7 @@ class Bucket:
         place = question.columns, self.start, self.end, question.edges
         return NoisyTable(*place, counts, scale, variance, gaussian, joint, present)
 
-    def _address(self, question: Question, again: bool) -> int:
+    def address(self, question: Question, again: bool) -> int:
         """Of the first cell."""
         return self.timescale << 46 | again << 45 | question.columns[0] << 34 | question.columns[-1] << 24
 

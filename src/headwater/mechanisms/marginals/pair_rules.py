@@ -32,5 +32,5 @@ def turns(budget: Fraction, size: int, candidates: int, accounting: Accounting) 
 
 
 def saving(chosen: int, most: int) -> Fraction:
-    """The part of a budget for ``most`` pairs that fewer get: more for each, and the rest is saved."""
+    """The part ``2c/(m + c)`` of a budget for ``m = most`` pairs that ``c = chosen`` get. The rest is saved."""
     return Fraction(2 * chosen, most + chosen)

@@ -161,7 +161,7 @@ def stage_at(t: int, budget: Budget | float, columns: int, expect: int | None = 
         return _with_pairs(ends.end(i), ends.end(i + 1), budget, columns, one_way + early, TREE_CHOICE, EXTRA_CHOICE)
     start, end = next((start, end) for start, end in pairwise(ends.early()) if t < end)
     if end < ends.first:
-        whole, accounting = _currency(budget, columns, columns)
+        whole, accounting = currency(budget, columns, columns)
         return Stage(start, end, 0, Fraction(0), whole, accounting=accounting)
     more = FIRST_ONE_WAY * one_way**3 if ends.first >= LONG else EARLY_ONE_WAY
     return _with_pairs(start, end, budget, columns, min(one_way + more, MOST_ONE_WAY), FIRST_TREE_CHOICE, Fraction(0))
@@ -171,7 +171,7 @@ def _with_pairs(
     start: int, end: int, budget: Budget, columns: int, one_way: Fraction, tree: Fraction, extra: Fraction
 ) -> Stage:
     """A stage with pairs; the first one has no fast buckets, since they would hold too few records to say anything."""
-    whole, accounting = _currency(budget, columns, 2 * columns - 1 + (columns // 2 if extra else 0))
+    whole, accounting = currency(budget, columns, 2 * columns - 1 + (columns // 2 if extra else 0))
     fast = FAST_SHARE if extra else Fraction(0)
     if accounting.gaussian:
         tree, extra = tree * CHOICES_IN_RHO, extra * CHOICES_IN_RHO
@@ -180,7 +180,7 @@ def _with_pairs(
     return Stage(start, end, size, whole * fast, parts[0], parts[1], parts[2], parts[3], accounting)
 
 
-def _currency(budget: Budget, columns: int, tables: int) -> tuple[Fraction, Accounting]:
+def currency(budget: Budget, columns: int, tables: int) -> tuple[Fraction, Accounting]:
     """ρ and Gaussian noise if there is a δ and so many tables have less noise then, else ε and Laplace noise.
 
     With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Later stages have more tables, so ε

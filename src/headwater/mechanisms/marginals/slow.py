@@ -88,7 +88,7 @@ class SlowBucket:
             self.known += self.bucket.one_way(left, [1.0] * self.columns, self.known, again=True)
 
     def expected(self, most: int) -> int:
-        """How many pairs will be measured: a little more than twice as many as in the bucket before, if there was one.
+        """How many pairs will be measured at most: two more than twice as many as in the bucket before, or ``most``.
 
         What is not spent on pairs can only buy one-way tables a second time, and two tables with half a budget each say
         as much as one with 0.7 of it. So one-way tables get beforehand what pairs will not need.
@@ -99,7 +99,7 @@ class SlowBucket:
         return min(2 * before + 2, most)
 
     def predict(self, before: Prediction | None = None) -> Prediction:
-        """What is published by now predicts of this bucket."""
+        """The prediction of this bucket from everything that is published by now."""
         measured = Measured(self.bucket.end, 0, self.epsilon, tuple(self.codings), tuple(self.known))
         return Prediction(measured, self.bucket.start, before)
 
@@ -212,7 +212,7 @@ class SlowBucket:
         return round(THRESHOLD * wrong * part)
 
     def ahead(self, following: Stage) -> Outlook:
-        """What is published by now says of the next stage."""
+        """The outlook on the next stage, from everything that is published by now."""
         if not following.fast or not self.stage.pairs or self.columns < 2:
             return replace(self.outlook, moving=(1.0,) * self.columns)
         budget, units = float(following.fast_budget), np.arange(UNITS + 1)
