@@ -96,3 +96,12 @@ def test_a_run_that_knows_how_many_records_come_is_foretold_less_noise() -> None
         assert known.typical < 0.9 * unknown.typical
     same = (hw.outlook(table(10, 8), epsilon=1.0, records=1 << 16, expect=e).typical for e in (None, 1 << 16))
     assert len(set(same)) == 1
+
+
+@pytest.mark.parametrize(("mechanism", "epsilon"), [("cascade", 1.0), ("cascade", 0.1), ("marginals", 0.1)])
+def test_how_many_records_are_needed_hardly_depends_on_how_many_there_are(mechanism: str, epsilon: float) -> None:
+    """Up to a rounding to one digit, and an eighth."""
+    few = (hw.outlook(table(8, 20), epsilon=epsilon, records=n, mechanism=mechanism).needed for n in (1, 70, 300, 900))
+    needed = [number for number in few if number is not None]
+    assert len(needed) == 4
+    assert max(needed) <= 1.5 * min(needed)

@@ -46,6 +46,14 @@ def test_dates_in_declared_formats(tmp_path: Path, format_: str, text: str) -> N
     assert format_.startswith("epoch") or f"in the declared format {format_}" in str(caught.value)
 
 
+def test_a_time_of_day_can_be_read_from_a_whole_date(tmp_path: Path) -> None:
+    clock = hw.TimeOfDay("15min", format="%d.%m.%Y %H:%M")
+    (tmp_path / "a.csv").write_text("clock\n02.01.2024 13:50\n")
+    (row,) = rows(tmp_path / "a.csv", hw.Schema(clock=clock))
+    assert row["clock"].isoformat() == "13:50:00"
+    assert clock.encode(["02.01.2024 13:50"]) == clock.encode(["31.12.1999 13:45"])
+
+
 @pytest.mark.parametrize("format_", ["%d.%m.", "day", "%Q", "%Y %Z", 7, "%H:%M"])
 def test_a_format_that_tells_no_date_is_refused(format_: Any) -> None:  # noqa: ANN401 - anything
     with pytest.raises(SchemaError, match="format must be one"):

@@ -15,7 +15,7 @@ _MOST = 1 << 50  # records
 
 @dataclass(frozen=True)
 class Outlook:
-    """What to expect of releases of so many records. An estimate, good to a factor of about two.
+    """What to expect of releases of so many records. An estimate, good to a factor of about two or three.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def outlook(
     if typical >= POOR[errors.measure]:
         enough = records
         while enough < _MOST and errors.typical(schema, budget, enough, expect) >= POOR[errors.measure]:
-            enough *= 2
+            enough += -(-enough // 8)
         digit = 10 ** int(math.log10(enough))
         needed = -(-enough // digit) * digit if enough < _MOST else None
     return Outlook(*known, errors.measure, typical, needed, whole.delta, whole.records)

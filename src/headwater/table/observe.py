@@ -56,7 +56,8 @@ _STEPS = ("1d", "1h", "1min", "1s", "1ms")
 _FEW = 20  # values, below which nothing is said of them
 _GROWS = (
     "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
-    "better give its time of day, weekday or month as columns of their own.",
+    "better give its time of day, weekday or month as columns of their own. Of the time of day alone, declare",
+    'kind = "time-of-day", a step, and a format that reads the whole text, such as "%Y-%m-%d %H:%M:%S".',
 )
 _RISING = 0.9  # the correlation of times with their place in the file from which on they are taken to grow with it
 
