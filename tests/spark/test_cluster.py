@@ -415,3 +415,17 @@ def test_places_that_cannot_be_are_refused(spark: Any) -> None:  # noqa: ANN401
         with pytest.raises(hw.TableError, match=message):
             update(synth, one if order is None else one.drop("partition", "offset"), order=order)
     assert synth.t == 0
+
+
+def test_more_than_the_driver_takes_is_refused_with_a_way_out(spark: Any) -> None:  # noqa: ANN401
+    """Spark ends such a job; its words name tasks and bytes, and not what can be done."""
+    schema, settings = hw.unit_cube(2), spark.sparkContext._jsc.sc().conf()
+    frame, synth = spark.createDataFrame(records(schema, 20_000, 1)), hw.Synthesizer(schema, epsilon=1.0, seed=3)
+    settings.set("spark.driver.maxResultSize", "20k")
+    try:
+        with pytest.raises(hw.TableError, match=r"fewer records at a time.*or raise spark\.driver\.maxResultSize"):
+            update(synth, frame)
+    finally:
+        settings.remove("spark.driver.maxResultSize")
+    assert synth.t == 0
+    assert update(synth, frame) == 20_000
