@@ -20,15 +20,9 @@ from headwater.spark.symbols import Symbols
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 from headwater.table.tally import Tally
-from tests.spark.support import as_input
+from tests.spark.support import QUIET, as_input
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets of py4j
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
+pytestmark = QUIET
 CLIP = Schema(
     size=hw.Number(-0.3, 10.7),
     gone=hw.Number(0.1, 0.7, missing=True),

@@ -175,7 +175,7 @@ def _survey(placed: Placed) -> list[Stretch]:
     from pyspark.sql import functions as sql
 
     if placed.order and not placed.sortable and not placed.key:
-        found = stretches_of(placed.frame)
+        found = stretches_of(placed.values or placed.frame)
         if found is not None and not any(_PARTITIONED.search(one.source[0]) for one in found):
             return found
     *sources, last = placed.order or (None,)

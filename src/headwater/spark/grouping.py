@@ -107,9 +107,9 @@ def grouped(
     if pieces.longest > MOST or not _worth(frame, symbols, pieces, repeats):
         return None
     with with_settings(frame.sparkSession, _SETTINGS):
-        keyed, fits = _keyed(pieces.expressions(frame, symbols.expressions()), symbols, pieces)
-        keys = keyed.columns[:-1]
-        table = _partial(keyed.groupBy(*keys).sum("one")).toArrow()
+        fits = symbols.bits[-1] + pieces.total.bit_length() <= _WORD
+        keys = [f"key{number}" for number in range(len(symbols.words) + (not fits))]
+        table = _partial(_keyed(frame, symbols, pieces, fits).groupBy(*keys).sum("one")).toArrow()
     if any(table.column(name).null_count for name in keys):
         return None  # a record that only Python can read, or say what is wrong with
     words = [_unfolded(table.column(name).to_numpy()) for name in keys]
@@ -152,24 +152,27 @@ def _different(frame: DataFrame, symbols: Symbols) -> float:
     return 2.0 * len(different) if equal >= len(different) else len(first) ** 2 / (2 * equal)
 
 
-def _keyed(frame: DataFrame, symbols: Symbols, pieces: Pieces) -> tuple[DataFrame, bool]:
-    """The words as keys of a group, the last of them with its group of buckets if both fit; and whether they do.
+def _keyed(frame: DataFrame, symbols: Symbols, pieces: Pieces, fits: bool) -> DataFrame:
+    """Words as keys of a group, the last of them with its group of buckets if both fit; and ``one``.
 
     Spark's table for generated code takes the lowest bits of keys for a hash and gives up after two places, so that
     keys which are alike in them take much longer. So higher bits are added to them, such that neighbours stay
     neighbours, which are often used together; `_unfolded` undoes it.
+
+    Every ``select`` is analysed by itself, which takes the driver longer than the expressions do: here are two.
     """
-    keys = [f"word{number}" for number in range(len(symbols.words))]
-    fits = symbols.bits[-1] + pieces.total.bit_length() <= _WORD
-    if fits:
-        keys[-1] = f"{keys[-1]} | shiftleft(group, {symbols.bits[-1]})"
-    else:
-        keys.append("group")
-    whole = frame.selectExpr(*(f"{key} AS key{i}" for i, key in enumerate(keys)), "one")
-    folds = [
-        " ^ ".join([key, *(f"shiftrightunsigned({key}, {fold})" for fold in _FOLDS)]) for key in whole.columns[:-1]
+    from pyspark.sql import functions as sql
+
+    words = [f"word{number}" for number in range(len(symbols.words))]
+    named = [word.alias(name) for name, word in zip(words, symbols.expressions(), strict=True)]
+    rows = frame.select(*named, sql.monotonically_increasing_id().alias("row"))
+    whole = [*words[:-1], f"{words[-1]} | shiftleft(group, {symbols.bits[-1]})"] if fits else [*words, "group"]
+    folded = [
+        " ^ ".join([f"whole{i}", *(f"shiftrightunsigned(whole{i}, {fold})" for fold in _FOLDS)])
+        for i in range(len(whole))
     ]
-    return whole.selectExpr(*(f"{fold} AS key{i}" for i, fold in enumerate(folds)), "one"), fits
+    keys = [f"{key} AS whole{i}" for i, key in enumerate(whole)] + [f"{key} AS key{i}" for i, key in enumerate(folded)]
+    return rows.selectExpr(*pieces.expressions(), *keys)
 
 
 def _unfolded(keys: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Which bucket a row of a frame falls into, as an expression of Spark: tables of whole numbers, and a search in them.
+"""Which bucket a row of a frame falls into, as expressions of Spark: tables of whole numbers, and a search in them.
 
 A *piece* is a run of rows of one partition whose numbers follow one another and whose buckets have one size. Several
 neighbouring buckets are counted together, each in some bits of one word (a *lane*), so that Spark has fewer groups.
@@ -11,16 +11,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.spark.places import Stretch
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
 
 Integers = NDArray[np.int64]
 
@@ -170,50 +165,42 @@ class Pieces:
         offset = piece.number - piece.start
         return offset // piece.size, (offset + max(piece.records, 1) - 1) // piece.size
 
-    def expressions(self, frame: DataFrame, words: Sequence[Expression]) -> DataFrame:
-        """``group``, the words, and ``one``: what a record adds to the word of its group.
+    def expressions(self) -> list[str]:
+        """``group`` and ``one``, what a record adds to the word of its group, from ``row``, Spark's number of it.
 
-        Parameters
-        ----------
-        frame
-            The frame.
-        words
-            Expressions over its columns, named ``word0`` and so on in the result.
+        One after another: each may use the ones before, in one ``select``.
         """
-        kept = [f"word{number}" for number in range(len(words))]
         bits, narrow, first = self.cells
         cell = f"shiftright(row, {narrow})"
         if self.parts > 1:
             cell = f"shiftleft(shiftright(row, {ROWS}), {bits}) + shiftright(row & {(1 << ROWS) - 1}L, {narrow})"
-        found = frame.select(*(word.alias(name) for name, word in zip(kept, words, strict=True)), _row())
-        # Each step is used more than once in the next one, so Spark keeps them apart.
-        found = found.selectExpr(*kept, "row", f"{_get(first.tolist(), cell)} AS piece")
-        step = 1 << (self.longest - 1).bit_length() >> 1
-        while step:
-            later = f"row >= {_get(self._rows.tolist(), f'piece + {step}')}"
-            found = found.selectExpr(*kept, "row", f"piece + IF({later}, {step}, 0) AS piece")
-            step >>= 1
+        found, steps = [f"{_get(first.tolist(), cell)} AS piece0"], (self.longest - 1).bit_length()
+        for number in range(steps):
+            last, step = f"piece{number}", 1 << steps - 1 - number
+            later = f"row >= {_get(self._rows.tolist(), f'{last} + {step}')}"
+            found.append(f"{last} + IF({later}, {step}, 0) AS piece{number + 1}")
         lanes, width = self.lanes
-        found = found.selectExpr(*kept, f"{self._bucket()} AS bucket")
-        lane = f"CAST(bucket & {lanes - 1}L AS INT) * {width}"
-        group = f"shiftright(bucket, {lanes.bit_length() - 1}) AS group"
-        return found.selectExpr(*kept, group, f"shiftleft(1L, {lane}) AS one")
+        return [
+            *found,
+            f"{self._bucket(f'piece{steps}')} AS bucket",
+            f"shiftright(bucket, {lanes.bit_length() - 1}) AS group",
+            f"shiftleft(1L, CAST(bucket & {lanes - 1}L AS INT) * {width}) AS one",
+        ]
 
-    def _bucket(self) -> str:
+    def _bucket(self, piece: str) -> str:
         """The bucket of a row from its piece: the first one of a run has the number of the run's first lane.
 
         The size of buckets is part of the generated code where there is one, since it seldom changes.
         """
         here = [piece if piece.records else None for piece in self.pieces]
-        number = f"(row + {_get([p.number - p.start - p.row if p else NOWHERE for p in here], 'piece')})"
-        sizes = [piece.size for piece in here if piece]
+        number = f"(row + {_get([p.number - p.start - p.row if p else NOWHERE for p in here], piece)})"
         if len(self.runs) > 1:
-            bases = [self.groups[piece.start] * self.lanes[0] if piece else 0 for piece in here]
-            every = [piece.size if piece else 1 for piece in here]
-            return f"{_get(bases, 'piece')} + {number} div {_get(every, 'piece')}"
-        if sizes[0] & (sizes[0] - 1):
-            return f"{number} div {sizes[0]}L"
-        return f"shiftright({number}, {sizes[0].bit_length() - 1})"  # quicker than a division
+            bases = [self.groups[p.start] * self.lanes[0] if p else 0 for p in here]
+            return f"{_get(bases, piece)} + {number} div {_get([p.size if p else 1 for p in here], piece)}"
+        ((_, _, size, _),) = self.runs
+        if size & (size - 1):
+            return f"{number} div {size}L"
+        return f"shiftright({number}, {size.bit_length() - 1})"  # quicker than a division
 
     def counted(self, groups: Integers, totals: Integers) -> tuple[Integers, Integers, Integers]:
         """Which entry, which bucket of the batch and how many records, from sums of ``one`` by group.
@@ -267,12 +254,6 @@ def _run(piece: Piece) -> tuple[int, int, int]:
 def _end(piece: Piece) -> Piece:
     """Behind the last row of a partition: whatever is there was not when the frame was counted."""
     return replace(_NOWHERE, row=piece.row + piece.records)
-
-
-def _row() -> Expression:
-    from pyspark.sql import functions as sql
-
-    return sql.expr("monotonically_increasing_id() AS row")
 
 
 def _get(numbers: Sequence[int], place: str) -> str:
