@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyarrow import csv, parquet
 
 import headwater as hw
@@ -20,6 +21,14 @@ CASES: dict[str, tuple[Any, str]] = {
     "table, cascade": (TABLE, "cascade"),
     "table, marginals": (TABLE, "marginals"),
 }
+QUIET = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets of py4j
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+"""Marks of tests that use Spark: warnings of its own."""
 DDL = {
     "cube": "x double, y double",
     "table": "size double, age bigint, paid string, member boolean",

@@ -15,20 +15,16 @@ import pytest
 
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.spark import stream, update
+from headwater.spark import counting, stream, update
+from headwater.spark.footers import stretches_of
+from headwater.spark.frames import Placed
 from headwater.spark.stream import POSITION, OtherQueryError
 from tests.spark.cluster import Cluster
-from tests.spark.support import CASES, as_input, ddl, one_process, records, releases, write_files
+from tests.spark.support import CASES, QUIET, as_input, ddl, one_process, records, releases, write_files
 from tests.support.runs import TABLE
 
 NOW = {"availableNow": True}
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets of py4j
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
+pytestmark = QUIET
 
 
 def files(spark: Any, schema: Any, folder: Path, kind: str, **options: str) -> Any:  # noqa: ANN401
@@ -52,6 +48,36 @@ def test_a_stream_of_files_gives_what_one_process_gives(spark: Any, tmp_path: Pa
         assert query.run.position(POSITION)["batch"] == 2
     assert len(expected) == 5
     assert releases(tmp_path / "out") == expected
+
+
+def test_micro_batches_of_parquet_are_read_once(
+    spark: Any,  # noqa: ANN401
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Footers say how many records a split has, and what they say is what Spark counts."""
+    schema, found = hw.unit_cube(2), list[Any]()
+    write_files(tmp_path / "in", [records(schema, n, n) for n in (700, 1300)], "parquet")
+
+    def both(frame: Any) -> Any:  # noqa: ANN401
+        found.append(sorted((one.source[0][-16:], one.first, one.records) for one in stretches_of(frame) or ()))
+        monkeypatch.setattr(counting, "stretches_of", lambda _: None)
+        found.append(sorted((one.source[0][-16:], one.first, one.records) for one in counting._survey(placed(frame))))
+        return None
+
+    def placed(frame: Any) -> Placed:  # noqa: ANN401
+        return Placed(frame, ("x", "y"), ("headwater_order_0", "headwater_order_1"))
+
+    monkeypatch.setattr(counting, "stretches_of", both)
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "8k")
+    frame = files(spark, schema, tmp_path / "in", "parquet")
+    how: dict[str, Any] = {"epsilon": 1.0, "every": 900, "trigger": NOW, "seed": 3}
+    with stream(frame, schema, state=tmp_path / "state", out=tmp_path / "out", **how) as query:
+        query.wait()
+    footers, counted = found
+    assert footers == counted
+    assert len(footers) > 2
+    assert sum(one[2] for one in footers) == 2000
 
 
 def messages(schema: Any, n: int, seed: int, order: Any = None) -> tuple[pa.Table, pa.Table]:  # noqa: ANN401
@@ -415,3 +441,17 @@ def test_places_that_cannot_be_are_refused(spark: Any) -> None:  # noqa: ANN401
         with pytest.raises(hw.TableError, match=message):
             update(synth, one if order is None else one.drop("partition", "offset"), order=order)
     assert synth.t == 0
+
+
+def test_more_than_the_driver_takes_is_refused_with_a_way_out(spark: Any) -> None:  # noqa: ANN401
+    """Spark ends such a job; its words name tasks and bytes, and not what can be done."""
+    schema, settings = hw.unit_cube(2), spark.sparkContext._jsc.sc().conf()
+    frame, synth = spark.createDataFrame(records(schema, 20_000, 1)), hw.Synthesizer(schema, epsilon=1.0, seed=3)
+    settings.set("spark.driver.maxResultSize", "20k")
+    try:
+        with pytest.raises(hw.TableError, match=r"fewer records at a time.*or raise spark\.driver\.maxResultSize"):
+            update(synth, frame)
+    finally:
+        settings.remove("spark.driver.maxResultSize")
+    assert synth.t == 0
+    assert update(synth, frame) == 20_000

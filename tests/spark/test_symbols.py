@@ -12,21 +12,17 @@ import pytest
 from pyarrow import parquet
 
 import headwater as hw
+from headwater.mechanisms.counted import BucketedCounts, distinct
 from headwater.spark import counting, grouping, update
 from headwater.spark.pieces import Pieces
 from headwater.spark.places import Stretch
 from headwater.spark.symbols import Symbols
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
-from tests.spark.support import as_input
+from headwater.table.tally import Tally
+from tests.spark.support import QUIET, as_input
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets of py4j
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
+pytestmark = QUIET
 CLIP = Schema(
     size=hw.Number(-0.3, 10.7),
     gone=hw.Number(0.1, 0.7, missing=True),
@@ -181,6 +177,30 @@ def test_a_bad_record_among_many_equal_ones_is_named(spark: Any, tmp_path: Path)
     assert synth.tally.bad == 1
 
 
+def test_a_key_is_found_again_from_its_fold() -> None:
+    """Also of a row that is nowhere, whose group is far below 0."""
+    keys = np.random.default_rng(1).integers(-(1 << 63), 1 << 62, 10_000)
+    keys[:4] = 0, 1, -1, (1 << 62) - 1
+    folded = keys.view(np.uint64)
+    for fold in grouping._FOLDS:
+        folded = folded ^ (keys.view(np.uint64) >> np.uint64(fold))
+    assert np.array_equal(grouping._unfolded(folded.view(np.int64)), keys)
+
+
+def test_what_a_batch_had_decides_how_the_next_is_counted() -> None:
+    """Groups of four buckets are half as many as records if 2·s records are equally frequent in buckets of s."""
+    repeats = grouping.Repeats()
+    assert repeats.few(4) is None
+    rng, size = np.random.default_rng(2), 4096
+    for different, few in ((size, True), (4 * size, False)):
+        rows, counts = distinct(rng.integers(0, different, (size, 1)).astype(np.uint64))
+        one = BucketedCounts(np.zeros(len(rows), dtype=np.int64), rows, counts)
+        repeats.after(one, Tally(size))
+        assert repeats.few(4) is few
+        repeats.after(one, Tally(size, bad=1))
+        assert repeats.few(4) is False
+
+
 def test_every_row_of_a_frame_is_in_its_bucket() -> None:
     """Pieces cover all rows once, whatever the stretches are; the oracle gives each row its number by itself."""
     rng = np.random.default_rng(2)
@@ -208,4 +228,10 @@ def test_every_row_of_a_frame_is_in_its_bucket() -> None:
         seen = sorted((piece.row, piece.row + piece.records) for piece in pieces.pieces if piece.records)
         assert sum(end - first for first, end in seen) == total
         assert all(one[1] <= other[0] for one, other in pairwise(seen))
-        assert all(pieces.pieces[pieces.parts[one.part]].row == one.part << 33 for one in stretches)
+        bits, narrow, first = pieces.cells
+        rows = np.array([piece.row for piece in pieces.pieces])
+        for piece in pieces.pieces[1:]:
+            for row in {piece.row, piece.row + piece.records - 1} if piece.records else ():
+                cell = (row >> 33 << bits) + ((row & (1 << 33) - 1) >> narrow)
+                found = np.searchsorted(rows, row, side="right") - 1
+                assert first[cell] <= found < first[cell] + pieces.longest

@@ -23,6 +23,7 @@ from headwater.spark.frames import BY_VALUE, Placed
 from headwater.spark.grouping import grouped
 from headwater.spark.packing import DDL, unpack, unpack_notes, unpack_rows
 from headwater.spark.places import SameOrderError, ShuffledError, Stretch, by_part, first_numbers, ordered
+from headwater.spark.session import with_settings
 from headwater.spark.symbols import Symbols
 from headwater.spark.workers import SAME, Adder, Counter, Encoder, Slot, empty_rows, retold, synthesizer
 from headwater.table.bad_rows import BadRow, with_way_out
@@ -30,11 +31,14 @@ from headwater.table.errors import TableError
 from headwater.table.tally import Tally
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+TOO_LARGE = "spark.driver.maxResultSize"
 MARK, PART, PLACE = "headwater_mark", "headwater_part", "headwater_place"
 _NAME_ORDER = "name columns that say where a record stands in its source with order="
 _ARROW_RECORDS = 1 << 16
+_LEAVES = "spark.sql.leafNodeDefaultParallelism"
+_FIXED = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double")
 _PARTITIONED = re.compile("/[^/=]+=[^/]*/")
 """A folder that is named after a value of a column, as in ``trips/region=north/``."""
 
@@ -80,7 +84,20 @@ def count(
         The key of hashes of people, if records belong to people.
     """
     encoder = Encoder(replace(config, seed=None), placed.columns, policy, placed.key, person_key)
-    with _same_partitions(placed.frame.sparkSession):
+    try:
+        return _count_any(placed, encoder, times)
+    except Exception as error:
+        if TOO_LARGE not in str(error):
+            raise
+        raise TableError(
+            "what the records of this batch count to is more than the driver takes at once",
+            f"give it fewer records at a time (maxFilesPerTrigger, maxOffsetsPerTrigger), or raise {TOO_LARGE}",
+        ) from None
+
+
+def _count_any(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[int, Counted]:
+    """The counts, from the frame itself, from a copy that executors keep, or from one that is sorted."""
+    with with_settings(placed.frame.sparkSession, _settings(placed)):
         if placed.scan:
             try:
                 return _count(placed, encoder, times)
@@ -104,6 +121,7 @@ def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[i
         first = {key: first_numbers(stretches, key, t) for key, t in times.items()}
         quick = _grouped(placed, encoder, stretches, first)
         if quick is not None:
+            placed.repeats.after(quick.counts, quick.tally)
             return {0: quick}
         slots = {
             part: [
@@ -131,6 +149,7 @@ def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[i
             found[key].bad.append(BadRow(number - times[key], retold(error), text))
     for one in found.values():
         one.bad.sort(key=lambda bad: bad.row)
+        placed.repeats.after(one.counts, one.tally)
     return found
 
 
@@ -142,7 +161,12 @@ def _grouped(
         return None
     synth = synthesizer(encoder.config)
     symbols = Symbols.of(synth, placed.columns, dict(placed.frame.dtypes))
-    found = symbols and grouped(placed.values or placed.frame, symbols, synth, stretches, first[0])
+    try:
+        found = symbols and grouped(placed.values or placed.frame, symbols, synth, stretches, first[0], placed.repeats)
+    except Exception as error:
+        if TOO_LARGE not in str(error):
+            raise
+        return None  # groups are more and larger than what Python makes of them
     return Counted(found[0], tally=found[1]) if found else None
 
 
@@ -151,7 +175,7 @@ def _survey(placed: Placed) -> list[Stretch]:
     from pyspark.sql import functions as sql
 
     if placed.order and not placed.sortable and not placed.key:
-        found = stretches_of(placed.frame)
+        found = stretches_of(placed.values or placed.frame)
         if found is not None and not any(_PARTITIONED.search(one.source[0]) for one in found):
             return found
     *sources, last = placed.order or (None,)
@@ -263,24 +287,19 @@ def _raise_first(said: Sequence[Mapping[str, Any]], stretches: Sequence[Stretch]
     raise with_way_out(retold(error).at(file=where))
 
 
-@contextmanager
-def _same_partitions(session: SparkSession) -> Iterator[None]:
-    """Files are cut alike in both readings, also if executors come or go between them."""
-    settings = {
-        "spark.sql.leafNodeDefaultParallelism": str(session.sparkContext.defaultParallelism),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_ARROW_RECORDS),
-    }
-    before = {name: session.conf.get(name, None) for name in settings}
-    if before["spark.sql.leafNodeDefaultParallelism"] is not None:
-        del settings["spark.sql.leafNodeDefaultParallelism"]
-    try:
-        for name, value in settings.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        for name in settings:
-            kept = before[name]
-            session.conf.unset(name) if kept is None else session.conf.set(name, kept)
+def _settings(placed: Placed) -> dict[str, str]:
+    """Files are cut alike in both readings, also if executors come or go between them; and records go to Python fast.
+
+    Spark looks at the size of a batch for Python after every record, which takes longer than all the rest of the way.
+    Where all columns have a fixed size, the number of records bounds it.
+    """
+    session = placed.frame.sparkSession
+    found = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(_ARROW_RECORDS)}
+    if session.conf.get(_LEAVES, None) is None:
+        found[_LEAVES] = str(session.sparkContext.defaultParallelism)
+    if all(kind in _FIXED for name, kind in placed.frame.dtypes if name in placed.columns) and not placed.key:
+        found["spark.sql.execution.arrow.maxBytesPerBatch"] = str((1 << 31) - 1)
+    return found
 
 
 @contextmanager

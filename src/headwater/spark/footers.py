@@ -31,14 +31,9 @@ def stretches_of(frame: DataFrame) -> list[Stretch] | None:
 
 
 def _stretches(frame: DataFrame) -> list[Stretch] | None:
-    step = frame._jdf.queryExecution().executedPlan()
-    while _class(step) in _STEPS:
-        step = step.child()
-    if _class(step) != "FileSourceScanExec" or not step.dataFilters().isEmpty():
+    parts = _file_partitions(frame)
+    if parts is None:
         return None
-    if _class(step.relation().fileFormat()) != "ParquetFileFormat":
-        return None
-    parts = step.inputRDD().filePartitions()
     files = [list(parts.apply(part).files()) for part in range(min(parts.size(), MOST_SPLITS + 1))]
     if sum(map(len, files)) > MOST_SPLITS:
         return None
@@ -57,6 +52,26 @@ def _stretches(frame: DataFrame) -> list[Stretch] | None:
                 found.append(Stretch(part, position, (path.toString(),), start, start, records, {0: records}))
             position += records
     return found
+
+
+def _file_partitions(frame: DataFrame) -> Any | None:  # noqa: ANN401 - of Java
+    """The splits of each partition, if a frame reads files and leaves nothing out; a micro-batch is such an RDD."""
+    step = frame._jdf.queryExecution().executedPlan()
+    while _class(step) in _STEPS:
+        step = step.child()
+    if _class(step) == "RDDScanExec":
+        rdd = step.rdd()
+        while _class(rdd) != "FileScanRDD":
+            before = rdd.dependencies()
+            if before.size() != 1 or _class(before.head()) != "OneToOneDependency":
+                return None
+            rdd = before.head().rdd()
+        return rdd.filePartitions()
+    if _class(step) != "FileSourceScanExec" or not step.dataFilters().isEmpty():
+        return None
+    if _class(step.relation().fileFormat()) != "ParquetFileFormat":
+        return None
+    return step.inputRDD().filePartitions()
 
 
 def _class(one: Any) -> str:  # noqa: ANN401 - of Java

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.mechanisms.protocol import AnySchema
 from headwater.people import Person
+from headwater.spark.grouping import Repeats
 from headwater.table.errors import TableError
 from headwater.table.frames import check_names
 from headwater.table.schema import Schema
@@ -61,6 +62,8 @@ class Placed:
         Whether the frame only reads, so that reading it twice costs less than keeping it.
     values
         The same rows without order columns, if these cost something.
+    repeats
+        How often records repeated so far.
     """
 
     frame: DataFrame
@@ -70,6 +73,7 @@ class Placed:
     sortable: bool = False
     scan: bool = True
     values: DataFrame | None = None
+    repeats: Repeats = field(default_factory=Repeats)
 
     def of(self, frame: DataFrame) -> Placed:
         """The same for another frame that has all of these columns."""

@@ -1,35 +1,89 @@
 """Counts of a frame without a way to Python: Spark groups records by bucket and symbols, in generated code.
 
-It is quick where records repeat, and slow where they hardly do. Which way is taken is guessed from the first records of
-a frame; both give the same counts.
+It is quick where records repeat, and slow where they hardly do. Which way is taken is guessed, from the micro-batch
+before or from the first records of a frame; both give the same counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.spark.pieces import MOST, Pieces
 from headwater.spark.places import ShuffledError, Stretch
+from headwater.spark.session import with_settings
 from headwater.spark.symbols import Symbols
 from headwater.synthesizer import Synthesizer
 from headwater.table.tally import Tally
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 SAMPLE = 2048
-_FEWER = 2  # so many times fewer different records than records in a group of buckets are worth it
-_MAP_BITS = "spark.sql.codegen.aggregate.fastHashMap.capacityBit"
+_WORD = 62  # bits of a key, so that no group of a record that was counted first is below 0
+_FOLDS = (15, 17, 34)
+_FEWER = 2  # so many times fewer groups than records are worth it
+_SETTINGS = {
+    # Room for a million groups in the table that generated code counts in; what does not fit takes much longer.
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
+    "spark.sql.adaptive.enabled": "false",  # there is nothing to plan anew
+}
+
+
+@dataclass
+class Repeats:
+    """How often the records of a micro-batch repeated, by which the next one is counted.
+
+    Parameters
+    ----------
+    codes
+        Different rows of a bucket for each record of the last micro-batch; None before the first.
+    """
+
+    codes: float | None = None
+
+    def after(self, counts: BucketedCounts | None, tally: Tally) -> None:
+        """Look at what was counted. Values that Spark has no symbol for may come again.
+
+        Parameters
+        ----------
+        counts
+            Of all records; None if there are none, or if they were not counted.
+        tally
+            Of the same ones.
+        """
+        if counts is not None and len(counts.counts):
+            odd = tally.bad or any("unlisted" in kinds for kinds in tally.columns.values())
+            self.codes = math.inf if odd else len(counts.counts) / counts.records
+
+    def few(self, lanes: int) -> bool | None:
+        """Whether groups of so many buckets would be half as many as records, or fewer; None before the first batch.
+
+        If K different records are equally frequent, a bucket of s has K(1 − exp(−s/K)) of them, and half as many groups
+        as records are K = s·lanes/2 of them.
+
+        Parameters
+        ----------
+        lanes
+            How many buckets share a group.
+        """
+        share = lanes / _FEWER
+        return None if self.codes is None else self.codes <= share * -math.expm1(-1 / share)
 
 
 def grouped(
-    frame: DataFrame, symbols: Symbols, synth: Synthesizer, stretches: Sequence[Stretch], numbers: Sequence[int]
+    frame: DataFrame,
+    symbols: Symbols,
+    synth: Synthesizer,
+    stretches: Sequence[Stretch],
+    numbers: Sequence[int],
+    repeats: Repeats,
 ) -> tuple[BucketedCounts, Tally] | None:
     """The counts of all records of a frame; None if Spark cannot find them by itself, or not quickly.
 
@@ -45,53 +99,102 @@ def grouped(
         Of the frame, in order.
     numbers
         Of the first record of each.
+    repeats
+        How often records repeated before.
     """
     end = numbers[-1] + stretches[-1].records
     pieces = Pieces.of(stretches, numbers, synth.buckets(numbers[0], end))
-    if pieces.longest > MOST or not _repeats(frame, symbols, pieces):
+    if pieces.longest > MOST or not _worth(frame, symbols, pieces, repeats):
         return None
-    words = [f"word{number}" for number in range(len(symbols.words))]
-    with _large_map(frame.sparkSession):
-        table = pieces.expressions(frame, symbols.expressions()).groupBy("group", *words).sum("one").toArrow()
-    if any(table.column(name).null_count for name in words):
+    with with_settings(frame.sparkSession, _SETTINGS):
+        fits = symbols.bits[-1] + pieces.total.bit_length() <= _WORD
+        keys = [f"key{number}" for number in range(len(symbols.words) + (not fits))]
+        table = _partial(_keyed(frame, symbols, pieces, fits).groupBy(*keys).sum("one")).toArrow()
+    if any(table.column(name).null_count for name in keys):
         return None  # a record that only Python can read, or say what is wrong with
-    groups, totals = (table.column(name).to_numpy() for name in ("group", "sum(one)"))
-    if table.column("group").null_count or (groups < 0).any():
+    words = [_unfolded(table.column(name).to_numpy()) for name in keys]
+    groups = words[-1] >> (symbols.bits[-1] if fits else 0)
+    if fits:
+        words[-1] = words[-1] & ((1 << symbols.bits[-1]) - 1)
+    if (groups < 0).any():
         raise ShuffledError("there are more records than were counted first")
-    entries, buckets, counts = pieces.counted(groups, totals)
+    entries, buckets, counts = pieces.counted(groups, table.column(len(keys)).to_numpy())
     if not np.array_equal(np.bincount(buckets, counts, len(pieces.starts)).astype(np.int64), pieces.expected()):
         raise ShuffledError("there are other records than were counted first")
-    found = [table.column(name).to_numpy() for name in words]
+    found = words[: len(symbols.words)]
     points, tally = symbols.decode(found, np.bincount(entries, counts, len(groups)).astype(np.int64))
     order = np.argsort(buckets.astype(np.uint16 if len(pieces.starts) < 1 << 16 else np.int64), kind="stable")
     starts, rows = pieces.starts[buckets[order]], synth.encode_points(points)[entries[order]]
     return BucketedCounts(starts, synth.coarser(rows, starts), counts[order]), tally
 
 
-def _repeats(frame: DataFrame, symbols: Symbols, pieces: Pieces) -> bool:
-    """Whether the first records are few different ones, beside how many share a group of buckets.
+def _worth(frame: DataFrame, symbols: Symbols, pieces: Pieces, repeats: Repeats) -> bool:
+    """Whether groups are few beside records."""
+    lanes = pieces.lanes[0]
+    few = repeats.few(lanes)
+    if few is None:
+        largest = max(piece.size for piece in pieces.pieces if piece.records)
+        few = _FEWER * _different(frame, symbols) <= lanes * largest
+    return few
+
+
+def _different(frame: DataFrame, symbols: Symbols) -> float:
+    """About how many different records there are, from the first ones.
 
     Of as many pairs of records one is equal as there are different ones, if these are equally frequent; and if most of
-    them were seen, there are not many more.
+    them were seen, there are not many more. Infinitely many if there is one that only Python can read.
     """
-    share = pieces.lanes[0] * max(piece.size for piece in pieces.pieces if piece.records)
     first = frame.select(*(word.alias(f"word{i}") for i, word in enumerate(symbols.expressions()))).take(SAMPLE)
     different = set(map(tuple, first))
-    if any(None in row for row in different):
-        return False
     equal = len(first) - len(different)
-    likely = 2.0 * len(different)
-    if equal < len(different):
-        likely = len(first) ** 2 / (2 * equal) if equal else math.inf
-    return _FEWER * likely <= share
+    if any(None in row for row in different) or not equal:
+        return math.inf
+    return 2.0 * len(different) if equal >= len(different) else len(first) ** 2 / (2 * equal)
 
 
-@contextmanager
-def _large_map(session: SparkSession) -> Iterator[None]:
-    """Room for a million groups in the table that generated code counts in; what does not fit takes much longer."""
-    before: Any = session.conf.get(_MAP_BITS, None)
-    session.conf.set(_MAP_BITS, "20")
+def _keyed(frame: DataFrame, symbols: Symbols, pieces: Pieces, fits: bool) -> DataFrame:
+    """Words as keys of a group, the last of them with its group of buckets if both fit; and ``one``.
+
+    Spark's table for generated code takes the lowest bits of keys for a hash and gives up after two places, so that
+    keys which are alike in them take much longer. So higher bits are added to them, such that neighbours stay
+    neighbours, which are often used together; `_unfolded` undoes it.
+
+    Every ``select`` is analysed by itself, which takes the driver longer than the expressions do: here are two.
+    """
+    from pyspark.sql import functions as sql
+
+    words = [f"word{number}" for number in range(len(symbols.words))]
+    named = [word.alias(name) for name, word in zip(words, symbols.expressions(), strict=True)]
+    rows = frame.select(*named, sql.monotonically_increasing_id().alias("row"))
+    whole = [*words[:-1], f"{words[-1]} | shiftleft(group, {symbols.bits[-1]})"] if fits else [*words, "group"]
+    folded = [
+        " ^ ".join([f"whole{i}", *(f"shiftrightunsigned(whole{i}, {fold})" for fold in _FOLDS)])
+        for i in range(len(whole))
+    ]
+    keys = [f"{key} AS whole{i}" for i, key in enumerate(whole)] + [f"{key} AS key{i}" for i, key in enumerate(folded)]
+    return rows.selectExpr(*pieces.expressions(), *keys)
+
+
+def _unfolded(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What `_keyed` was given: each step finds 15 bits more, from the highest on."""
+    folded = found = keys.view(np.uint64)
+    for _ in range(4):
+        found = np.bitwise_xor.reduce([folded, *(found >> np.uint64(fold) for fold in _FOLDS)])
+    return found.view(np.int64)
+
+
+def _partial(frame: DataFrame) -> DataFrame:
+    """What every task has counted for itself, if Spark's plan shows how: the driver adds up what several tasks share.
+
+    Few groups are shared, since a bucket is a run of records; so exchanging groups between executors saves nothing.
+    """
+    from pyspark.sql import DataFrame as Classic
+
     try:
-        yield
-    finally:
-        session.conf.unset(_MAP_BITS) if before is None else session.conf.set(_MAP_BITS, before)
+        step: Any = frame._jdf.queryExecution().executedPlan()
+        while step.getClass().getSimpleName() != "ShuffleExchangeExec":
+            step = step.child()
+        one, java = step.child(), frame.sparkSession._jsparkSession
+        return Classic(java.internalCreateDataFrame(one.execute(), one.schema(), False), frame.sparkSession)
+    except Exception:  # of Java, whatever a version of Spark plans: then it adds up
+        return frame

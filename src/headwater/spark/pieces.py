@@ -1,4 +1,4 @@
-"""Which bucket a row of a frame falls into, as an expression of Spark: tables of whole numbers, and a search in them.
+"""Which bucket a row of a frame falls into, as expressions of Spark: tables of whole numbers, and a search in them.
 
 A *piece* is a run of rows of one partition whose numbers follow one another and whose buckets have one size. Several
 neighbouring buckets are counted together, each in some bits of one word (a *lane*), so that Spark has fewer groups.
@@ -11,23 +11,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.spark.places import Stretch
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-
 Integers = NDArray[np.int64]
 
 ROWS = 33  # bits of the number of a row in its partition, in Spark's monotonically_increasing_id
-MOST = 1 << 10  # pieces of one partition: the search takes ten steps
-LANES = ((4, 15), (3, 21), (2, 31), (1, 62))
+CELLS = 10  # bits: about so many equal cells of rows, each with the first piece of it, shorten the search
+MOST = 1 << 10  # pieces of one cell: the search takes ten steps
+NOWHERE = -(1 << 62)  # the number of a row that was not there when the frame was counted, or below
+LANES = ((4, 15), (2, 31), (1, 62))
 """How many buckets share a word, and how many bits each of them has."""
 
 
@@ -73,14 +69,14 @@ class Pieces:
     starts
         The first number of each bucket of the batch.
     parts
-        For each partition its first piece.
+        How many partitions there are, up to the last that has records.
     runs
         Neighbouring buckets of one size: their start, end and size, and the number of the first.
     """
 
     pieces: tuple[Piece, ...]
     starts: Integers
-    parts: tuple[int, ...]
+    parts: int
     runs: tuple[tuple[int, int, int, int], ...]
 
     @staticmethod
@@ -106,23 +102,42 @@ class Pieces:
                     found.append(Piece(row, held, number, start, size, first))
                     row, number, left = row + held, number + held, left - held
         found.sort(key=lambda piece: piece.row)
-        pieces, parts = [_NOWHERE], list[int]()
+        pieces, last_part = [_NOWHERE], -1
         for piece in found:
             part, last = piece.row >> ROWS, pieces[-1]
-            if len(parts) <= part:  # rows of partitions that had none are nowhere
+            if part > last_part:
                 pieces += [_end(last)] if last.records else []
-                parts += [len(pieces) - 1] * (part - len(parts)) + [len(pieces)]
+                last_part = part
             elif last.start == piece.start and last.number + last.records == piece.number:
                 pieces[-1] = Piece(last.row, last.records + piece.records, last.number, *_run(last))
                 continue
             pieces.append(piece)
         pieces += [_end(pieces[-1])]
-        return Pieces(tuple(pieces), np.array([start for start, _ in buckets], dtype=np.int64), tuple(parts), runs)
+        starts = np.array([start for start, _ in buckets], dtype=np.int64)
+        return Pieces(tuple(pieces), starts, last_part + 1, runs)
+
+    @cached_property
+    def cells(self) -> tuple[int, int, Integers]:
+        """How many bits of a row's place in its partition say the cell, how many do not, and the piece at its start.
+
+        The bits change with the size of a frame only, and slowly: they are part of the generated code.
+        """
+        most = max((piece.row + piece.records) % (1 << ROWS) for piece in self.pieces)
+        bits = max(CELLS - (self.parts - 1).bit_length(), 0)
+        narrow = max(most.bit_length() - bits, 0)
+        place = np.arange(self.parts << bits)
+        starts = (place >> bits << ROWS) + ((place & (1 << bits) - 1) << narrow)
+        return bits, narrow, np.searchsorted(self._rows, starts, side="right") - 1
+
+    @property
+    def _rows(self) -> Integers:
+        return np.array([piece.row for piece in self.pieces], dtype=np.int64)
 
     @property
     def longest(self) -> int:
-        """The most pieces that a partition has, with its end."""
-        return max(end - first + 1 for first, end in pairwise([*self.parts, len(self.pieces)]))
+        """The most pieces that a row of one cell can be in."""
+        first = self.cells[2]
+        return int(np.diff(first, append=len(self.pieces) - 1).max()) + 1
 
     @cached_property
     def lanes(self) -> tuple[int, int]:
@@ -136,55 +151,56 @@ class Pieces:
         found, total = dict[int, int](), 0
         for start, end, size, _ in self.runs:
             found[start] = total
-            total += -(-(end - start) // (size * self.lanes[0]))
+            total += -((start - end) // (size * self.lanes[0]))
         return found
+
+    @property
+    def total(self) -> int:
+        """No group has this number or a larger one."""
+        start, end, size, _ = self.runs[-1]
+        return self.groups[start] - ((start - end) // (size * self.lanes[0]))
 
     def _span(self, piece: Piece) -> tuple[int, int]:
         """The first and the last bucket of a piece, counted from the first of its size."""
         offset = piece.number - piece.start
         return offset // piece.size, (offset + max(piece.records, 1) - 1) // piece.size
 
-    def expressions(self, frame: DataFrame, words: Sequence[Expression]) -> DataFrame:
-        """``group``, the words, and ``one``: what a record adds to the word of its group.
+    def expressions(self) -> list[str]:
+        """``group`` and ``one``, what a record adds to the word of its group, from ``row``, Spark's number of it.
 
-        Parameters
-        ----------
-        frame
-            The frame.
-        words
-            Expressions over its columns, named ``word0`` and so on in the result.
+        One after another: each may use the ones before, in one ``select``.
         """
-        from pyspark.sql import functions as sql
+        bits, narrow, first = self.cells
+        cell = f"shiftright(row, {narrow})"
+        if self.parts > 1:
+            cell = f"shiftleft(shiftright(row, {ROWS}), {bits}) + shiftright(row & {(1 << ROWS) - 1}L, {narrow})"
+        found, steps = [f"{_get(first.tolist(), cell)} AS piece0"], (self.longest - 1).bit_length()
+        for number in range(steps):
+            last, step = f"piece{number}", 1 << steps - 1 - number
+            later = f"row >= {_get(self._rows.tolist(), f'{last} + {step}')}"
+            found.append(f"{last} + IF({later}, {step}, 0) AS piece{number + 1}")
+        lanes, width = self.lanes
+        return [
+            *found,
+            f"{self._bucket(f'piece{steps}')} AS bucket",
+            f"shiftright(bucket, {lanes.bit_length() - 1}) AS group",
+            f"shiftleft(1L, CAST(bucket & {lanes - 1}L AS INT) * {width}) AS one",
+        ]
 
-        (lanes, bits), kept = self.lanes, [f"word{number}" for number in range(len(words))]
+    def _bucket(self, piece: str) -> str:
+        """The bucket of a row from its piece: the first one of a run has the number of the run's first lane.
+
+        The size of buckets is part of the generated code where there is one, since it seldom changes.
+        """
         here = [piece if piece.records else None for piece in self.pieces]
-        rows = _table([piece.row for piece in self.pieces])
-        shifts = _table([p.number - p.start - p.row if p else -self.pieces[i].row for i, p in enumerate(here)])
-        bases = _table([self.groups[piece.start] if piece else -1 for piece in here])
-        sizes = [piece.size if piece else 1 << 62 for piece in here]
-        bucket = f"(row + get({shifts}, CAST(piece AS INT))) div get({_table(sizes)}, CAST(piece AS INT))"
-        if not any(size & (size - 1) for size in sizes):  # quicker than a division
-            widths = _table([size.bit_length() - 1 for size in sizes])
-            bucket = (
-                f"shiftright(row + get({shifts}, CAST(piece AS INT)), CAST(get({widths}, CAST(piece AS INT)) AS INT))"
-            )
-        found = frame.select(
-            *(word.alias(name) for name, word in zip(kept, words, strict=True)),
-            sql.expr("monotonically_increasing_id() AS row"),
-            sql.expr(f"get({_table(self.parts)}, spark_partition_id()) AS piece"),
-        )
-        # Each step is used more than once in the next one, so Spark keeps them apart.
-        step = 1 << self.longest.bit_length() >> 1
-        while step:
-            later = f"row >= get({rows}, CAST(piece + {step} AS INT))"
-            found = found.selectExpr(*kept, "row", f"piece + IF({later}, {step}, 0) AS piece")
-            step >>= 1
-        found = found.selectExpr(*kept, f"get({bases}, CAST(piece AS INT)) AS base", f"{bucket} AS bucket")
-        return found.selectExpr(
-            *kept,
-            f"base + bucket div {lanes}L AS group",
-            f"shiftleft(1L, CAST(bucket % {lanes}L AS INT) * {bits}) AS one",
-        )
+        number = f"(row + {_get([p.number - p.start - p.row if p else NOWHERE for p in here], piece)})"
+        if len(self.runs) > 1:
+            bases = [self.groups[p.start] * self.lanes[0] if p else 0 for p in here]
+            return f"{_get(bases, piece)} + {number} div {_get([p.size if p else 1 for p in here], piece)}"
+        ((_, _, size, _),) = self.runs
+        if size & (size - 1):
+            return f"{number} div {size}L"
+        return f"shiftright({number}, {size.bit_length() - 1})"  # quicker than a division
 
     def counted(self, groups: Integers, totals: Integers) -> tuple[Integers, Integers, Integers]:
         """Which entry, which bucket of the batch and how many records, from sums of ``one`` by group.
@@ -240,6 +256,6 @@ def _end(piece: Piece) -> Piece:
     return replace(_NOWHERE, row=piece.row + piece.records)
 
 
-def _table(numbers: Sequence[int]) -> str:
-    """An array that is no part of the generated code, so that the code is compiled once for all micro-batches."""
-    return f"from_json('{json.dumps(list(numbers))}', 'array<bigint>')"
+def _get(numbers: Sequence[int], place: str) -> str:
+    """An entry of an array that is no part of the generated code, which so is compiled once for many micro-batches."""
+    return f"get(from_json('{json.dumps(list(numbers))}', 'array<bigint>'), CAST({place} AS INT))"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,3 +52,24 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name.replace("__", "."), value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def with_settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Other settings of a session for a while.
+
+    Parameters
+    ----------
+    session
+        Whose they are.
+    settings
+        By Spark's name.
+    """
+    before = {name: session.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, kept in before.items():
+            session.conf.unset(name) if kept is None else session.conf.set(name, kept)

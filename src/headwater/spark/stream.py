@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 from headwater.mechanisms import registry
 from headwater.mechanisms.protocol import AnySchema
@@ -16,6 +17,7 @@ from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.sink import Sink
 from headwater.spark.counting import Counted, count
 from headwater.spark.frames import Placed, place
+from headwater.spark.grouping import Repeats
 from headwater.spark.keys import KeyedRuns, Keys
 from headwater.spark.session import PYSPARK
 from headwater.synthesizer import Synthesizer
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 POSITION = "spark"
 """The name under which a run keeps the last micro-batch that it has taken, and of which query."""
+
+
+_REPEATS: WeakKeyDictionary[Synthesizer | Run, Repeats] = WeakKeyDictionary()
 
 
 class OtherQueryError(ValueError):
@@ -62,7 +67,7 @@ def update(
         raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
     promised = synth.epsilon, synth.mechanism, None, synth.budget.delta, synth.person
     config = RunConfig(synth.schema, *promised, synth.expect)
-    placed = place(frame, synth.schema, order, person=synth.person)
+    placed = replace(place(frame, synth.schema, order, person=synth.person), repeats=_repeats(target))
     found = count(placed, config, {0: target.t}, policy, synth.person_key)[0]
     if isinstance(target, Run):
         take(target, found, position or {})
@@ -71,6 +76,11 @@ def update(
     elif found.counts is not None:
         target.update_counts(found.counts, found.tally)
     return target.t
+
+
+def _repeats(target: Synthesizer | Run) -> Repeats:
+    """What is known of the frames that this run took before."""
+    return _REPEATS.setdefault(target, Repeats())
 
 
 def take(run: Run, found: Counted, position: dict[str, Any]) -> None:

@@ -171,6 +171,11 @@ class Symbols:
             used += one.bits
         return Symbols(tuple(map(tuple, words))) if len(words) <= MOST_WORDS else None
 
+    @property
+    def bits(self) -> list[int]:
+        """Of each word."""
+        return [sum(one.bits for one in word) for word in self.words]
+
     def expressions(self) -> list[Expression]:
         """One word after another; null if any value of it has no symbol."""
         from pyspark.sql import functions as sql
