@@ -112,8 +112,8 @@ def row_texts(table: Any, bad: Sequence[BadRow]) -> list[BadRow]:  # noqa: ANN40
     return [replace(one, text=row_text(said)) for one, said in zip(bad, found, strict=True)]
 
 
-def _members(record: object) -> Mapping[Any, Any]:
-    return record if type(record) is dict else dict(record) if isinstance(record, Mapping) else {"": record}
+def _members(record: object) -> dict[Any, Any]:
+    return dict(record) if isinstance(record, Mapping) else {"": record}
 
 
 def row_text(values: Mapping[Any, Any]) -> str:

@@ -122,9 +122,7 @@ def _of_array(
     return {name: table[:, axis] for axis, name in enumerate(names)}, len(table)
 
 
-def _of_records(
-    records: Sequence[Mapping[str, Any]], names: Sequence[str], person: str | None
-) -> tuple[dict[str, Any], int]:
+def _of_records(records: Sequence[Any], names: Sequence[str], person: str | None) -> tuple[dict[str, Any], int]:
     wanted = set(names)
     for row, record in enumerate(records):
         if not isinstance(record, Mapping) or record.keys() != wanted:
