@@ -19,6 +19,7 @@ import headwater as hw
 from headwater import files
 from headwater.kafka import TopicBatch, encode
 from headwater.people import hash_people
+from headwater.people.hashing import identity
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.synthesizer_state import _BANNER
 from headwater.table.errors import SchemaError, TableError
@@ -324,3 +325,11 @@ def test_a_table_without_the_person_is_told_so() -> None:
     array = said(lambda: started().update(np.zeros((2, 2))))
     assert 'for each column of the schema, in order, and last the one that names the person ("who")' in array
     assert "name it by person= instead" in said(lambda: hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1).update(table()))
+
+
+@pytest.mark.parametrize("odd", ["1" * 4000 + "e999", 10**5000, "1" * 5000], ids=["power", "whole", "text"])
+def test_a_name_of_thousands_of_digits_is_a_name(odd: str | int) -> None:
+    hashes = hash_people(["ann", odd, "bob", odd], bytes(32)).tolist()
+    assert hashes[1] == hashes[3]
+    assert [hashes[0], hashes[2]] == hash_people(["ann", "bob"], bytes(32)).tolist()
+    assert identity(10**5000) == b"1" + b"0" * 5000

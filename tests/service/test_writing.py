@@ -331,6 +331,18 @@ def test_bombs_in_columnar_formats_are_refused_without_being_unpacked(opened: Op
     refused(client, 422, sink.getvalue(), content_type="application/vnd.apache.parquet")
 
 
+@pytest.mark.parametrize("key", ["x", "more"])
+def test_a_number_of_many_digits_takes_no_other_record_of_an_array_along(opened: Open, key: str) -> None:
+    client = opened(bad_rows="null", ignore_extra=True)
+    odd = json.dumps({"x": 0.5, "kind": "a"} | {key: "DIGITS"}).replace('"DIGITS"', "9" * 5000)
+    lines = [json.dumps(records(1)[0]), odd, json.dumps(records(1)[0])]
+    for number, (kind, body) in enumerate(
+        {"application/x-ndjson": "\n".join(lines), "application/json": f"[{','.join(lines)}]"}.items(), start=1
+    ):
+        answer = client.post(ADDRESS, content=body, headers={"Content-Type": kind})
+        assert (answer.status_code, answer.json()) == (200, {"accepted": 3, "t": 3 * number}), kind
+
+
 @pytest.mark.parametrize("policy", ["null", "quarantine"])
 @pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson", "text/csv"])
 def test_bad_records_follow_the_policy_of_the_run(opened: Open, tmp_path: Path, policy: str, kind: str) -> None:

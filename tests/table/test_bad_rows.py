@@ -193,3 +193,34 @@ def test_the_policy_of_a_schema_file(tmp_path: Any) -> None:  # noqa: ANN401 - a
     path.write_text(path.read_text().replace('"null"', '"skip"', 1))
     with pytest.raises(hw.SchemaError, match="write one of stop, null, quarantine"):
         hw.Schema.load(path)
+
+
+class _Incomparable:
+    def __ne__(self, other: object) -> bool:
+        raise RuntimeError("as tensors do, whose truth is ambiguous")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        None,
+        5,
+        "age",
+        [5, 1.0, "a"],
+        {},
+        dict([*RECORDS[0].items(), (None, ["more"])]),  # of csv.DictReader: too many fields
+        {**RECORDS[0], "age": _Incomparable()},
+    ],
+)
+@pytest.mark.parametrize("person", [None, "who"])
+def test_whatever_is_in_a_list_of_records_takes_no_other_record_along(odd: object, person: str | None) -> None:
+    more = {} if person is None else {"who": "somebody"}
+    good = [{**record, **more} for record in (RECORDS[0], RECORDS[3])]
+    table = [good[0], {**odd, **more} if isinstance(odd, dict) else odd, good[1]]
+    found = SCHEMA.encode_batch(table, bad_rows="quarantine", beside=person)
+    assert [bad.row for bad in found.bad] == [1]
+    assert np.array_equal(found.points[[0, 2]], SCHEMA.encode([RECORDS[0], RECORDS[3]]))
+    assert len(row_texts(table, found.bad)) == 1
+    with pytest.raises(hw.TableError) as error:
+        SCHEMA.encode_batch(table, beside=person)
+    assert error.value.row == 1

@@ -631,3 +631,49 @@ def test_releases_by_the_clock_have_the_same_t(tmp_path: Path) -> None:
         published.append([folder.name for folder in folders(out)])
     assert len(published[0]) > 5
     assert published[0] == published[1]
+
+
+def _wide(number: int) -> pa.Array:
+    """A number that has more digits than its type says, beside one that has not."""
+    data = b"".join(value.to_bytes(16, "little") for value in (1, number, 2))
+    return pa.Array.from_buffers(pa.decimal128(3, 0), 3, [None, pa.py_buffer(data)])
+
+
+_NONE_OF_THEIR_TYPE: dict[str, tuple[Column, Callable[[bool], Any]]] = {
+    "the hour 25": (TimeOfDay(), lambda odd: pa.array([1, 90_000 if odd else 2, 3], pa.int32()).view(pa.time32("s"))),
+    "before midnight": (TimeOfDay(), lambda odd: pa.array([1, -1 if odd else 2, 3]).view(pa.time64("us"))),
+    "a date with a time": (
+        Datetime("1970-01-01", "1971-01-01"),
+        lambda odd: pa.array([0, 86_400_001 if odd else 0, 86_400_000]).view(pa.date64()),
+    ),
+    "too many digits": (Integer(0, 9), lambda odd: _wide(10**6 if odd else 3)),
+}
+
+
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("name", _NONE_OF_THEIR_TYPE)
+def test_a_value_that_is_none_of_its_arrow_type_takes_no_other_along(tmp_path: Path, name: str, coded: bool) -> None:
+    column, values = _NONE_OF_THEIR_TYPE[name]
+    schema, found = Schema(x=column), list[Any]()
+    for odd in (False, True):
+        array = values(odd)
+        if coded:
+            array = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), array)
+        batch = pa.record_batch({"x": array})
+        with pa.ipc.new_stream(tmp_path / "records.arrow", batch.schema) as writer:
+            writer.write_batch(batch)
+        with open_source(tmp_path / "records.arrow", schema, bad_rows="null") as source:
+            encoded = [schema.encode_batch(batch.table, bad_rows="null") for batch in source if batch is not None]
+        found.append([one.points[[0, 2]].tolist() for one in encoded])
+    assert len(found[0]) == 1
+    assert found[0] == found[1]
+
+
+def test_an_index_beyond_its_dictionary_is_a_damaged_file(tmp_path: Path) -> None:
+    array = pa.DictionaryArray.from_arrays(pa.array([0, 1 << 40]), pa.array(["a"]), safe=False)
+    batch = pa.record_batch({"x": array})
+    with pa.ipc.new_stream(tmp_path / "records.arrow", batch.schema) as writer:
+        writer.write_batch(batch)
+    source = open_source(tmp_path / "records.arrow", Schema(x=Category("a", "b")))
+    with source, pytest.raises(TableError, match="damaged"):
+        list(source)

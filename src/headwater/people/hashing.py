@@ -34,6 +34,7 @@ NAMES_VERSION = 3
 """Which names are one person: a run goes on only with the rule that it began with, or caps would be forgotten."""
 _WHOLE_TEXT = re.compile(r"(-?[0-9]+)\.0*")
 _SCIENTIFIC = re.compile(r"-?[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,3}")
+_LONG = 10**500  # Python writes no integer of more than some thousand digits
 _EXACT = 2.0**53  # from it on neighbouring whole numbers are one float
 
 _WHOLE = TableError(
@@ -109,7 +110,7 @@ def identity(item: Any) -> bytes | None:  # noqa: ANN401 - a value of any type
     if is_missing(item):
         return None
     if isinstance(item, int | np.integer) and not isinstance(item, bool | np.timedelta64):
-        return b"%d" % int(item)
+        return b"%d" % int(item) if abs(int(item)) < _LONG else f"{Decimal(int(item)):f}".encode()
     if isinstance(item, float | np.floating | Decimal):
         if abs(float(item)) >= _EXACT or item != item // 1:
             raise _WHOLE.at()  # a copy: what is raised keeps the frames that it went through
@@ -125,5 +126,6 @@ def _plainly(text: str) -> str:
         text = found[1]
     elif ("e" in text or "E" in text) and _SCIENTIFIC.fullmatch(text):
         number = Decimal(text)
-        text = str(int(number)) if number == number.to_integral_value() else text
+        whole = number.to_integral_value()
+        text = f"{whole:f}" if number == whole else text  # of an integer Python writes some thousand digits only
     return "0" if text == "-0" else text

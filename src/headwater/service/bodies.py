@@ -90,7 +90,8 @@ def _elements(text: str, start: int) -> tuple[list[tuple[int, int]], int]:
         at = _skip(text, at + 1)
 
 
-_DECODER = json.JSONDecoder()
+# Numbers stay as they are written: Python makes no number of more than some thousand digits.
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
 def _end(text: str, start: int) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headwater.partition import Flags, Points
 from headwater.table.errors import TableError
-from headwater.table.frames import check_names, kind_of
+from headwater.table.frames import check_record, kind_of
 from headwater.table.series import Values
 from headwater.table.tally import Tally
 from headwater.table.values import describe
@@ -104,12 +104,16 @@ def row_texts(table: Any, bad: Sequence[BadRow]) -> list[BadRow]:  # noqa: ANN40
         found = [{str(axis): value for axis, value in enumerate(np.atleast_1d(table[one.row]).tolist())} for one in bad]
     elif kind == "records":
         records = [table] if isinstance(table, Mapping) else table
-        found = [dict(records[one.row]) for one in bad]
+        found = [_members(records[one.row]) for one in bad]
     else:
         names = list(table) if kind == "columns" else list(getattr(table, "column_names", None) or table.columns)
         columns = {str(name): table[name] for name in names}
         found = [{name: item_of(column, one.row) for name, column in columns.items()} for one in bad]
     return [replace(one, text=row_text(said)) for one, said in zip(bad, found, strict=True)]
+
+
+def _members(record: object) -> dict[Any, Any]:
+    return dict(record) if isinstance(record, Mapping) else {"": record}
 
 
 def row_text(values: Mapping[Any, Any]) -> str:
@@ -144,6 +148,11 @@ def flags_of(rows: list[int], size: int) -> Flags:
     return flags
 
 
+def names_person(record: object, person: str | None) -> bool:
+    """Whether a record, of whatever columns, has the one that names the person; None is a key like any other."""
+    return person is not None and isinstance(record, Mapping) and person in record
+
+
 def complete_records(
     records: Any,  # noqa: ANN401 - one record or many
     names: Sequence[str],
@@ -156,9 +165,9 @@ def complete_records(
     found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
     for row, record in enumerate([records] if isinstance(records, Mapping) else records):
         try:
-            check_names(list(record), names, person)
+            check_record(record, names, person)
             found.append(record)
         except TableError as error:
-            found.append({**nothing, person: record[person]} if person in record else nothing)
+            found.append({**nothing, person: record[person]} if names_person(record, person) else nothing)
             wrong[row] = error.at(row=row)
     return found, wrong

@@ -153,6 +153,9 @@ def _of_table(table: Any) -> dict[str, Sample]:  # noqa: ANN401 - of any library
         raise TableError("an array, which has no column names", "give a dictionary of columns or a data frame")
     records = [table] if kind == "records" and isinstance(table, Mapping) else table
     if kind == "records":
+        for row, record in enumerate(records[:MOST_ROWS]):
+            if not isinstance(record, Mapping):
+                raise TableError("a list of something else than records", "give a list of dictionaries", row=row)
         names = list(dict.fromkeys(name for record in records[:MOST_ROWS] for name in record))
         return {name: _sample([record.get(name) for record in records[:MOST_ROWS]]) for name in names}
     names = list(table if kind == "columns" else table.schema.names if kind.startswith("arrow") else table.columns)

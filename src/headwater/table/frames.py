@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.table.errors import PERSON_MISSING, TableError, listed, quoted
 from headwater.table.near_names import closest
@@ -31,7 +32,7 @@ def kind_of(table: object) -> str:
     if isinstance(table, np.ndarray):
         return "numpy"
     if isinstance(table, list | tuple):
-        return "records" if all(isinstance(record, Mapping) for record in table) else "numpy"
+        return "records"  # whatever is in it: one that is no record does not change what the others are
     for kind, (library, name) in _FRAMES.items():
         if library in sys.modules and isinstance(table, getattr(sys.modules[library], name, ())):
             return kind
@@ -97,16 +98,21 @@ def check_names(found: Sequence[Any], names: Sequence[str], person: str | None =
         )
 
 
-def _of_array(
-    table: Any,  # noqa: ANN401 - array-like
-    names: Sequence[str],
-    person: str | None,
-) -> tuple[dict[str, Any], int]:
-    if not isinstance(table, np.ndarray):
+def check_record(record: object, names: Sequence[str], person: str | None = None) -> None:
+    """Raise an error unless this is a record with the names wanted, in any order."""
+    if not isinstance(record, Mapping):
         raise TableError(
             "a list of something else than records",
             "give a list of dictionaries, or a 2-D array with the columns in order",
         )
+    check_names(list(record), names, person)
+
+
+def _of_array(
+    table: NDArray[Any],
+    names: Sequence[str],
+    person: str | None,
+) -> tuple[dict[str, Any], int]:
     last = "" if person is None else f", and last the one that names the person ({quoted(person)})"
     if table.ndim != 2 or table.shape[1] != len(names):
         raise TableError(
@@ -116,14 +122,12 @@ def _of_array(
     return {name: table[:, axis] for axis, name in enumerate(names)}, len(table)
 
 
-def _of_records(
-    records: Sequence[Mapping[str, Any]], names: Sequence[str], person: str | None
-) -> tuple[dict[str, Any], int]:
+def _of_records(records: Sequence[Any], names: Sequence[str], person: str | None) -> tuple[dict[str, Any], int]:
     wanted = set(names)
     for row, record in enumerate(records):
-        if record.keys() != wanted:
+        if not isinstance(record, Mapping) or record.keys() != wanted:
             try:
-                check_names(list(record), names, person)
+                check_record(record, names, person)
             except TableError as error:
                 raise error.at(row=row) from None
     return {name: [record[name] for record in records] for name in names}, len(records)

@@ -19,6 +19,8 @@ from headwater.table.number_text import WrittenNumber
 from headwater.table.series import Values
 from headwater.table.values import finite
 
+_REAL = (Real, Decimal, np.integer, np.floating)
+
 LARGEST_BOUND = 1 << 62
 """Bounds of whole numbers are not farther than this from 0, so that a machine word can hold what lies beyond."""
 
@@ -122,7 +124,7 @@ class Number(WrittenNumber):
     def _parse(self, value: Any) -> float:  # noqa: ANN401 - a value of any type
         if type(value) is float:
             return value
-        if type(value) is int or (isinstance(value, Real | Decimal | np.number) and not isinstance(value, bool)):
+        if type(value) is int or (isinstance(value, _REAL) and not isinstance(value, bool)):
             try:
                 return float(value)
             except OverflowError:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from headwater.partition import Partition, Points
-from headwater.table.bad_rows import BadRow, Encoded, check_policy, complete_records
+from headwater.table.bad_rows import BadRow, Encoded, check_policy, complete_records, names_person
 from headwater.table.build import build
 from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.declared import check_format, declared_columns
@@ -146,7 +146,7 @@ class Schema:
         if not stop and kind_of(table) == "records":
             given = [table] if isinstance(table, Mapping) else cast("Sequence[Mapping[str, Any]]", table)
             table, wrong = complete_records(given, names, beside)
-            unread = tuple(row for row in wrong if beside not in given[row])
+            unread = tuple(row for row in wrong if not names_person(given[row], beside))
         series, rows = columns_of(table, names, beside)
         points, tally = np.empty((self.dimension, rows)).T, Tally(rows)  # each column in one piece
         for axis, (name, column) in enumerate(self._items):

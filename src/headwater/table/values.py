@@ -26,7 +26,7 @@ def is_missing(value: object) -> bool:
         return True
     try:
         return bool(value != value)  # only NaN is not itself
-    except (TypeError, ValueError):  # something that cannot be compared is something
+    except Exception:  # something that cannot be compared, whatever it raises, is something
         return False
 
 
