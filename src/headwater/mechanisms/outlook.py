@@ -102,7 +102,7 @@ def outlook(
     records_per_bucket
         How many of them count in one bucket, if there is such a cap (``per_bucket`` of `headwater.Person`).
     expect
-        As for `headwater.Synthesizer`: how many records the run is told to expect.
+        As for `headwater.Synthesizer`: how many records the run expects.
 
     Examples
     --------

@@ -140,7 +140,7 @@ def suggest_records_per_person(
         variation"`` of marginals. The mean of all that there are unless given. Single columns are best with larger caps
         than pairs of columns.
     expect
-        As for `headwater.Synthesizer`: how many records the run is told to expect.
+        As for `headwater.Synthesizer`: how many records the run expects.
 
     Examples
     --------
