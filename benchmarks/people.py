@@ -32,8 +32,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "benchmarks"
 EPSILON, MOST = 1.0, 1000
 CAPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1000)
-SIZES = {"quick": (1 << 14, 1), "full": (1 << 17, 5)}
-"""How many records a run has, and how many runs there are."""
+SIZES = {"quick": ((1 << 14,), 1), "full": ((1 << 17, 20_000), 5)}
+"""How many records runs have, and how many runs there are of each."""
 DELTA, BUCKET_CAP, PER_BUCKET = 1e-9, 16, (None, 8, 4, 2)
 SIDE = 48  # of the grid on which W1 is computed
 TAILS = {"heavy": 1.2, "middle": 1.5, "lighter": 1.8}
@@ -50,6 +50,7 @@ WIDE = hw.Schema(
 class Found:
     """One run: the error of a release of all records, under one cap."""
 
+    records: int
     table: str
     tail: str
     cap: int
@@ -109,6 +110,7 @@ def wide(owner: NDArray[np.int64], activity: NDArray[np.float64], seed: int) -> 
 class Case:
     """What is declared in one run."""
 
+    records: int
     table: str
     tail: str
     cap: int
@@ -116,8 +118,9 @@ class Case:
     delta: float = 0.0
     per_bucket: int | None = None
 
-    def run(self, records: int) -> Found:
+    def run(self) -> Found:
         """The error of one run."""
+        records = self.records
         owner, activity = people(TAILS[self.tail], records, self.seed)
         schema, data = SCHEMAS[self.table], MAKERS[self.table](owner, activity, self.seed)
         person = hw.Person("who", records=self.cap, per_bucket=self.per_bucket)
@@ -138,29 +141,35 @@ class Case:
 def suggested(records: int) -> dict[str, int]:
     """The caps that `headwater.suggest_records_per_person` names, from the public numbers alone."""
     return {
-        f"{table} {tail}": hw.suggest_records_per_person(
-            sizes(TAILS[tail]), SCHEMAS[table], epsilon=EPSILON, records=records
+        f"{table} {tail} {measure}": hw.suggest_records_per_person(
+            sizes(TAILS[tail]), SCHEMAS[table], epsilon=EPSILON, records=records, measure=MEASURES[table][measure]
         ).records
         for table in SCHEMAS
         for tail in TAILS
+        for measure in MEASURES[table]
     }
 
 
-def cases(records: int, seeds: int) -> Iterator[Case]:
-    """All runs: every cap and the suggested one; and caps for buckets, with a δ."""
+def cases(records: int, seeds: int, *, buckets: bool) -> Iterator[Case]:
+    """All runs of so many records: every cap and the suggested ones; and caps for buckets, with a δ."""
     named = suggested(records)
     for seed in range(seeds):
         for table in SCHEMAS:
             for tail in TAILS:
-                for cap in sorted({*CAPS, named[f"{table} {tail}"]}):
-                    yield Case(table, tail, cap, seed)
-        for table in SCHEMAS:
-            yield Case(table, "heavy", BUCKET_CAP, seed)
+                for cap in sorted({*CAPS, *(named[f"{table} {tail} {measure}"] for measure in MEASURES[table])}):
+                    yield Case(records, table, tail, cap, seed)
+        for table in SCHEMAS if buckets else ():
+            yield Case(records, table, "heavy", BUCKET_CAP, seed)
             for per_bucket in PER_BUCKET:
-                yield Case(table, "heavy", BUCKET_CAP, seed, DELTA, per_bucket)
+                yield Case(records, table, "heavy", BUCKET_CAP, seed, DELTA, per_bucket)
 
 
 SCHEMAS = {"plane": PLANE, "wide": WIDE}
+MEASURES: dict[str, dict[str, str | None]] = {
+    "plane": {"error": "W1"},
+    "wide": {"mean": None, "error": "two-way total variation", "one_way": "one-way total variation"},
+}
+"""What a cap may be best for: as the page calls it, and as `headwater.suggest_records_per_person` does."""
 MAKERS: dict[str, Callable[..., Any]] = {"plane": plane, "wide": wide}
 
 
@@ -171,18 +180,19 @@ def main() -> None:
     parser.add_argument("--size", choices=("quick", "full"), default="quick")
     parser.add_argument("--anew", action="store_true")
     options = parser.parse_args()
-    records, seeds = SIZES[options.size]
+    numbers, seeds = SIZES[options.size]
     path, kept = RESULTS / "people.json", dict[str, Any]()
     if path.exists():
         kept = json.loads(path.read_text())
     known = {} if options.anew or kept.get("size") != options.size else {case_of(run): run for run in kept["runs"]}
-    for case in dict.fromkeys(cases(records, seeds)):
-        if case not in known:
-            start = process_time()
-            known[case] = asdict(case.run(records))
-            print(f"{case}: {known[case]['error']:.4f} ({process_time() - start:.1f} s)", flush=True)
-            kept |= {"size": options.size, "records": records, "suggested": suggested(records)}
-            path.write_text(json.dumps(kept | {"runs": [*known.values()]}, indent=1) + "\n")
+    kept |= {"size": options.size, "suggested": {str(records): suggested(records) for records in numbers}}
+    for records in numbers:
+        for case in dict.fromkeys(cases(records, seeds, buckets=records == numbers[0])):
+            if case not in known:
+                start = process_time()
+                known[case] = asdict(case.run())
+                print(f"{case}: {known[case]['error']:.4f} ({process_time() - start:.1f} s)", flush=True)
+                path.write_text(json.dumps(kept | {"runs": [*known.values()]}, indent=1) + "\n")
     people_page.write(RESULTS)
 
 

@@ -23,7 +23,7 @@ from scipy import stats
 
 from headwater import gaussian_cells as cells_module
 from headwater import noise as module
-from headwater.gaussian_cells import GaussianCells
+from headwater.gaussian_cells import Further, GaussianCells
 from headwater.laws import DiscreteGaussian, deviation_for
 from headwater.noise import Integers, Noise, Words
 from tests.support.noise_checks import ALPHA, MILLION, assert_fits, binomial, chi_square, expansion, how_many
@@ -38,9 +38,8 @@ WIDE = [1e6, 2.0**40]
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells so large that about a tenth of all proposals is rejected, not one in some hundreds."""
-    module._gaussian.cache_clear()
-    monkeypatch.setattr(cells_module, "_CELLS", 3)
-    monkeypatch.setattr(module, "_gaussian", GaussianCells)
+    monkeypatch.setattr(cells_module, "CELLS", 3)
+    monkeypatch.setattr(module, "gaussian_cells", GaussianCells)
 
 
 # The law ------------------------------------------------------------------------------------------------------------
@@ -162,13 +161,13 @@ def real_normal(patched: pytest.MonkeyPatch) -> None:
 
 def cells_weighed_in_the_middle(patched: pytest.MonkeyPatch) -> None:
     """Cells are proposed by the weight of their middle, and numbers accepted as if it were that of their near end."""
-    table, near = GaussianCells._table, GaussianCells._near
+    table, near = GaussianCells.table, GaussianCells.near
 
     def begin(self: GaussianCells, reach: int) -> tuple[int, Words]:
-        with patch.object(GaussianCells, "_near", lambda self, cell: near(self, cell) + (cell != 0) * self._offset):
+        with patch.object(GaussianCells, "near", lambda self, cell: near(self, cell) + (cell != 0) * self.offset):
             return table(self, reach)
 
-    patched.setattr(GaussianCells, "_table", begin)
+    patched.setattr(GaussianCells, "table", begin)
 
 
 def one_cell_too_far(patched: pytest.MonkeyPatch) -> None:
@@ -179,26 +178,20 @@ def one_cell_too_far(patched: pytest.MonkeyPatch) -> None:
 
 def rejected_become_zero(patched: pytest.MonkeyPatch) -> None:
     """A rejected proposal is not drawn again."""
-    attempt = Noise._attempt
+    attempt = GaussianCells.attempt
 
-    def once(self: Noise, law: GaussianCells, hi: Words, lo: Words, number: int) -> tuple[Integers, Integers]:
-        value, rejected = attempt(self, law, hi, lo, number)
+    def once(self: GaussianCells, words: Words, further: Further) -> tuple[Integers, Integers]:
+        value, rejected = attempt(self, words, further)
         value[rejected] = 0
         return value, rejected[:0]
 
-    patched.setattr(Noise, "_attempt", once)
+    patched.setattr(GaussianCells, "attempt", once)
 
 
 def verdict_on_used_bits(patched: pytest.MonkeyPatch) -> None:
     """The verdict reads bits that chose the cell."""
-    blocks = Noise._blocks
-
-    def shared(self: Noise, hi: Words, lo: Words, numbers: range) -> Words:
-        found = blocks(self, hi, lo, numbers).copy()
-        found[..., 1] = found[..., 0]
-        return found
-
-    patched.setattr(Noise, "_blocks", shared)
+    attempt = GaussianCells.attempt
+    patched.setattr(GaussianCells, "attempt", lambda self, words, *more: attempt(self, words[:, [0, 0]], *more))
 
 
 WRONG = [(wider, 25.0), (every_proposal_taken, 60.0), (real_normal, 0.75), (cells_weighed_in_the_middle, 60.0)]
@@ -262,13 +255,14 @@ def literal_gaussian(key: bytes, sigma: float, hi: int, lo: int) -> int:
 def test_draws_are_the_literal_reading_of_their_bits(sigma: float) -> None:
     """Bit for bit, also where an attempt was rejected: saved keys must keep their noise."""
     noise, hi, first, again = Noise(seed=5), 2**64 - 3, 2**48 - 3000, list[Words]()
-    attempt = noise._attempt
+    blocks, first_attempt = noise.blocks, list[range]()
 
-    def spy(law: GaussianCells, hi: Words, lo: Words, number: int) -> tuple[Integers, Integers]:
-        again.extend([lo] if number > 1 else [])
-        return attempt(law, hi, lo, number)
+    def spy(hi: Words, lo: Words, numbers: range) -> Words:
+        first_attempt.append(numbers)
+        again.extend([lo] if numbers != first_attempt[0] else [])
+        return blocks(hi, lo, numbers)
 
-    with patch.object(noise, "_attempt", spy):
+    with patch.object(noise, "blocks", spy):
         values = noise.gaussian_at(sigma, hi, np.arange(first, 2**48))
     assert (len(again) > 0) == (sigma > 256)
     for lo in [*range(first, 2**48, 37), *(int(lo) for part in again for lo in part)]:
@@ -281,9 +275,9 @@ def test_floats_decide_only_words_that_lie_in_one_cell(sigma: float) -> None:
     law, ends = GaussianCells(sigma), ends_of_cells(sigma)
     middle, left = len(ends) // 2, Fraction(1)
     for i in range(2 * law.most + 1):
-        start, end = (Fraction(int(word), 2**64) for word in law._ends[2 * i : 2 * i + 2])
+        start, end = (Fraction(int(word), 2**64) for word in law.ends[2 * i : 2 * i + 2])
         lower, upper = ends[middle - law.most + i - 1], ends[middle - law.most + i]
-        margin = Fraction(cells_module._BAND) * 15 / 16
+        margin = Fraction(cells_module.BAND) * 15 / 16
         assert lower + margin < start < end < upper - margin
         left -= end - start
     assert left < 2.0**-26
@@ -323,7 +317,7 @@ def test_words_beyond_the_table_choose_cells_far_out(sigma: float) -> None:
 @pytest.mark.parametrize("count", [96, 160])
 def test_exact_integers_are_bounds_of_the_ends_of_cells(sigma: float, count: int) -> None:
     law, exact = GaussianCells(sigma), ends_of_cells(sigma)
-    below, error = cells_module._sums(law.square, law.shift, count)
+    below, error = cells_module.sums(law.square, law.shift, count)
     for cell in range(-law.most, law.most + 1):
         least = below[len(below) // 2 + cell]
         end = exact[len(exact) // 2 + cell]
@@ -336,8 +330,8 @@ def test_exact_integers_are_bounds_of_the_ends_of_cells(sigma: float, count: int
 def test_exact_integers_decide_what_floats_decide(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws are the same if floats decide much less."""
     before, words = draws(sigma, 3000), Noise(seed=1).uniform_at(0, np.arange(3000))[:, 0]
-    monkeypatch.setattr(cells_module, "_BAND", 2.0**-10)
-    monkeypatch.setattr(cells_module, "_UNSURE", 0.05)
+    monkeypatch.setattr(cells_module, "BAND", 2.0**-10)
+    monkeypatch.setattr(cells_module, "UNSURE", 0.05)
     law = GaussianCells(sigma)
     cells, unsure = law.cells(words)
     assert len(unsure) > 3
@@ -358,8 +352,8 @@ def test_further_bits_of_cells_verdicts_and_attempts_are_never_shared(monkeypatc
     def asking(way: Callable[..., int]) -> Callable[..., int]:
         return lambda *args: (args[-1](0), way(*args))[1]
 
-    monkeypatch.setattr(cells_module, "_BAND", 2.0**-10)
-    monkeypatch.setattr(cells_module, "_UNSURE", 0.05)
+    monkeypatch.setattr(cells_module, "BAND", 2.0**-10)
+    monkeypatch.setattr(cells_module, "UNSURE", 0.05)
     monkeypatch.setattr(GaussianCells, "exact_cell", asking(exact_cell))
     monkeypatch.setattr(GaussianCells, "accepts", asking(accepts))
     with patch.object(noise, "further_word", spy):
@@ -372,7 +366,7 @@ def test_further_bits_of_cells_verdicts_and_attempts_are_never_shared(monkeypatc
 @pytest.mark.parametrize("sigma", [300.0, 12345.678, 2.0**40])
 def test_floats_accept_what_fractions_accept_and_leave_close_cases_to_them(sigma: float) -> None:
     """Words at the edge of what floats may decide, on both sides, and far from it, for many numbers."""
-    law, edge, (_, width, _) = GaussianCells(sigma), int(cells_module._UNSURE * 2**64), cell_of(sigma, 0)
+    law, edge, (_, width, _) = GaussianCells(sigma), int(cells_module.UNSURE * 2**64), cell_of(sigma, 0)
     no_more = lambda index: pytest.fail("not needed")  # noqa: E731
     for value in {*range(-12, 12), *(int(sigma * part / 4) for part in range(-20, 20))}:
         cell, _, near = cell_of(sigma, value)
@@ -405,7 +399,7 @@ def test_what_is_proposed_and_accepted_is_the_probability_function(sigma: float)
     for value in {*range(-300, 301), *(int(sigma * part / 10) for part in range(-70, 71))}:
         cell, width, near = cell_of(sigma, value)
         assert law.width == width
-        assert int(law._near(np.array([cell]))[0]) == near <= abs(value)
+        assert int(law.near(np.array([cell]))[0]) == near <= abs(value)
         assert -(width // 2) <= value - cell * width < width - width // 2
 
 

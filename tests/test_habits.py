@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -98,10 +99,46 @@ def test_a_schema_of_a_table_is_refused_with_what_to_write() -> None:
         hw.Schema(TABLE)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("b", "a"),
+        pd.Series(["b", "a"], index=[7, 3]),
+        pl.Series(["b", "a"]),
+        pa.array(["b", "a"]),
+        np.array(["b", "a"]),
+        {"b": 1, "a": 2}.keys(),
+        pd.Categorical(["b", "a"]),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_the_values_of_a_category_may_come_in_anything_that_has_an_order(given: Any) -> None:  # noqa: ANN401
+    assert hw.Category(given) == hw.Category("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"b", "a"}, ["a set has no order", "sorted(values)"]),
+        (frozenset("ba"), ["a set has no order", "sorted(values)"]),
+        (pd.Series(["b", None]), ["missing value", "missing = true"]),
+        (pd.Series(["b", "b"]), ["listed twice"]),
+        (pd.DataFrame({"b": [1]}), ["must be texts"]),
+        ({"b": "long name"}, ["must be texts"]),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_values_of_a_category_without_an_order_are_refused_with_what_to_write(given: Any, words: list[str]) -> None:  # noqa: ANN401
+    with pytest.raises(hw.SchemaError) as caught:
+        hw.Category(given)
+    for word in words:
+        assert word in str(caught.value)
+
+
 def test_the_values_of_a_category_may_come_in_a_list() -> None:
     plain = hw.Category("a", "b", other="b")
     assert hw.Category(["a", "b"], other="b") == hw.Category(("a", "b"), other="b") == plain
-    assert hw.Category(np.array(["a", "b"]), other="b") == plain  # type: ignore[arg-type]
+    assert hw.Category(np.array(["a", "b"]), other="b") == plain
     with pytest.raises(hw.SchemaError):
         hw.Category(["a"], ["b"])
 

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from headwater import joint_noise
+from headwater import joint_law, joint_noise
 from headwater.exp_bits import exp_bits
-from headwater.joint_noise import Bits, Radii, draw_jointly, fits, in_ball, norm, points_in_ball
+from headwater.joint_law import Radii, fits, points_in_ball
+from headwater.joint_noise import Bits, draw_jointly, in_ball, norm
 from headwater.laws import IntegerLaplace, JointLaplace
 from headwater.noise import Noise
 from tests.support import marginals_watch
@@ -198,13 +200,13 @@ def test_a_number_just_beside_a_bound_is_put_on_its_side(radius: int, bits: int)
     at = (sum(parts[: radius + 1]) << bits) // sum(parts)
     for number, expected in ((at - 1, radius), (at + 1, radius + 1)):
         words = [number >> 64 * i & 2**64 - 1 for i in reversed(range(bits // 64))]
-        assert law.draw(Given(*words)) == expected  # type: ignore[arg-type]
+        assert law.draw(Given(*words)) == expected
 
 
 def test_the_last_of_all_words_is_a_radius_too() -> None:
     """Radii beyond those whose odds are listed are found with more bits: here all ones, for a while."""
     law = Radii(0.5, (1, 1))
-    assert law.draw(Given(*[2**64 - 1] * 6)) > len(law.odds)  # type: ignore[arg-type]
+    assert law.draw(Given(*[2**64 - 1] * 6)) > len(law.odds)
 
 
 # --- the law ----------------------------------------------------------------------------------------------------
@@ -244,14 +246,14 @@ def test_one_number_alone_has_integer_laplace_noise(scale: float) -> None:
 
 def forgets_a_table(patch: pytest.MonkeyPatch) -> None:
     """The radius is that of all tables but the last."""
-    real = joint_noise.radii
+    real = joint_law.radii
     patch.setattr(joint_noise, "radii", lambda scale, sizes: real(scale, sizes[:-1]))
 
 
 def radius_without_points(patch: pytest.MonkeyPatch) -> None:
     """The odds of radii do not count points."""
-    patch.setattr(joint_noise, "_log_points", lambda size, m: 0.0 * m)
-    patch.setattr(joint_noise, "radii", Radii)
+    patch.setattr(joint_law, "log_points", lambda size, m: 0.0 * m)
+    patch.setattr(joint_noise, "radii", cache(Radii))
 
 
 def half_a_ball(patch: pytest.MonkeyPatch) -> None:
@@ -261,7 +263,7 @@ def half_a_ball(patch: pytest.MonkeyPatch) -> None:
 
 
 def half_the_scale(patch: pytest.MonkeyPatch) -> None:
-    real = joint_noise.radii
+    real = joint_law.radii
     patch.setattr(joint_noise, "radii", lambda scale, sizes: real(scale / 2, sizes))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from headwater import noise as module
-from headwater.noise import Integers, Noise, Words, _Law
+from headwater.geometric_coins import GeometricCoins, Word
+from headwater.noise import Integers, Noise, Words
 from tests.support.noise_checks import (
     ALPHA,
     LAST_COIN,
@@ -60,7 +62,7 @@ def test_a_million_draws_fit_the_exact_law(scale: float) -> None:
 @pytest.mark.slow
 def test_draws_beyond_the_digits_are_as_frequent_as_they_should_be() -> None:
     """Fails for a random seed with probability below 2e-8 (17 p-values)."""
-    law, n = _Law(LAST_COIN), 6 * MILLION
+    law, n = GeometricCoins(LAST_COIN), 6 * MILLION
     assert law.digits == 14
     sample = draws(LAST_COIN, n)
     beyond = how_many(np.abs(sample) >= 1 << law.digits)
@@ -126,22 +128,23 @@ def lowest_digit_shared(scale: float, n: int) -> Integers:
 
 
 def last_coin_dropped(scale: float, n: int) -> Integers:
-    class Dropped(Noise):
-        def _settle(self, law: _Law, hi: int, lo: int, sign: int, coin: int) -> int:
-            return 0 if coin == law.digits else super()._settle(law, hi, lo, sign, coin)
+    class Dropped(GeometricCoins):
+        def settle(self, word: Word, sign: int, coin: int) -> int:
+            return 0 if coin == self.digits else super().settle(word, sign, coin)
 
-    return Dropped(seed=1).laplace_at(scale, 1, np.arange(n))
+    with patch.object(module, "geometric_coins", Dropped):
+        return draws(scale, n)
 
 
 def undivided_digit(coin_at_fault: int) -> Sampler:
-    class Undivided(_Law):
+    class Undivided(GeometricCoins):
         def bits(self, coin: int, count: int) -> int:
             if coin == coin_at_fault:
                 return int(Fraction(math.exp(-self.rate * 2**coin)) * 2**count)
             return super().bits(coin, count)
 
     def sampler(scale: float, n: int) -> Integers:
-        with patch.object(module, "_law", Undivided):
+        with patch.object(module, "geometric_coins", Undivided):
             return draws(scale, n)
 
     return sampler
@@ -179,7 +182,7 @@ def test_goodness_of_fit_rejects_a_wrong_sampler(name: str) -> None:
 
 @pytest.mark.parametrize("scale", [0.05, 0.08, 0.3, 1.0, 2.5, 25.0, 1000.0, 1e6, *WIDE])
 def test_bits_of_every_coin_are_the_binary_expansion_of_its_chance(scale: float) -> None:
-    law = _Law(scale)
+    law = GeometricCoins(scale)
     assert law.rate * Fraction(scale) == 1
     assert law.digits == min(d for d in range(60) if 2**d >= 12 * Fraction(scale))
     for coin in range(law.digits + 1):
@@ -194,13 +197,13 @@ def test_bits_of_every_coin_are_the_binary_expansion_of_its_chance(scale: float)
 
 def test_first_bits_that_floats_decide_are_those_of_exact_arithmetic() -> None:
     for scale in np.random.default_rng(0).lognormal(3, 4, 100).tolist():
-        law = _Law(scale)
+        law = GeometricCoins(scale)
         assert law.heads[: law.digits].tolist() == [coin_bits(law, coin, 16) for coin in range(law.digits)]
 
 
 def test_bits_are_right_where_a_first_approximation_cannot_tell() -> None:
     """For ``x = 2^−50``: ``2^52/(1 + e^x) = 2^51 − 1 + 2^−103.6…``, more digits than are tried at first."""
-    law = _Law(2.0**50)
+    law = GeometricCoins(2.0**50)
     assert law.bits(0, 52) == 2**51 - 1
     assert law.bits(0, 16) == 2**15 - 1
     for count in range(48, 60):
@@ -209,17 +212,17 @@ def test_bits_are_right_where_a_first_approximation_cannot_tell() -> None:
 
 @pytest.mark.parametrize("count", [999, 1000, 1001, 1442, 1443, 1500, 2000])
 def test_bits_of_a_tiny_chance(count: int) -> None:
-    law = _Law(1 / 1000)
+    law = GeometricCoins(1 / 1000)
     assert law.bits(0, count) == coin_bits(law, 0, count)
 
 
 class Tied(Noise):
     """All coins of one geometric variable tie with their first 16 bits; all of the other are tails."""
 
-    law: _Law
+    law: GeometricCoins
     second: bool
 
-    def _blocks(self, hi: Words, lo: Words, numbers: range) -> Words:
+    def blocks(self, hi: Words, lo: Words, numbers: range) -> Words:
         law = self.law
         words = np.full((len(hi), 8 * law.blocks), 0xFFFF, dtype="<u2")
         start = law.coins if self.second else 0
@@ -227,11 +230,12 @@ class Tied(Noise):
         return words.reshape(len(hi), law.blocks, 8).swapaxes(0, 1).copy().view("<u8")
 
 
-def ties(source: type[Tied], scale: float, n: int, second: bool) -> dict[str, float]:
+def ties(kind: type[GeometricCoins], scale: float, n: int, second: bool) -> dict[str, float]:
     """A p-value per coin: is a tied coin heads as often as its further bits say?"""
-    noise, law = source(seed=3), _Law(scale)
+    noise, law = Tied(seed=3), kind(scale)
     noise.law, noise.second = law, second
-    value = noise.laplace_at(scale, 5, np.arange(n)) * (-1 if second else 1)
+    with patch.object(module, "geometric_coins", kind):
+        value = noise.laplace_at(scale, 5, np.arange(n)) * (-1 if second else 1)
     found = {}
     for coin in range(law.digits + 1):
         rest = (coin_bits(law, coin, 80) & (2**64 - 1)) / 2**64
@@ -244,37 +248,37 @@ def ties(source: type[Tied], scale: float, n: int, second: bool) -> dict[str, fl
 @pytest.mark.parametrize(("scale", "n"), [(0.05, 40_000), (0.3, 3000), (25.0, 3000), (ONE_WORD, 600), (2.0**50, 400)])
 def test_a_tied_coin_is_settled_by_its_further_bits(scale: float, n: int, second: bool) -> None:
     """P(heads | 16 bits tie) is what is left of ``p·2^16``. Fails for a random seed with probability below 6e-8."""
-    assert_fits(ties(Tied, scale, n, second))
+    assert_fits(ties(GeometricCoins, scale, n, second))
 
 
-class AlwaysTails(Tied):
-    def _settle(self, law: _Law, hi: int, lo: int, sign: int, coin: int) -> int:
+class AlwaysTails(GeometricCoins):
+    def settle(self, word: Word, sign: int, coin: int) -> int:
         return 0
 
 
-class AlwaysHeads(Tied):
-    def _settle(self, law: _Law, hi: int, lo: int, sign: int, coin: int) -> int:
+class AlwaysHeads(GeometricCoins):
+    def settle(self, word: Word, sign: int, coin: int) -> int:
         return 1 << coin
 
 
-class StartsAgain(Tied):
+class StartsAgain(GeometricCoins):
     """Compares with the first bits again, instead of those behind them."""
 
-    def _is_heads(self, law: _Law, hi: int, lo: int, label: int, coin: int, *, tied: bool = True) -> bool:
-        return super()._is_heads(law, hi, lo, label, coin, tied=False)
+    def is_heads(self, word: Callable[[int], int], coin: int, *, tied: bool = True) -> bool:
+        return super().is_heads(word, coin, tied=False)
 
 
 @pytest.mark.parametrize("wrong", [AlwaysTails, AlwaysHeads, StartsAgain])
-def test_the_check_of_ties_rejects_a_wrong_sampler(wrong: type[Tied]) -> None:
+def test_the_check_of_ties_rejects_a_wrong_sampler(wrong: type[GeometricCoins]) -> None:
     """Another seed would miss one with probability below 1e-9."""
     assert min(ties(wrong, 25.0, 2000, second=False).values()) < ALPHA
 
 
 def test_laps_beyond_the_last_digit_are_geometric() -> None:
     """With only 3 digits at scale 25 the last coin is often heads. Fails for a random seed with probability 2e-9."""
-    noise, law, n = Noise(seed=4), _Law(25.0), 6000
+    noise, law, n = Noise(seed=4), GeometricCoins(25.0), 6000
     law.digits = 3
-    laps = np.array([noise._settle(law, 6, lo, 1, 3) for lo in range(n)])
+    laps = np.array([law.settle(partial(noise.further_word, 6, lo), 1, 3) for lo in range(n)])
     assert not (laps % 8).any()
     p, tied = coin_bits(law, 3, 64) / 2**64, (coin_bits(law, 3, 80) & (2**64 - 1)) / 2**64
     most = 12
@@ -284,13 +288,12 @@ def test_laps_beyond_the_last_digit_are_geometric() -> None:
 
 
 def test_a_coin_reads_on_while_words_tie() -> None:
-    law = _Law(2.5)
+    law = GeometricCoins(2.5)
     p = coin_bits(law, 1, 16 + 64 * 3)
     for last, heads in ((-1, True), (1, False)):
 
-        class Scripted(Noise):
-            def further_word(self, hi: int, lo: int, label: int, index: int, last: int = last) -> int:
-                word = p >> 64 * (2 - index) & (2**64 - 1)
-                return word + last if index == 2 else word
+        def scripted(index: int, last: int = last) -> int:
+            word = p >> 64 * (2 - index) & (2**64 - 1)
+            return word + last if index == 2 else word
 
-        assert Scripted(seed=0)._is_heads(law, 0, 0, 0, 1) is heads
+        assert law.is_heads(scripted, 1) is heads

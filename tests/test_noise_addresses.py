@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from headwater import noise as module
-from headwater.noise import Integers, Noise, Words, _Law
+from headwater.geometric_coins import GeometricCoins
+from headwater.noise import CHUNK, Integers, Noise, Words
 from tests.support.noise_checks import (
     MILLION,
     ONE_WORD,
@@ -43,7 +43,7 @@ def further_words(key: bytes, hi: int, lo: int, label: int) -> Iterator[int]:
 
 def literal_draw(key: bytes, scale: float, hi: int, lo: int) -> int:
     """One draw, coin by coin, from its bits: AES of the address, then BLAKE2b where 16 bits do not decide."""
-    law = _Law(scale)
+    law = GeometricCoins(scale)
     stream = blocks_of(key, hi, lo, range(law.blocks))
 
     def words(label: int) -> Iterator[int]:
@@ -71,14 +71,14 @@ def literal_draw(key: bytes, scale: float, hi: int, lo: int) -> int:
 def test_draws_are_the_literal_reading_of_their_bits(scale: float) -> None:
     """Bit for bit, at plain addresses and at all of 60,000 where a coin tied: saved keys must keep their noise."""
     noise, tied = Noise(seed=5), set()
-    settle = noise._settle
+    further_word = noise.further_word
 
-    def spy(law: _Law, hi: int, lo: int, sign: int, coin: int) -> int:
+    def spy(hi: int, lo: int, label: int, index: int) -> int:
         tied.add(lo)
-        return settle(law, hi, lo, sign, coin)
+        return further_word(hi, lo, label, index)
 
     hi = 2**64 - 3
-    with patch.object(noise, "_settle", spy):
+    with patch.object(noise, "further_word", spy):
         values = noise.laplace_at(scale, hi, np.arange(2**48 - 60_000, 2**48))
     assert tied
     for lo in [*range(2**48 - 60_000, 2**48, 1499), *sorted(tied)[:40]]:
@@ -89,14 +89,14 @@ def test_draws_are_the_literal_reading_of_their_bits(scale: float) -> None:
 def test_a_draw_depends_on_key_and_address_only(scale: float) -> None:
     """Not on the batch, its order or its neighbours, nor on where the batch is cut into chunks."""
     noise, rng = Noise(seed=6), np.random.default_rng(6)
-    n = 2 * module._CHUNK + 7
+    n = 2 * CHUNK + 7
     hi, lo = rng.integers(0, 2**64, n, dtype=np.uint64), rng.integers(0, 2**48, n, dtype=np.uint64)
     all_at_once = noise.laplace_at(scale, hi, lo)
     order = rng.permutation(n)
     assert (noise.laplace_at(scale, hi[order], lo[order]) == all_at_once[order]).all()
-    for size in (0, 1, 2, module._CHUNK - 1, module._CHUNK, module._CHUNK + 1, 2 * module._CHUNK):
+    for size in (0, 1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK):
         assert (noise.laplace_at(scale, hi[:size], lo[:size]) == all_at_once[:size]).all()
-    for i in (0, 1, module._CHUNK, n - 1):
+    for i in (0, 1, CHUNK, n - 1):
         alone = noise.laplace_at(scale, int(hi[i]), int(lo[i]))
         assert alone.shape == (1,)
         assert alone[0] == all_at_once[i]

@@ -299,3 +299,15 @@ def test_a_billion_points_on_paper(mechanism: str) -> None:
 def test_saving_where_no_folder_is_names_the_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         make().save(tmp_path / "nowhere" / "state.hw")
+
+
+@every_mechanism
+def test_a_state_of_another_rule_of_measuring_is_refused_with_the_way_out(
+    mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism=mechanism, seed=0)
+    synth.update(np.full((20, 2), 0.3))
+    saved, kind = synth.to_bytes(), registry.mechanism(mechanism)
+    monkeypatch.setattr(kind, "version", kind.version + 1)
+    with pytest.raises(hw.FileRefusedError, match=rf"another rule of {mechanism}.*begin a new run"):
+        hw.Synthesizer.from_bytes(saved)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 import headwater as hw
+from headwater import randomness
 from headwater.evaluate import w1
 from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade import plan as plan_module
@@ -46,18 +48,24 @@ def is_edge(start: int, synth: hw.Synthesizer) -> bool:
 class Listening(Noise):
     """Writes down every address that noise is drawn at."""
 
-    def __init__(self, key: bytes) -> None:
-        super().__init__(key=key)
+    made: ClassVar[list[Listening]] = []
+
+    def __init__(self, seed: int | None = None, *, key: bytes | None = None) -> None:
+        super().__init__(seed, key=key)
         self.draws: list[tuple[int, int]] = []
+        self.made.append(self)
 
     def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
         self.draws += zip(itertools.repeat(int(np.asarray(hi))), np.asarray(lo).tolist(), strict=False)
         return super().laplace_at(scale, hi, lo)
 
 
-def listen(synth: hw.Synthesizer) -> Listening:
-    synth._mechanism.noise = noise = Listening(synth._mechanism.noise.key)
-    return noise
+@pytest.fixture
+def listening(monkeypatch: pytest.MonkeyPatch) -> list[Listening]:
+    """The sources of noise of all runs that are begun or loaded, in this order."""
+    monkeypatch.setattr(randomness, "Noise", Listening)
+    monkeypatch.setattr(Listening, "made", [])
+    return Listening.made
 
 
 # --- what a window covers --------------------------------------------------------------------------------
@@ -118,11 +126,11 @@ def test_a_window_of_everything_is_the_whole_release(t: int) -> None:
     assert same(synth.release(since=min(t, 7)), whole), "the first bucket starts at 0"
 
 
-def test_windows_change_nothing_and_draw_nothing_that_releases_do_not() -> None:
+def test_windows_change_nothing_and_draw_nothing_that_releases_do_not(listening: list[Listening]) -> None:
     """Same addresses, each once, whether or not windows are asked for; the releases stay the same."""
     x = clustered(5000)
     plain, windowed = make(), make()
-    draws, also = listen(plain), listen(windowed)
+    draws, also = listening
     for part in np.array_split(x, 12):
         plain.update(part)
         windowed.update(part)
@@ -246,14 +254,17 @@ def test_a_run_that_is_saved_and_loaded_all_the_time_is_the_same_run(d: int, eps
             assert same(straight.release(last=last), broken.release(last=last))
 
 
-def test_saving_measures_nothing_and_loading_draws_the_same_addresses(tmp_path: Path) -> None:
+def test_saving_measures_nothing_and_loading_draws_the_same_addresses(
+    tmp_path: Path, listening: list[Listening]
+) -> None:
     synth = make()
     synth.update(clustered(5000))
-    noise = listen(synth)
+    (noise,) = listening
+    noise.draws.clear()
     synth.save(tmp_path / "state")
     assert noise.draws == []
     loaded = hw.Synthesizer.load(tmp_path / "state")
-    again = listen(loaded)
+    _, again = listening
     assert same(synth.release(), loaded.release())
     assert set(noise.draws) <= set(again.draws)  # some were measured before
     assert noise.draws != []

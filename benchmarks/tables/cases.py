@@ -9,14 +9,18 @@ from pathlib import Path
 
 import headwater as hw
 from benchmarks.code import stripped
-from benchmarks.tables import offline
+from benchmarks.tables import held_out, offline
 from benchmarks.tables.data import NAMES, table
 
 WITH_DELTA = "marginals, δ"
 """Marginals with the δ of the offline methods."""
-ONLINE = ("cascade", "marginals", WITH_DELTA, "auto")
+EXPECTING = "marginals, expecting t"
+"""Marginals with a plan for as many records as the release is about, which offline methods know as well."""
+ONLINE = ("cascade", "marginals", EXPECTING, WITH_DELTA, "auto")
 INDEPENDENT = "independent"
 OFFLINE = tuple(offline.METHODS)
+HELD_OUT = tuple(held_out.READERS)
+"""Tables that took no part in choosing constants."""
 KNOWN = ("flights", "diamonds", "births")
 """The tables with which the design began; errors of the others were seen, too, while constants were chosen."""
 NARROW = ("flights:4", "flights:6", "diamonds:4", "births:4")
@@ -49,7 +53,12 @@ class Case:
     @property
     def mechanism(self) -> str:
         """What an online method calls its mechanism."""
-        return "marginals" if self.method == WITH_DELTA else self.method
+        return "marginals" if self.method in (EXPECTING, WITH_DELTA) else self.method
+
+    @property
+    def expect(self) -> int | None:
+        """How many records the plan is for, if it is for any."""
+        return self.t if self.method == EXPECTING else None
 
     @property
     def delta(self) -> float:
@@ -67,9 +76,11 @@ class Size:
     times: tuple[int, ...]  # those of `REQUIRED_TIMES` and the end of every table are added
     offline: bool  # whether figures of MST and AIM that are not kept are made
 
-    def times_of(self, name: str) -> tuple[int, ...]:
-        """The times at which a table is measured."""
+    def times_of(self, name: str, method: str = "marginals") -> tuple[int, ...]:
+        """The times at which a table is measured; a run that expects a number of records is only about that one."""
         end = len(table(name))
+        if method == EXPECTING:
+            return tuple(sorted({*REQUIRED_TIMES.get(name, ()), end}))
         return tuple(sorted({t for t in (*self.times, *REQUIRED_TIMES.get(name, ())) if t < end} | {end}))
 
     def online(self) -> list[Case]:
@@ -78,11 +89,11 @@ class Size:
             Case(name, t, epsilon, method, seed)
             for seed in range(self.seeds)
             for epsilon in self.epsilons
-            for name in (*NAMES, *NARROW)
+            for name in (*NAMES, *HELD_OUT, *NARROW)
             if ":" not in name or epsilon == 1
             for method in (INDEPENDENT, *ONLINE)
-            if ":" not in name or method != WITH_DELTA
-            for t in self.times_of(name)
+            if ":" not in name or method not in (EXPECTING, WITH_DELTA)
+            for t in self.times_of(name, method)
         ]
 
 
@@ -100,17 +111,19 @@ def offline_cases() -> list[Case]:
     """Releases of MST and AIM, those first that matter most: they take a minute or more each."""
     required = [(name, t) for name, times in REQUIRED_TIMES.items() for t in times]
     largest = [(name, times[-1]) for name, times in REQUIRED_TIMES.items()]
-    held_out = [(name, len(table(name))) for name in ("movies", "voters", "opinions")]
+    others = [(name, len(table(name))) for name in ("movies", "voters", "opinions")]
+    unseen = [(name, len(table(name))) for name in HELD_OUT]
 
     def cases(where: list[tuple[str, int]], method: str, seeds: tuple[int, ...], epsilon: float = 1.0) -> list[Case]:
         return [Case(name, t, epsilon, method, seed) for seed in seeds for name, t in where]
 
-    plan = cases(required + held_out, "mst", (0,))
+    plan = cases(required + others, "mst", (0,))
     plan += cases(largest, "mst rerun", (0,)) + cases(largest, "mst rerun, zcdp", (0,))
-    plan += cases(held_out + required, "mst", (1, 2))
-    plan += cases([("health", len(table("health")))], "mst", (0,)) + cases(held_out, "mst rerun", (0,))
+    plan += cases(others + required, "mst", (1, 2))
+    plan += cases([("health", len(table("health")))], "mst", (0,)) + cases(others, "mst rerun", (0,))
+    plan += cases(unseen, "mst", (0,))
     for epsilon in (0.5, 4.0):
-        plan += cases(largest + held_out, "mst", (0,), epsilon)
+        plan += cases(largest + others, "mst", (0,), epsilon)
     plan += cases([(name, SMALLEST) for name in KNOWN], "mst", (0,))
     return plan + cases([*largest, ("opinions", len(table("opinions")))], "aim", (0,))
 

@@ -267,7 +267,7 @@ def with_schema(
     return Table(name, pd.DataFrame(made), hw.Schema(columns), target)
 
 
-_READERS: Mapping[str, Callable[[], Table]] = {
+READERS: Mapping[str, Callable[[], Table]] = {
     "flights": _flights,
     "diamonds": _diamonds,
     "births": _births,
@@ -276,7 +276,7 @@ _READERS: Mapping[str, Callable[[], Table]] = {
     "opinions": _opinions,
     "health": _health,
 }
-NAMES = tuple(_READERS)
+NAMES = tuple(READERS)
 
 
 @cache
@@ -286,7 +286,7 @@ def table(name: str) -> Table:
     if not columns:
         from benchmarks.tables import held_out
 
-        return (_READERS.get(name) or held_out.READERS[name])()
+        return (READERS.get(name) or held_out.READERS[name])()
     whole = table(name)
     names = whole.schema.names[: int(columns)]
     schema = hw.Schema({column: whole.schema.columns[column] for column in names})

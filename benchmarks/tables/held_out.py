@@ -12,7 +12,7 @@ def _stops() -> Table:
     """51,920 stops by the police of one city; 15 columns, six of them with gaps, and one of 87 neighbourhoods."""
     frame = shuffled("carData", "MplsStops").drop(columns="idNum")
     when = pd.to_datetime(frame.pop("date"), utc=True)
-    frame["month"], frame["weekday"], frame["hour"] = when.dt.month, when.dt.weekday, when.dt.hour
+    frame["month"], frame["weekday"], frame["hour"] = when.dt.month, when.dt.day_of_week, when.dt.hour
     columns = {
         "lat": hw.Number(44.85, 45.1),
         "long": hw.Number(-93.35, -93.15),

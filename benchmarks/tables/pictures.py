@@ -12,12 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from benchmarks.tables.cases import EXPECTING
 from benchmarks.tables.data import NAMES
 from benchmarks.tables.results import Numbers
 
 STYLES: dict[str, tuple[str, str, str]] = {
     "marginals": ("#0b6e99", "o-", "Headwater, online"),
-    "marginals, δ": ("#0b6e99", "o:", "the same, δ = 1e-9"),
+    EXPECTING: ("#0b6e99", "*", "the same, expecting t records"),
+    "marginals, δ": ("#0b6e99", "o:", "Headwater, δ = 1e-9"),
     "cascade": ("#8fb9c9", "o-", "cascade, online"),
     "mst rerun": ("#d0a04a", "D", "MST rerun at 128 checkpoints, ε split"),
     "mst rerun, zcdp": ("#d0a04a", "d", "the same, ρ split"),

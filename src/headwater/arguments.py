@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from headwater.mechanisms.protocol import AnySchema, Mechanism
 from headwater.people import Person
 from headwater.table.frames import kind_of
@@ -25,16 +27,26 @@ def checked_person(person: object, schema: AnySchema) -> Person:
     return person
 
 
-def options_of(kind: type[Mechanism], given: dict[str, str | None]) -> dict[str, str]:
-    """The named choices of a mechanism; one that it does not have is refused, not ignored."""
-    found = {name: values[0] for name, values in kind.options.items()}
+def options_of(kind: type[Mechanism], given: dict[str, Any]) -> dict[str, Any]:
+    """What a mechanism takes by name. A choice that it does not have is refused.
+
+    Any mechanism may be given ``expect``, and those that have no use for it do without.
+    """
+    found: dict[str, Any] = {name: values[0] for name, values in kind.options.items() if isinstance(values, tuple)}
     for name, value in given.items():
         if value is None:
             continue
-        if name not in found:
+        values = kind.options.get(name)
+        if name == "expect":
+            if whole(name, value) < 1:
+                raise ValueError(f"expect must be a number of records from 1 on, not {value}")
+            if values is not None:
+                found[name] = whole(name, value)
+            continue
+        if not isinstance(values, tuple):
             raise ValueError(f"{name}= means nothing to mechanism={kind.name!r}; leave it out")
-        if value not in kind.options[name]:
-            raise ValueError(f"{name} must be one of {', '.join(kind.options[name])}, not {value!r}")
+        if value not in values:
+            raise ValueError(f"{name} must be one of {', '.join(values)}, not {value!r}")
         found[name] = value
     return found
 

@@ -102,7 +102,7 @@ class CountedUpdates(OneRun):
         return self._mechanism.encode(points)
 
     def coarser(self, rows: Rows, starts: Integers) -> Rows:
-        """Rows without what no noisy count of their bucket can ever tell apart.
+        """Rows without what no noisy count of their bucket can ever distinguish.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ class Guarantee:
     unit
         Whose data is protected.
     neighbours
-        How two inputs differ that cannot be told apart.
+        How two inputs differ that cannot be distinguished.
     records
         How many records of one unit count: noise is so wide that together they cost no more.
 

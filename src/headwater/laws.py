@@ -54,7 +54,28 @@ class CountLaw(Law, Protocol):
 
 
 @dataclass(frozen=True)
-class IntegerLaplace:
+class Exponential:
+    """What the laws have in common whose odds fall with ``exp(−…/scale)``: log ratios move by at most shift/scale.
+
+    Parameters
+    ----------
+    scale
+        How wide it is.
+    """
+
+    scale: float
+
+    def epsilon(self, shift: int) -> Fraction:
+        """What one draw costs in ε: ``shift/scale``."""
+        return shift / Fraction(self.scale)
+
+    def rho(self, shift: int) -> Fraction:
+        """What one draw costs in ρ: half the square of its ε."""
+        return self.epsilon(shift) ** 2 / 2
+
+
+@dataclass(frozen=True)
+class IntegerLaplace(Exponential):
     """The law of the noise in a count: ``P(z) ∝ exp(−|z|/scale)`` on the integers.
 
     Parameters
@@ -68,7 +89,6 @@ class IntegerLaplace:
     7.835
     """
 
-    scale: float
     name: ClassVar[str] = "integer Laplace"
 
     @property
@@ -80,14 +100,6 @@ class IntegerLaplace:
     def deviation(self) -> float:
         """A close upper bound of its standard deviation: that of real Laplace noise of the same scale."""
         return math.sqrt(2) * self.scale
-
-    def epsilon(self, shift: int) -> Fraction:
-        """What one draw costs in ε: ``shift/scale``."""
-        return shift / Fraction(self.scale)
-
-    def rho(self, shift: int) -> Fraction:
-        """What one draw costs in ρ: half the square of its ε."""
-        return self.epsilon(shift) ** 2 / 2
 
     def draw(self, noise: Noise, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
         """The draws that live at these addresses."""
@@ -139,7 +151,7 @@ class DiscreteGaussian:
 
 
 @dataclass(frozen=True)
-class JointLaplace:
+class JointLaplace(Exponential):
     """The law of the noise in several small tables at once: ``P(z) ∝ exp(−N(z)/scale)`` on the integers.
 
     ``N`` is the largest of the norms of the tables (`headwater.joint_noise`). A replaced record moves all tables, and
@@ -152,20 +164,11 @@ class JointLaplace:
         How wide it is.
     """
 
-    scale: float
     name: ClassVar[str] = "joint Laplace"
-
-    def epsilon(self, shift: int) -> Fraction:
-        """What one draw costs in ε if the norm moves by at most ``shift``: ``shift/scale``."""
-        return shift / Fraction(self.scale)
-
-    def rho(self, shift: int) -> Fraction:
-        """What one draw costs in ρ: half the square of its ε."""
-        return self.epsilon(shift) ** 2 / 2
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip:
+class PermuteAndFlip(Exponential):
     """The law of a private choice by permute-and-flip (McKenna and Sheldon 2020).
 
     Its shift is how far the difference of two scores can move: twice the sensitivity of a score.
@@ -176,20 +179,11 @@ class PermuteAndFlip:
         Of the geometric variables that decide its coins.
     """
 
-    scale: float
     name: ClassVar[str] = "permute-and-flip"
-
-    def epsilon(self, shift: int) -> Fraction:
-        """What one choice costs in ε: ``shift/scale``."""
-        return shift / Fraction(self.scale)
-
-    def rho(self, shift: int) -> Fraction:
-        """What one choice costs in ρ: half the square of its ε."""
-        return self.epsilon(shift) ** 2 / 2
 
 
 @dataclass(frozen=True)
-class ExponentialChoice:
+class ExponentialChoice(Exponential):
     """The law of a private choice by the exponential mechanism: ``P(i) ∝ exp(score_i/scale)``.
 
     Its shift is how far the difference of two scores can move: twice the sensitivity of a score.
@@ -200,12 +194,7 @@ class ExponentialChoice:
         By how much scores must differ for their odds to differ by a factor of e.
     """
 
-    scale: float
     name: ClassVar[str] = "exponential mechanism"
-
-    def epsilon(self, shift: int) -> Fraction:
-        """What one choice costs in ε: ``shift/scale``."""
-        return shift / Fraction(self.scale)
 
     def rho(self, shift: int) -> Fraction:
         """What one choice costs in ρ: an eighth of the square of its ε, the length of the range of its log ratios."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
@@ -42,12 +42,18 @@ class OneRun:
         self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
         self.epsilon = state.budget.epsilon
         self.guarantee: Guarantee = state.guarantee
-        self._lock = threading.RLock()
+        self._lock = RLock()
 
     @property
     def t(self) -> int:
         """How many records have arrived. Public."""
         return self._mechanism.t
+
+    @property
+    def expect(self) -> int | None:
+        """How many records the plan is laid out for; None if that was not declared, or is of no use. Public."""
+        found: int | None = self._state.options.get("expect")
+        return found
 
     @property
     def person(self) -> Person | None:
@@ -182,7 +188,8 @@ class OneRun:
     def __repr__(self) -> str:
         delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
         budget = f"epsilon={self.epsilon:g}{delta}"
-        return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}) at t = {self.t:,}"
+        expect = f", expect={self.expect}" if self.expect else ""
+        return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}{expect}) at t = {self.t:,}"
 
     if not TYPE_CHECKING:  # a checker would take any name for an attribute
 

@@ -1,4 +1,4 @@
-"""The story in one file: records go in, the mechanism measures, a model is fitted, a release comes out."""
+"""A run from end to end: records go in, the mechanism measures, a model is fitted, a release comes out."""
 
 from __future__ import annotations
 
@@ -62,6 +62,10 @@ class Synthesizer(CountedUpdates):
         ``"paper"``: Algorithms 1 to 4 of He, Vershynin and Zhu.
     consistency
         Of the paper's mechanism only: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
+    expect
+        How many records you expect in all, if you know without looking at them. Marginals then lets a stage end with
+        them, so that a release of so many has up to half the noise; the run goes on after them as before. The other
+        mechanisms do as well without it. Public.
     person
         Who records belong to, if people may have several: then ε is for all records of one person together. Unless
         given, ε is for one record.
@@ -93,6 +97,7 @@ class Synthesizer(CountedUpdates):
         delta: float = 0.0,
         mechanism: str = registry.AUTO,
         consistency: str | None = None,
+        expect: int | None = None,
         person: Person | None = None,
         seed: int | None = None,
     ) -> None:
@@ -111,7 +116,7 @@ class Synthesizer(CountedUpdates):
             raise ValueError(
                 f"mechanism={mechanism!r} keeps pure ε only: leave out delta, or take cascade or marginals"
             )
-        options = options_of(kind, {"consistency": consistency})
+        options = options_of(kind, {"consistency": consistency, "expect": expect})
         warn_of_epsilon(budget.epsilon, 2)
         super().__init__(SynthesizerState.begin(kind, schema, budget, options, new_keys(seed), people))
 

@@ -57,7 +57,7 @@ class SynthesizerState:
 
     schema: AnySchema
     budget: Budget
-    options: dict[str, str]
+    options: dict[str, Any]
     public: bytes
     mechanism: Mechanism
     tally: Tally
@@ -69,7 +69,7 @@ class SynthesizerState:
         kind: type[Mechanism],
         schema: AnySchema,
         budget: Budget,
-        options: dict[str, str],
+        options: dict[str, Any],
         keys: tuple[Noise, bytes],
         people: People | None = None,
     ) -> SynthesizerState:
@@ -146,6 +146,8 @@ class SynthesizerState:
             "kind": self.kind,
             "tally": self.tally.to_dict(),
         }
+        if "expect" in self.options:
+            header["expect"] = self.options["expect"]
         if self.budget.delta:
             header |= {"delta": self.budget.delta, "gaussian": GAUSSIAN_VERSION}
         if self.people is not None:
@@ -168,8 +170,13 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerSt
     header, arrays = parts
     with files.assembling(where):
         kind = registry.mechanism(header["mechanism"])
-        options = options_of(kind, {name: header[name] for name in kind.options})
+        options = options_of(kind, {name: header.get(name) for name in kind.options})
         files.need(kind.online, "mechanism")
+        if header.get("version", kind.version) != kind.version:
+            raise files.FileRefusedError(
+                f"this run measures by another rule of {kind.name} than this version does: go on with the version that "
+                "it began with, or begin a new run"
+            )
         schema = schema_from_dict(header["schema"])
         budget = Budget(check_epsilon(header["epsilon"]), check_delta(header.get("delta", 0.0)))
         files.need(kind.deltas or not budget.delta, "delta")

@@ -6,17 +6,18 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from headwater import joint_noise
+from headwater import joint_law, joint_noise, synthesizer_state
 from headwater.audit import experiments
 from headwater.laws import deviation_for
+from headwater.mechanisms import cell_model
 from headwater.mechanisms.cascade import measure as cascade_module
-from headwater.mechanisms.cascade import model as model_module
 from headwater.mechanisms.cascade import plan as plan_module
 from headwater.mechanisms.cascade.history import History, Measured, Trees
 from headwater.mechanisms.cascade.leaf_counts import count_leaves
@@ -30,12 +31,11 @@ from headwater.mechanisms.marginals import bucket as bucket_module
 from headwater.mechanisms.paper import measure as paper_module
 from headwater.noise import Noise
 from headwater.privacy import Budget, IntegerLaplace, scale_for
-from headwater.synthesizer import Synthesizer
 from headwater.synthesizer_state import SynthesizerState
 from headwater.table.unit_cube import UnitCube
 
 Integers = NDArray[np.int64]
-TERMS = joint_noise._log_terms
+TERMS = joint_law.log_terms
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -51,24 +51,25 @@ def half_the_joint_noise(patch: pytest.MonkeyPatch) -> None:
 
 def joint_noise_that_forgets_a_table(patch: pytest.MonkeyPatch) -> None:
     """Its radius is that of all tables but the largest."""
-    real = joint_noise.radii
+    real = joint_law.radii
     patch.setattr(joint_noise, "radii", lambda scale, sizes: real(scale, sizes[:-1]))
 
 
 def radii_without_points(patch: pytest.MonkeyPatch) -> None:
     """A radius is as likely as its exponential says, however many points there are."""
-    patch.setattr(joint_noise, "_log_points", lambda size, m: 0.0 * m)
-    patch.setattr(joint_noise, "radii", joint_noise.Radii)
+    patch.setattr(joint_law, "log_points", lambda size, m: 0.0 * m)
+    patch.setattr(joint_noise, "radii", cache(joint_law.Radii))
 
 
 def small_balls(patch: pytest.MonkeyPatch) -> None:
     """Tables have an L1 norm of at most the radius, instead of twice as much."""
-    real = joint_noise._with
-    patch.setattr(joint_noise, "_with", lambda size, sum_, j: real(size, sum_ // 2, j))
+    real = joint_law.with_nonzero
+    for module in (joint_law, joint_noise):
+        patch.setattr(module, "with_nonzero", lambda size, sum_, j: real(size, sum_ // 2, j))
     subset = joint_noise.Bits.subset
     patch.setattr(joint_noise.Bits, "subset", lambda self, n, of: subset(self, n, of // 2 if of % 2 == 0 else of))
-    patch.setattr(joint_noise, "_log_terms", lambda size, m: TERMS(size, m / 2))
-    patch.setattr(joint_noise, "radii", joint_noise.Radii)
+    patch.setattr(joint_law, "log_terms", lambda size, m: TERMS(size, m / 2))
+    patch.setattr(joint_noise, "radii", cache(joint_law.Radii))
 
 
 def joint_noise_at_half_its_price(patch: pytest.MonkeyPatch) -> None:
@@ -194,14 +195,10 @@ def a_count_without_noise(patch: pytest.MonkeyPatch) -> None:
 
 
 def noise_drawn_anew_after_load(patch: pytest.MonkeyPatch) -> None:
-    load = Synthesizer.from_bytes.__func__  # type: ignore[attr-defined]
+    def others(secret: str, public: str) -> tuple[Noise, bytes]:
+        return Noise(key=hashlib.sha256(bytes.fromhex(secret)).digest()), bytes.fromhex(public)
 
-    def forgetful(cls: type[Synthesizer], data: bytes) -> Synthesizer:
-        synth: Synthesizer = load(cls, data)
-        synth._mechanism.noise = Noise(key=hashlib.sha256(synth._mechanism.noise.key).digest())
-        return synth
-
-    patch.setattr(Synthesizer, "from_bytes", classmethod(forgetful))
+    patch.setattr(synthesizer_state, "restored_keys", others)
 
 
 def _real(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.float64]:
@@ -255,7 +252,7 @@ def rounding_by_raw_counts(patch: pytest.MonkeyPatch) -> None:
     def peeking(cls: type[CascadeModel], measured: Telling, *rest: Any) -> CascadeModel:  # noqa: ANN401 - handed on
         offset = 0.3 + 0.4 * (int(measured.raw.sum()) % 2)
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(model_module, "round_in_order", lambda mass, total, _: round_in_order(mass, total, offset))
+            inner.setattr(cell_model, "round_in_order", lambda mass, total, _: round_in_order(mass, total, offset))
             found: CascadeModel = fit(cls, measured, *rest)
         return found
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headwater import BinaryCounter, SparseCounter
+from headwater import BinaryCounter
 from headwater.audit import (
     AuditAlarm,
     Experiment,
@@ -25,13 +25,13 @@ from headwater.audit.suite import long_cascade, tables, with_delta
 from headwater.laws import deviation_for
 from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade.plan import Stage, stage_at
-from headwater.noise import NoiseStream
 from headwater.privacy import Budget, OverdrawnError
 from headwater.synthesizer import Synthesizer
 from headwater.table.unit_cube import unit_cube
 from headwater.zcdp import rho_for
 from tests.audit import faults
 from tests.audit.faults import Fault
+from tests.support.counter_faults import ForgetsALength, HalvesTestNoise
 
 CORNER = kind_of_pair("corner", heap(20, 2), 0)
 FACE = kind_of_pair("face", heap(20, 2), 0)
@@ -181,23 +181,6 @@ def test_a_run_whose_later_stages_would_overdraw_stops_before_them() -> None:
 @pytest.mark.parametrize("check", list(dict.fromkeys(check for _, check, _ in CAUGHT)))
 def test_without_the_fault_there_is_no_alarm(check: Callable[[], None]) -> None:
     check()
-
-
-class ForgetsALength(BinaryCounter):
-    """Noise for one block length fewer than there are."""
-
-    def __init__(self, horizon: int, *, epsilon: float, noise: NoiseStream) -> None:
-        super().__init__(horizon, epsilon=epsilon, noise=noise)
-        self._scale *= (self._lengths - 1) / self._lengths
-
-
-class HalvesTestNoise(SparseCounter):
-    """Every test gets half the noise it should."""
-
-    def add(self, increment: int) -> None:
-        scale, self._scale = self._scale, self._scale / 2
-        super().add(increment)
-        self._scale = scale
 
 
 def test_a_counter_with_too_little_noise_loses_more_than_its_budget_exactly() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
+from headwater import one_run, synthesizer_state
 from headwater.audit import AuditAlarm
 from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
 from headwater.checks.cases import Case
@@ -27,14 +28,7 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 
 
 def other_noise_after_load(patch: pytest.MonkeyPatch) -> None:
-    load = Synthesizer.from_bytes.__func__  # type: ignore[attr-defined]
-
-    def other(cls: type[Synthesizer], data: bytes) -> Synthesizer:
-        synth: Synthesizer = load(cls, data)
-        synth._mechanism.noise = Noise(seed=12)
-        return synth
-
-    patch.setattr(Synthesizer, "from_bytes", classmethod(other))
+    patch.setattr(synthesizer_state, "restored_keys", lambda _, public: (Noise(seed=12), bytes.fromhex(public)))
 
 
 def part_of_a_bad_batch(patch: pytest.MonkeyPatch) -> None:
@@ -62,17 +56,22 @@ def asking_changes_something(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ToyMechanism, "measured", counting)
 
 
+def listed(patch: pytest.MonkeyPatch, factor: float) -> None:
+    """The ledger lists noise of another scale than is drawn."""
+
+    def ledger(self: ToyMechanism, t: int | None = None) -> Ledger:
+        return Ledger([Spend("count", IntegerLaplace(factor * self.law.scale), touches=2)])
+
+    patch.setattr(ToyMechanism, "ledger", ledger)
+
+
 def a_scale_that_no_ledger_lists(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", IntegerLaplace(2 * self.scale), touches=2)])
-    )
+    listed(patch, 2)
 
 
 def a_scale_that_is_divided(patch: pytest.MonkeyPatch) -> None:
     """More noise than the ledger says: no harm, but not what is written down."""
-    patch.setattr(
-        ToyMechanism, "ledger", lambda self, t=None: Ledger([Spend("count", IntegerLaplace(self.scale / 2), touches=2)])
-    )
+    listed(patch, 0.5)
 
 
 def less_noise_than_is_divided(patch: pytest.MonkeyPatch) -> None:
@@ -98,13 +97,7 @@ def a_batch_in_place(patch: pytest.MonkeyPatch) -> None:
 
 def no_lock(patch: pytest.MonkeyPatch) -> None:
     """Nothing keeps a release from running beside an update."""
-    start = Synthesizer.__init__
-
-    def unlocked(self: Synthesizer, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - handed on
-        start(self, *args, **kwargs)
-        self._lock = nullcontext()  # type: ignore[assignment]
-
-    patch.setattr(Synthesizer, "__init__", unlocked)
+    patch.setattr(one_run, "RLock", nullcontext)
     a_batch_in_place(patch)
 
 

@@ -185,7 +185,7 @@ def test_info_of_a_state_shows_what_is_public_and_keeps_the_key(trips: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "say"),
     [
-        ("run nowhere.csv --schema trips.toml --epsilon 1", Exit.INPUT, "nowhere.csv"),
+        ("run nowhere.csv --schema trips.toml --epsilon 1", Exit.FILES, "nowhere.csv"),
         ("run trips.csv --schema nowhere.toml --epsilon 1", Exit.FILES, "nowhere.toml"),
         ("run trips.csv --schema bad.toml --epsilon 1", Exit.SCHEMA, '"minutes"'),
         ("run trips.csv --schema trips.toml --epsilon -1", Exit.USAGE, "epsilon"),
@@ -199,7 +199,14 @@ def test_info_of_a_state_shows_what_is_public_and_keeps_the_key(trips: Path) -> 
         ("info trips.csv", Exit.USAGE, "neither a release"),
         ("report nowhere", Exit.FILES, "nowhere"),
         ("evaluate trips.csv --schema trips.toml", Exit.USAGE, "synthetic"),
-        ("schema nowhere.csv", Exit.INPUT, "nowhere.csv"),
+        ("schema nowhere.csv", Exit.FILES, "nowhere.csv"),
+        (r"run trips.csv --schema trips.toml --epsilon 1 --delimiter '\t'", Exit.INPUT, "divided by a comma"),
+        ("evaluate trips.csv nowhere.csv", Exit.FILES, "nowhere.csv"),
+        ("evaluate nowhere.csv trips.csv --schema trips.toml", Exit.FILES, "nowhere.csv"),
+        ("run trips.csv --schema trips.toml --epsilon 1 --decimal ;", Exit.USAGE, "decimal must be"),
+        ("run trips.csv --schema trips.toml --epsilon 1 --thousands .", Exit.USAGE, "thousands must be"),
+        ("run trips.csv --schema trips.toml --epsilon 1 --date-format nope=%d", Exit.USAGE, "nope"),
+        ("evaluate trips.csv trips.csv --schema trips.toml --decimal ;", Exit.USAGE, "decimal must be"),
     ],
 )
 def test_what_is_wrong_has_its_exit_code_and_is_named(trips: Path, arguments: str, code: Exit, say: str) -> None:

@@ -111,3 +111,17 @@ def test_a_schema_for_which_nothing_can_be_good_is_warned_of_with_numbers(here: 
     fine = run("narrow", "--expect", 100_000, "--out", "other")
     assert "warning" not in fine.output
     assert "100,000 records of 1 column(s) at ε = 1 (cascade): W1 about" in fine.output
+
+
+def test_a_run_goes_on_with_what_it_was_told_to_expect_and_says_so(here: Path) -> None:
+    assert run("wide", "--expect", 400).exit_code == 0
+    assert "expect     400 records" in call("info", "releases.state").output
+    assert run("wide").exit_code == 0
+    other = run("wide", "--expect", 500)
+    assert other.exit_code == Exit.STATE
+    assert "another expect (--expect 400);" in " ".join(other.output.split())
+    assert run("wide", "--out", "unplanned").exit_code == 0
+    assert "expect" not in call("info", "unplanned.state").output
+    late = run("wide", "--out", "unplanned", "--expect", 500)
+    assert late.exit_code == Exit.STATE
+    assert "another expect (none: leave out --expect);" in " ".join(late.output.split())

@@ -13,7 +13,7 @@ from headwater.audit.exact import Linear, Script
 from headwater.audit.sealing import Bare, sealings
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.counters import inhomogeneous as inhomogeneous_module
-from headwater.noise import NoiseStream
+from tests.support.counter_faults import ForgetsALength, HalvesTestNoise, HalvesThresholdNoise
 
 ROUNDING = 1e-9
 """Of the test's own floating point; the noise itself is exact."""
@@ -39,14 +39,6 @@ def test_hybrid_counter_loses_at_most_epsilon(horizon: int) -> None:
     epsilon = 4.0
     worst = worst_linear(HybridCounter, horizon, epsilon)
     assert 0.4 * epsilon < worst <= epsilon + ROUNDING
-
-
-class ForgetsALength(BinaryCounter):
-    """A planted fault: noise for one block length fewer than there are."""
-
-    def __init__(self, horizon: int, *, epsilon: float, noise: NoiseStream) -> None:
-        super().__init__(horizon, epsilon=epsilon, noise=noise)
-        self._scale *= (self._lengths - 1) / self._lengths
 
 
 @pytest.mark.parametrize("horizon", [2, 4, 5, 6])
@@ -112,23 +104,6 @@ def test_sparse_counter_with_larger_increments() -> None:
     cuts, both = worst_sparse(3, 6.0, 2.0, values=(0, 1, 2, 3))
     assert cuts <= 3.0 + ROUNDING
     assert both <= 6.0 + ROUNDING
-
-
-class HalvesThresholdNoise(SparseCounter):
-    """A planted fault: the threshold gets half the noise it should."""
-
-    def _open_segment(self) -> None:
-        self._segment = 0
-        self._threshold = self._base + self._noise.draw(self._scale / 2)
-
-
-class HalvesTestNoise(SparseCounter):
-    """A planted fault: every test gets half the noise it should."""
-
-    def add(self, increment: int) -> None:
-        scale, self._scale = self._scale, self._scale / 2
-        super().add(increment)
-        self._scale = scale
 
 
 @pytest.mark.parametrize("fault", [HalvesThresholdNoise, HalvesTestNoise])

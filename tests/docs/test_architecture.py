@@ -47,6 +47,18 @@ def test_every_module_and_folder_that_the_page_names_exists() -> None:
     assert [name for name in names if not (source / name).exists()] == []
 
 
+def test_the_mechanism_on_the_page_is_the_one_that_is_checked() -> None:
+    (shown,) = re.findall(r"```python\n# measure.py\n(.*?)\n# model.py\n(.*?)```", PAGE, flags=re.DOTALL)
+    for module, code in zip(("measure", "model"), shown, strict=True):
+        assert (
+            (ROOT / "tests" / "checks" / "toy" / f"{module}.py")
+            .read_text(encoding="utf-8")
+            .endswith(f"\n{code.rstrip()}\n")
+        )
+    lines = [line for code in shown for line in code.splitlines() if line.strip()]
+    assert len(lines) < 36
+
+
 def test_every_test_that_a_page_or_a_proof_names_exists() -> None:
     pages = [
         *(ROOT / "docs").glob("*.md"),
@@ -101,3 +113,21 @@ def test_walks_go_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for walk, called in (("A record in", run), ("A noisy count out", run), ("A report", report)):
         rest = iter(called)
         assert [hop for hop in hops(walk) if hop not in rest] == [], f"{walk}: not called after those before"
+
+
+def test_every_name_of_code_that_a_proof_names_exists() -> None:
+    """A name with a dot or an underscore, in backticks; mathematics has other letters."""
+    written = {
+        word
+        for folder in ("src", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
+    }
+    named = {
+        (page.name, name)
+        for page in (ROOT / "proofs").glob("*.md")
+        for name in re.findall(r"`([a-zA-Z_]\w*(?:\.\w+)*)(?:\(\))?`", page.read_text(encoding="utf-8"))
+        if len(name) > 7 and ("." in name or "_" in name)
+    }
+    assert len(named) > 200
+    assert sorted((page, name) for page, name in named if name.split(".")[-1] not in written) == []

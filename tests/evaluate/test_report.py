@@ -4,6 +4,7 @@ import json
 import math
 import stat
 from collections.abc import Iterator
+from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from headwater import FileRefusedError, unit_cube
 from headwater.evaluate.evaluation import NOT_PRIVATE
+from headwater.evaluate.inputs import rows_of
 from headwater.evaluate.report import write_report
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.schema import Schema
@@ -476,6 +478,45 @@ def test_bounds_that_cut_the_real_data_are_on_the_page(tmp_path: Path) -> None:
     assert x["errors"] == [0.75]
 
 
+def test_real_rows_are_shown_as_the_file_has_them(tmp_path: Path) -> None:
+    """Neither clipped nor rounded nor put into the category for all others; rows that are no records are left out."""
+    schema = Schema(
+        x=Number(0, 0.1, decimals=1, decimal=","),
+        n=Integer(0, 3, missing=True),
+        town=Category("a", "b", other="b"),
+        day=Datetime("2024-01-01", "2024-01-31", "1d", format="%d.%m.%Y"),
+    ).with_bad_rows("null")
+    synthetic = {"x": [0.1] * 4, "n": [3] * 4, "town": ["b"] * 4, "day": [datetime(2024, 1, 31)] * 4}
+    write_release(tmp_path / "out", schema, synthetic, 4)
+    lines = [
+        "0,75;17;elsewhere;24.12.2023",
+        "-123456,789;;a;31.01.2024",
+        "oops;1;a;01.01.2024",
+        "1234567,25;4;c;01.02.2024",
+    ]
+    real = tmp_path / "real.csv"
+    real.write_text("\n".join(["x;n;town;day", *lines, "5;5;beyond the span;01.01.2024"]) + "\n")
+    rows = rows_of([real], schema, delimiter=";", batch_rows=2)
+    shown = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=rows))["sample"]
+    assert sorted(shown["real"]) == [
+        ["-123456.789", None, "a", "2024-01-31 00:00:00"],
+        ["0.75", "17", "elsewhere", "2023-12-24 00:00:00"],
+        ["1234567.25", "4", "c", "2024-02-01 00:00:00"],
+    ]
+    assert shown["synthetic"][0] == ["0.1", "3", "b", "2024-01-31 00:00:00"]
+
+
+def test_of_many_real_rows_ten_are_shown_from_what_the_release_is_about(tmp_path: Path) -> None:
+    schema = Schema(x=Integer(0, 10))
+    write_release(tmp_path / "out", schema, {"x": [1] * 50}, 100, span=[50, 100], rows=50)
+    real = ({"x": list(range(start, start + 30))} for start in range(0, 120, 30))
+    shown = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=real))["sample"]["real"]
+    numbers = {int(value) for (value,) in shown}
+    assert len(shown) == len(numbers) == 10
+    assert min(numbers) >= 50
+    assert max(numbers) < 100
+
+
 def test_a_long_tail_gets_a_logarithmic_axis_and_loses_no_row(tmp_path: Path) -> None:
     schema = Schema(pay=Number(0, 10_000), visits=Integer(0, 5_000), even=Number(0, 1))
     rng = np.random.default_rng(0)
@@ -492,6 +533,14 @@ def test_a_long_tail_gets_a_logarithmic_axis_and_loses_no_row(tmp_path: Path) ->
         assert places == sorted(places)
     ones = visits["names"].index("1")
     assert visits["counts"][0][ones] == (table["visits"] == 1).sum()
+
+
+def test_whole_numbers_with_a_bar_each_need_no_logarithmic_axis(tmp_path: Path) -> None:
+    schema = Schema(babies=Integer(0, 6), repeated=Integer(0, 1), visits=Integer(0, 400))
+    table = {"babies": [0] * 99 + [1], "repeated": [0] * 99 + [1], "visits": [0] * 50 + [1] * 50}
+    write_release(tmp_path / "out", schema, table, 100)
+    found = contents(write_report(tmp_path / "out", tmp_path / "r.html"))
+    assert [column["log"] for column in found["columns"]] == [False, False, True]
 
 
 def test_a_single_release_is_number_one(tmp_path: Path) -> None:

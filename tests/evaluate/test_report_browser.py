@@ -324,6 +324,22 @@ def test_the_grid_of_cards_has_no_holes(browser: str, pages: tuple[Path, Path]) 
     assert all(abs(gap - 16) < 1 for gap in found["gaps"])
 
 
+def test_bars_on_a_logarithmic_axis_are_as_high_as_their_shares(browser: str, pages: tuple[Path, Path]) -> None:
+    """Nine tenths of the rows in a wide bin are nine tenths; and long names are broken between their words."""
+    found = drive(
+        browser,
+        pages[0],
+        """
+        result.heights = heights({ log: true, edges: [0, 0.5, 0.6, 0.7] }, [0.9, 0.1, 0]);
+        result.linear = heights({ log: false, edges: [0, 0.5, 0.6, 0.7] }, [0.9, 0.1, 0]);
+        result.name = make("b", {}, ...breakable("stays_in.nights")).innerHTML;
+        """,
+    )
+    assert found["heights"] == [0.9, 0.1, 0]
+    assert found["linear"][0] == pytest.approx(0.18)
+    assert found["name"] == "stays_<wbr>in.<wbr>nights"
+
+
 def test_heights_can_be_logarithmic(browser: str, pages: tuple[Path, Path]) -> None:
     found = drive(
         browser,

@@ -114,7 +114,7 @@ def test_a_killed_consumer_neither_loses_nor_repeats(cluster: Cluster, tmp_path:
             if run.t < len(rows):
                 read(topic, run, len(rows))
             assert next(iter(topic)) is None
-        expected = run.encode(rows)
+        expected = run.synth.encode(rows)
         run.store.close()  # type: ignore[union-attr]  # as a kill would: the journal stays
     assert np.array_equal(np.sort(kept_rows(tmp_path), axis=0), np.sort(expected, axis=0))
 

@@ -202,7 +202,7 @@ def test_people_in_epsilon_first_and_in_rho_later_cost_at_most_epsilon(first: in
 def test_epsilon_comes_before_rho_or_the_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that counts late stages in ε again, and one that mixes them under a cap for buckets."""
     schema = hw.Schema({f"c{i}": hw.Category("a", "b", "c") for i in range(6)})
-    currency = marginals_plan._currency
+    currency = marginals_plan.currency
 
     def turned(budget: Budget, columns: int, tables: int) -> Any:  # noqa: ANN401
         return currency(budget, columns, 6 if tables > 12 else 12)
@@ -212,11 +212,11 @@ def test_epsilon_comes_before_rho_or_the_run_is_refused(monkeypatch: pytest.Monk
 
     begin(hw.Person("who", records=20))
     with monkeypatch.context() as patched:
-        patched.setattr(marginals_plan, "_currency", turned)
+        patched.setattr(marginals_plan, "currency", turned)
         with pytest.raises(OverdrawnError, match="do not add up"):
             begin(hw.Person("who", records=20))
     mixed = lambda budget, columns, tables: currency(replace(budget, per_bucket=None), columns, tables)  # noqa: E731
-    monkeypatch.setattr(marginals_plan, "_currency", mixed)
+    monkeypatch.setattr(marginals_plan, "currency", mixed)
     with pytest.raises(OverdrawnError, match="do not add up"):
         begin(hw.Person("who", records=20, per_bucket=10))
 

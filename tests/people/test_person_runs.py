@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
+from headwater.mechanisms import registry
 from headwater.people import people as people_module
 from headwater.people.people import People
 from headwater.release.folder import read_card
@@ -78,7 +79,7 @@ def test_an_interrupted_update_has_done_nothing() -> None:
     synth.update(batch(TWO, 100, people=30))
     before = synth.to_bytes()
     with (
-        patch.object(type(synth._mechanism), "update", side_effect=KeyboardInterrupt),
+        patch.object(registry.mechanism(synth.mechanism), "update", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         synth.update(batch(TWO, 100, people=30, seed=1))

@@ -62,6 +62,8 @@ def test_a_sample_is_the_same_every_time_and_has_the_shares_of_the_release() -> 
         ({"payment": ["card", "cash"]}, lambda made: set(made.payment) == {"card", "cash"}),
         ({"riders": {1, 6, None}}, lambda made: set(made.riders.fillna(0)) == {0, 1, 6}),
         ({"riders": [1, 6], "payment": ["cash"]}, lambda made: set(made.riders) == {1, 6}),
+        ({"riders": (-3, 9)}, lambda made: made.riders.between(1, 6).all()),
+        ({"minutes": (110, 500)}, lambda made: made.minutes.between(110, 120).all()),
         ({"minutes": (70.0, 80.0)}, lambda made: made.minutes.between(70, 80).all()),
         ({"minutes": (0.0, 5.0), "payment": "cash"}, lambda made: (made.minutes <= 5).all()),
     ],
@@ -112,11 +114,26 @@ def test_conditions_keep_the_dependence_between_columns() -> None:
         ({"minutes": [1.0, 2.0]}, r"^where\['minutes'\]: .*give a range"),
         ({"riders": ("few", None)}, r"^where\['riders'\]: text that is not"),
         ({"when": datetime(2024, 1, 1)}, "no column"),
+        ({"riders": 9}, r"^where\['riders'\]: the value lies beyond the declared bounds"),
+        ({"riders": [2, 9]}, r"^where\['riders'\]: the value lies beyond the declared bounds"),
+        ({"riders": (7, 9)}, r"^where\['riders'\]: all of the range lies beyond the declared bounds"),
+        ({"minutes": (None, -1)}, r"^where\['minutes'\]: all of the range lies beyond the declared bounds"),
+        ({"minutes": (120.5, None)}, r"^where\['minutes'\]: all of the range lies beyond the declared bounds"),
     ],
 )
 def test_conditions_that_mean_nothing_are_refused(where: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         release().sample(5, where=where)
+
+
+@pytest.mark.parametrize("where", ["seashells", ["cash", "seashells"], ("cash", "seashells")])
+def test_a_value_that_is_not_listed_is_not_taken_for_other(where: Any) -> None:  # noqa: ANN401 - any condition
+    schema = hw.Schema(payment=hw.Category("cash", "other", other="other"))
+    synth = hw.Synthesizer(schema, epsilon=8.0, seed=1)
+    synth.update({"payment": ["cash", "seashells"] * 500})
+    assert set(synth.release().sample(20, where={"payment": "other"})["payment"].tolist()) == {"other"}
+    with pytest.raises(ValueError, match="the value is none of the listed ones"):
+        synth.release().sample(5, where={"payment": where})
 
 
 def test_a_condition_that_no_record_fulfils_is_said_so() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.run.store import StateDamagedError, Store, store
+from headwater.run.store import StateDamagedError, Store, receipt
 from headwater.table.columns import Number
 from headwater.table.schema import Schema
 
@@ -19,7 +19,7 @@ def open_run(folder: Path) -> Run:
 
 
 def take(run: Run, count: int, receipts: bytes) -> None:
-    run.take_rows(run.encode({"x": np.linspace(0, 1, count)}), receipts=receipts)
+    run.take_rows(run.synth.encode({"x": np.linspace(0, 1, count)}), receipts=receipts)
     run.publish_if_due()
 
 
@@ -43,7 +43,7 @@ def test_a_batch_that_is_not_kept_leaves_no_receipt(tmp_path: Path, monkeypatch:
             raise RuntimeError("before the commit")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "_set", fail)
+            patch.setattr(Store, "set_meta", fail)
             with pytest.raises(RuntimeError):
                 take(run, 3, b"two")
         assert b"".join(run.receipts()) == b"one"
@@ -53,7 +53,7 @@ def test_a_batch_that_is_not_kept_leaves_no_receipt(tmp_path: Path, monkeypatch:
 def test_the_oldest_receipts_are_forgotten_and_the_last_ones_never(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "RECEIPT_BYTES", 100)
+    monkeypatch.setattr(receipt, "KEPT_BYTES", 100)
     for number in range(10):
         with open_run(tmp_path) as run:
             take(run, 1, bytes([number]) * 40)
@@ -67,7 +67,7 @@ def test_receipts_that_were_altered_are_damage(tmp_path: Path) -> None:
     with open_run(tmp_path) as run:
         take(run, 1, b"one")
     with Store.open(tmp_path / "s") as kept:
-        kept._connection.execute("UPDATE receipt SET data = ?", (b"two",))
+        kept.connection.execute("UPDATE receipt SET data = ?", (b"two",))
     with open_run(tmp_path) as run, pytest.raises(StateDamagedError):
         run.receipts()
 

@@ -18,7 +18,7 @@ import numpy as np
 from headwater.counters import HybridCounter, InhomogeneousCounter
 from headwater.counters.levels import level_at, level_start
 from headwater.counters.sparse import THRESHOLD, SubCounter
-from headwater.mechanisms.paper.consistency import NoisyCounts
+from headwater.mechanisms.cell_counts import CellCounts
 from headwater.mechanisms.paper.plan import cell_budget
 from headwater.mechanisms.protocol import AnySchema
 from headwater.noise import Noise
@@ -75,10 +75,10 @@ class LiteralPaper:
             counter.add(self._is_in(point, depth, cell))
         return counter
 
-    def noisy_counts(self, depth: int, cells: Cells) -> NoisyCounts:
+    def noisy_counts(self, depth: int, cells: Cells) -> CellCounts:
         """The noisy counts of these cells, at this time."""
         counts = [self._cells[depth, int(cell)].count for cell in cells]
-        return NoisyCounts(depth, cells, np.array(counts, dtype=np.int64))
+        return CellCounts(depth, cells, np.array(counts, dtype=np.int64))
 
     def _is_in(self, point: int, depth: int, cell: int) -> int:
         """Whether a point, named by its deepest cell, lies in a cell of this depth."""

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from headwater.laws import DiscreteGaussian, ExponentialChoice, IntegerLaplace, JointLaplace, Law, PermuteAndFlip
 from headwater.mechanisms.marginals import bucket as bucket_module
 from headwater.mechanisms.marginals.bucket import Bucket
-from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import NoisyTable
+from headwater.mechanisms.marginals.questions import Question
 from headwater.noise import Noise
 from headwater.privacy import Budget
 from headwater.table.categorical import Boolean, Category

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater.noise import Integers, Noise, _Law
+from headwater.geometric_coins import GeometricCoins
+from headwater.noise import Integers, Noise
 
 ALPHA = 1e-9
 MILLION = 1_000_000
@@ -63,7 +64,7 @@ class Exact:
 def expansion(exponent: Fraction, count: int, *, odds: bool) -> int:
     """The first ``count`` bits of ``p = e^−x``, or with ``odds`` of ``p = e^−x/(1 + e^−x)``, by interval arithmetic.
 
-    Integers only, and not the way of `_Law.bits`: the power series of ``e^(x/2^k)``, squared ``k`` times.
+    Integers only, and not the way of `GeometricCoins.bits`: the power series of ``e^(x/2^k)``, squared ``k`` times.
     """
     halvings = max(0, math.ceil(exponent).bit_length() + 1)
     y = exponent / (1 << halvings)
@@ -85,7 +86,7 @@ def expansion(exponent: Fraction, count: int, *, odds: bool) -> int:
         work *= 2
 
 
-def coin_bits(law: _Law, coin: int, count: int) -> int:
+def coin_bits(law: GeometricCoins, coin: int, count: int) -> int:
     return expansion(law.rate * (1 << coin), count, odds=coin < law.digits)
 
 

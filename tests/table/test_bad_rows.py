@@ -14,6 +14,8 @@ import headwater as hw
 from headwater.mechanisms.cascade import pool
 from headwater.mechanisms.marginals.null_share import without_nulls
 from headwater.mechanisms.protocol import null_records
+from headwater.table.bad_rows import BadRow, row_texts
+from headwater.table.readers.columnar import as_text
 from headwater.table.tally import Tally
 
 SCHEMA = hw.Schema(
@@ -66,6 +68,30 @@ def test_a_record_is_bad_by_itself_or_not_at_all() -> None:
     good = [i for i, one in enumerate(alone) if not one.bad]
     assert np.array_equal(whole.points[good], np.concatenate([alone[i].points for i in good]))
     assert sum((one.tally for one in alone), Tally()).to_dict() == whole.tally.to_dict()
+
+
+class _Unwritten:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+UNWRITTEN: list[Any] = [
+    pa.table({"day": pa.array([2**31 - 1], pa.int32()).cast(pa.date32()), "age": [500]}),
+    pa.table({"day": pa.array([2**62], pa.int64()).cast(pa.timestamp("us", "UTC")), "age": [500]}),
+    pa.table({"day": pa.array([2**62], pa.int64()).cast(pa.duration("s")), "age": [500]}),
+    pd.DataFrame({"day": pd.Series([2**62], dtype=pd.ArrowDtype(pa.timestamp("us"))), "age": [500]}),
+    [{"day": 10**5000, "age": 500}],
+    [{"day": _Unwritten(), "age": 500}],
+    [{"day": None, ("age", 1): 500}],
+]
+
+
+@pytest.mark.parametrize("table", UNWRITTEN, ids=lambda table: type(table).__name__)
+def test_a_bad_row_that_cannot_be_written_as_json_stops_nothing(table: Any) -> None:  # noqa: ANN401 - of any library
+    (bad,) = row_texts(table, [BadRow(0, hw.TableError("wrong", "other"))])
+    assert "500" in bad.text
+    if isinstance(table, pa.Table):
+        assert as_text(table) == bad.text
 
 
 @pytest.mark.parametrize("mechanism", ["cascade", "paper", "marginals"])

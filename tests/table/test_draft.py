@@ -124,6 +124,11 @@ def column_of(values: list[str], name: str = "x") -> tuple[dict[str, Any], str]:
         (["1,5", "2,25"], {"kind": "number", "decimal": ",", "decimals": 2}),
         (["1.234,5", "2,5"], {"kind": "number", "decimal": ",", "thousands": ".", "decimals": 1}),
         (["1,234", "12,345,678"], {"kind": "integer", "thousands": ","}),
+        (["0,125", "1,250"], {"kind": "number", "decimal": ",", "decimals": 3}),
+        (["-0,125", "1,250"], {"kind": "number", "decimal": ",", "decimals": 3}),
+        (["1,234", "1500"], {"kind": "number", "decimal": ",", "decimals": 3}),
+        (["1,234", "0"], {"kind": "integer", "thousands": ","}),
+        (["1\u202f234,5", "12"], {"kind": "number", "decimal": ",", "thousands": "\u202f", "decimals": 1}),
         (["yes", "no", "N/A"], {"kind": "boolean", "missing": True, "null_values": ["N/A"]}),
         (["2024-01-02", "2024-01-03"], {"kind": "datetime"}),
         (["2010/01/01 00:00:00"], {"kind": "datetime", "format": "%Y/%m/%d %H:%M:%S"}),
@@ -136,6 +141,57 @@ def column_of(values: list[str], name: str = "x") -> tuple[dict[str, Any], str]:
 def test_a_draft_finds_how_values_are_written(values: list[str], declared: dict[str, Any]) -> None:
     found, _ = column_of(values)
     assert {key: value for key, value in found.items() if key not in ("step", "values")} == declared
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["1,234", "2,500"], "three digits follow every comma"),
+        (["1,234", "12"], "three digits follow every comma"),
+        (["1,234", "1,234,567"], None),
+        (["1,234", "2,500.5"], None),
+        (["0,125", "1,250"], None),
+        (["1,5", "1,250"], None),
+        (["1.234", "2.500"], "three digits follow every point"),
+        (["1.000", "2.000"], "three digits follow every point"),
+        (["0.125", "1.250"], None),
+        (["1.234", "1500"], None),
+        (["1.5", "2.250"], None),
+    ],
+)
+def test_a_draft_says_when_thousands_could_be_decimals(values: list[str], said: str | None) -> None:
+    _, text = column_of(values)
+    assert ("Not sure" in text) == (said is not None)
+    assert (said or "") in text
+
+
+@pytest.mark.parametrize(
+    ("values", "beside", "declared"),
+    [
+        (["1,234", "2,500"], ["1,5", "2,25"], {"kind": "number", "decimal": ",", "decimals": 3}),
+        (["1,234", "2,500"], ["1.5", "2.25"], {"kind": "integer", "thousands": ","}),
+        (["1.234", "2.500"], ["1,5", "2,25"], {"kind": "integer", "decimal": ",", "thousands": "."}),
+        (["1.234", "2.500"], ["1.5", "2.25"], {"kind": "number", "decimals": 3}),
+    ],
+)
+def test_what_is_doubtful_in_one_column_is_known_from_another(
+    values: list[str], beside: list[str], declared: dict[str, Any]
+) -> None:
+    columns, text = drafted({"x": values, "y": beside})
+    assert columns["x"] == declared
+    assert "Not sure" not in text
+
+
+def test_a_number_with_a_comma_is_no_time_of_day() -> None:
+    """ISO 8601 has such times without a colon, and no table has."""
+    found, _ = column_of(["2016,50", "2017,25"])
+    assert found == {"kind": "number", "decimal": ",", "decimals": 2}
+
+
+def test_a_draft_says_that_digits_can_be_limited() -> None:
+    found, text = column_of(["10.357020001", "8.055460002"])
+    assert "decimals" not in found
+    assert "# decimals = 3" in text
 
 
 @pytest.mark.parametrize(

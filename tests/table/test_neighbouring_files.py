@@ -15,6 +15,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -57,6 +58,7 @@ COLUMNS: dict[str, Column] = {
     "day": Datetime("2024-01-01", "2024-12-31", "1d", format="%d.%m.%Y"),
     "stamp": Datetime("2024-01-01", "2024-12-31", "1s", format="epoch-s"),
     "colour": Category("red", "NA?", other="red", missing=True, null_values=["NA"]),
+    "serial": Integer(0, 10**6),  # drawn only where asked for
 }
 TEXTS: dict[str, list[str]] = {  # the refused ones are among them
     "number": [
@@ -91,7 +93,7 @@ TEXTS: dict[str, list[str]] = {  # the refused ones are among them
     "money": ["1.234,5", "1234,5", "0,50", "7", "1.5", "1,2,3", "", "12.34,5"],
     "spread": ["0", "0.01", "5e2", "1e999", "-1", "x", "999.99999999999999"],
     "day": ["01.02.2024", "1.2.2024", "2024-02-01", "31.02.2024", "", "01.02.2024 "],
-    "stamp": ["1710000000", "1710000000.75", "1e9", "1" * 400, "2024-02-01", "", " 1710000001"],
+    "stamp": ["1710000000", "1710000000.75", "1e9", "1" * 400, "2024-02-01", "", " 1710000001", "sNaN"],
     "colour": ["red", "NA", "NA ", "NA?", "", "blue", "two\nNA"],
 }
 
@@ -113,15 +115,22 @@ Pair = tuple[Schema, list[Record], int, Record]
 
 
 @st.composite
-def pairs(draw: st.DrawFn) -> Pair:
-    """A schema, records that it accepts, the number of one of them, and what stands there in the other file."""
-    names = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True))
+def pairs(draw: st.DrawFn, *, serial: bool = False) -> Pair:
+    """A schema, records that it accepts, the number of one of them, and what stands there in the other file.
+
+    With ``serial`` no two records are equal.
+    """
+    names = draw(st.lists(st.sampled_from(sorted(TEXTS)), min_size=1, max_size=4, unique=True))
     usual = st.fixed_dictionaries({name: st.sampled_from(ACCEPTED[name]) for name in names})
     drawn = draw(st.lists(usual, min_size=1, max_size=30))
     records = [{name: record[name] for name in names} for record in drawn]
     index = draw(st.integers(0, len(records) - 1))
-    other = draw(st.fixed_dictionaries({name: st.sampled_from(TEXTS[name]) for name in names}))
-    return Schema({name: COLUMNS[name] for name in names}), records, index, {name: other[name] for name in names}
+    drawn_other = draw(st.fixed_dictionaries({name: st.sampled_from(TEXTS[name]) for name in names}))
+    other = {name: drawn_other[name] for name in names}
+    if serial:
+        records = [record | {"serial": str(number)} for number, record in enumerate(records)]
+        names, other = [*names, "serial"], other | {"serial": str(10**5)}
+    return Schema({name: COLUMNS[name] for name in names}), records, index, other
 
 
 S = TypeVar("S")
@@ -187,15 +196,46 @@ def json_text(records: list[Record], draw: st.DrawFn, end: str) -> Iterator[str]
         yield plain + end
 
 
-def two_texts(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes, str]:  # noqa: ANN401 - a function
-    """Both files as text that is the same but for the text of one record."""
+NESTED = {name: ("deep.", "deep.er.", "")[number % 3] for number, name in enumerate(COLUMNS)}
+"""The objects that columns stand in, inside of each other."""
+
+
+def nested_text(records: list[Record], draw: st.DrawFn, end: str) -> Iterator[str]:
+    """Objects in objects, or dotted names; null, an empty object or nothing where an object holds nothing."""
+    for record in records:
+        inside: dict[str, list[str]] = {"deep.": [], "deep.er.": [], "": []}
+        for name, text in record.items():
+            if text == "" and COLUMNS[name].missing and draw(st.booleans()):
+                continue
+            (line,) = json_text([{name: text}], draw, "")
+            value, prefix = line[line.index(":") + 2 : -1], NESTED[name]
+            flat = bool(prefix) and draw(st.booleans())
+            inside["" if flat else prefix].append(f'"{prefix if flat else ""}{name}": {value}')
+        nothing = st.sampled_from([None, "null", "{}"])
+        for key, prefix, outer in (("er", "deep.er.", "deep."), ("deep", "deep.", "")):
+            held = "{" + ", ".join(inside[prefix]) + "}" if inside[prefix] else draw(nothing)
+            if held is not None and any(NESTED[name].startswith(prefix) for name in record):
+                inside[outer].append(f'"{key}": {held}')
+        yield "{" + ", ".join(inside[""]) + "}" + end
+
+
+Lines = list[bytes]
+
+
+def two_lists(data: st.DataObject, pair: Pair, write: Any) -> tuple[Lines, Lines]:  # noqa: ANN401 - a function
+    """Both files, record by record: the same but for the text of one of them."""
     _, records, index, other = pair
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
-    lines = list(write(records, data.draw, end))
-    (replaced,) = list(write([other], data.draw, end))[-1:]
+    lines = [line.encode() for line in write(records, data.draw, end)]
+    (replaced,) = [line.encode() for line in write([other], data.draw, end)][-1:]
     at = len(lines) - len(records) + index
-    changed = [*lines[:at], replaced, *lines[at + 1 :]]
-    return "".join(lines).encode(), "".join(changed).encode(), end
+    return lines, [*lines[:at], replaced, *lines[at + 1 :]]
+
+
+def two_texts(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes]:  # noqa: ANN401 - a function
+    """Both files as text."""
+    one, other = two_lists(data, pair, write)
+    return b"".join(one), b"".join(other)
 
 
 def options_of(data: st.DataObject) -> dict[str, Any]:
@@ -205,8 +245,10 @@ def options_of(data: st.DataObject) -> dict[str, Any]:
     }
 
 
-def partly(data: st.DataObject, schema: Schema, options: dict[str, Any]) -> Schema:
+def partly(data: st.DataObject, schema: Schema, options: dict[str, Any], form: str = "") -> Schema:
     """The schema, or one of some of its columns; the others are ignored then."""
+    if "nested" in form:
+        schema = Schema({NESTED[name] + name: column for name, column in schema.columns.items()})
     if data.draw(st.booleans()):
         return schema
     options["ignore_extra"] = True
@@ -245,10 +287,11 @@ def check_all(one: Encoded, other: Encoded, index: int, size: int) -> None:
 
 GARBAGE = st.one_of(
     st.binary(max_size=40), st.text(alphabet='",\r {}[]:0.5ab\0é\\\\', max_size=20).map(str.encode)
-).filter(lambda text: b"\n" not in text and not text.startswith((b"\xff\xfe", b"\xfe\xff")))
+) | st.sampled_from([b"[", b"[]", b"[{}]", b"\xff\xfe", b"\xfe\xff{", b"\xef\xbb\xbf"])
+GARBAGE = GARBAGE.filter(lambda text: b"\n" not in text)
 
 
-def two_lines(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes]:  # noqa: ANN401 - a function
+def two_lists_of_lines(data: st.DataObject, pair: Pair, write: Any) -> tuple[Lines, Lines]:  # noqa: ANN401 - a function
     """Both files, where each record is one line, and the replaced one may be anything at all."""
     _, records, index, other = pair
     flat = [{name: text.replace("\n", " ") for name, text in record.items()} for record in [*records, other]]
@@ -262,10 +305,17 @@ def two_lines(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes
     replaced = lines.pop() if data.draw(st.booleans()) else data.draw(GARBAGE) + b"\n"
     lines = lines[: len(records) + (write is csv_text)]
     at = len(lines) - len(records) + index
-    return b"".join(lines), b"".join([*lines[:at], replaced, *lines[at + 1 :]])
+    return lines, [*lines[:at], replaced, *lines[at + 1 :]]
 
 
-WRITERS: dict[str, Any] = {"csv": csv_text, "jsonl": json_text}
+def two_lines(data: st.DataObject, pair: Pair, write: Any) -> tuple[bytes, bytes]:  # noqa: ANN401 - a function
+    """Both files of such lines as text."""
+    one, other = two_lists_of_lines(data, pair, write)
+    return b"".join(one), b"".join(other)
+
+
+WRITERS: dict[str, Any] = {"csv": csv_text, "jsonl": json_text, "nested.jsonl": nested_text}
+FORMATS = {"csv": "csv", "jsonl": "jsonl", "nested.jsonl": "jsonl"}
 
 
 def zipped(text: bytes) -> bytes:
@@ -294,20 +344,20 @@ def both(texts: Iterable[bytes], form: str, look: Callable[[Path], S]) -> tuple[
         return look(paths[0]), look(paths[1])
 
 
-@pytest.mark.parametrize("name", [*WRITERS, "json"])
+@pytest.mark.parametrize("name", [*WRITERS, "json", "nested.json"])
 @PAIRS
 @given(st.data())
 def test_files_of_text(name: str, data: st.DataObject) -> None:
     pair = data.draw(pairs())
-    texts = two_texts(data, pair, WRITERS["jsonl" if name == "json" else name])[:2]
-    if name == "json":
+    texts = two_texts(data, pair, WRITERS[f"{name}l" if name.endswith("json") else name])
+    if name.endswith("json"):
         texts = array(texts[0]), array(texts[1])
     options, ending = options_of(data), data.draw(st.sampled_from(sorted(COMPRESS)))
     encoding = data.draw(st.sampled_from(ENCODINGS))
     if encoding:
         texts = texts[0].decode().encode(encoding), texts[1].decode().encode(encoding)
-    options |= {"encoding": encoding, "format": "csv" if name == "csv" else "jsonl"}
-    schema = partly(data, pair[0], options)
+    options |= {"encoding": encoding, "format": name.rpartition(".")[2]}
+    schema = partly(data, pair[0], options, name)
     check(*both(texts, f"{name}{ending}", partial(seen, schema=schema, **options)), pair[2])
 
 
@@ -320,28 +370,30 @@ def test_files_of_text_with_bad_lines(name: str, policy: str, data: st.DataObjec
     pair = data.draw(pairs())
     texts = two_lines(data, pair, WRITERS[name])
     options, ending = options_of(data) | {"bad_rows": policy}, data.draw(st.sampled_from(sorted(COMPRESS)))
-    schema = partly(data, pair[0], options)
+    schema = partly(data, pair[0], options, name)
     check_all(*both(texts, f"{name}{ending}", partial(seen_all, schema=schema, **options)), pair[2], len(pair[1]))
 
 
+KEYS = [*COLUMNS, *(NESTED[name] + name for name in COLUMNS), "deep", "er", "deep.er", "x"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*COLUMNS, "x"]), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3),
 )
 
 
 @pytest.mark.parametrize("policy", ["null", "quarantine"])
+@pytest.mark.parametrize("name", ["jsonl", "nested.jsonl"])
 @PAIRS
 @given(st.data())
-def test_arrays_with_bad_elements(policy: str, data: st.DataObject) -> None:
+def test_arrays_with_bad_elements(name: str, policy: str, data: st.DataObject) -> None:
     """Where bad rows are null records, an element of an array may be replaced by any JSON."""
     pair = data.draw(pairs())
-    lines = two_texts(data, pair, json_text)[0].splitlines()
+    lines = two_texts(data, pair, WRITERS[name])[0].splitlines()
     other = [*lines]
     other[pair[2]] = json.dumps(data.draw(JSON)).encode()
     options, encoding = options_of(data) | {"bad_rows": policy}, data.draw(st.sampled_from(ENCODINGS))
     options["encoding"] = encoding
-    schema = partly(data, pair[0], options)
+    schema = partly(data, pair[0], options, name)
     texts = [array(b"\n".join(some)).decode().encode(encoding or "utf-8") for some in (lines, other)]
     check_all(*both(texts, "json", partial(seen_all, schema=schema, **options)), pair[2], len(pair[1]))
 
@@ -352,8 +404,8 @@ def test_arrays_with_bad_elements(policy: str, data: st.DataObject) -> None:
 @given(st.data())
 def test_pipes_with_bad_lines(name: str, policy: str, data: st.DataObject) -> None:
     pair = data.draw(pairs())
-    options, found = options_of(data) | {"format": name, "poll_seconds": 60, "bad_rows": policy}, []
-    schema = partly(data, pair[0], options)
+    options, found = options_of(data) | {"format": FORMATS[name], "poll_seconds": 60, "bad_rows": policy}, []
+    schema = partly(data, pair[0], options, name)
     for text in two_lines(data, pair, WRITERS[name]):
         out, into = os.pipe()
         os.write(into, text)
@@ -370,9 +422,9 @@ def test_pipes_with_bad_lines(name: str, policy: str, data: st.DataObject) -> No
 def test_pipes(name: str, data: st.DataObject) -> None:
     """All bytes are there at once, as from a fast writer."""
     pair = data.draw(pairs())
-    texts = two_texts(data, pair, WRITERS[name])[:2]
-    options, found = options_of(data) | {"format": name, "poll_seconds": 60}, []
-    schema = partly(data, pair[0], options)
+    texts = two_texts(data, pair, WRITERS[name])
+    options, found = options_of(data) | {"format": FORMATS[name], "poll_seconds": 60}, []
+    schema = partly(data, pair[0], options, name)
     for text in texts:
         out, into = os.pipe()
         os.write(into, text)  # a pipe holds 64 KB
@@ -381,6 +433,99 @@ def test_pipes(name: str, data: st.DataObject) -> None:
             patch.setattr(stream, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
             found.append(seen("-", schema, **options))
     check(found[0], found[1], pair[2])
+
+
+ROTATIONS = ["grows", "is renamed", "is copied and cut"]
+
+
+class Log:
+    """A log that grows or is rotated: what comes in one step is there before the reader looks again."""
+
+    def __init__(self, folder: Path, form: str, header: Lines, how: str) -> None:
+        self.path, self._header, self._how = folder / f"log.{form}", header, how
+        self._writes = 0
+
+    def write(self, records: Lines, *, again: bool) -> None:
+        """Write some records: into a new log, or after those that are there."""
+        old = [self.path.with_name(f"{self.path.name}.{number}") for number in range(4)]
+        if again and self._how != "grows":
+            for number in (2, 1):
+                if old[number].exists():
+                    old[number].rename(old[number + 1])
+            (os.rename if self._how == "is renamed" else shutil.copy)(self.path, old[1])
+        with open(self.path, "ab" if again and self._how == "grows" else "wb") as file:
+            file.write(b"".join(records if again and self._how == "grows" else [*self._header, *records]))
+        self._writes += 1
+        os.utime(self.path, (10**9 + self._writes,) * 2)  # steps are seconds apart, as they are for a real reader
+
+
+def follow(
+    steps: list[Lines], log: Log, schema: Schema, options: dict[str, Any], *, by_folder: bool, again: bool
+) -> tuple[Any, TableError | None]:
+    """What is seen of a followed log, by batches, and the error that ended it; ``again`` opens it for each step."""
+    batches, position, policy = list[Any](), None, options.get("bad_rows", "stop")
+    log.write(steps[0], again=False)
+    given_path = log.path.parent if by_folder else log.path
+    source = open_source(given_path, schema, follow=True, poll_seconds=0.001, **options)
+    try:
+        for number, step in enumerate(steps):
+            if number:
+                log.write(step, again=True)
+                if again:
+                    source.close()
+                    source = open_source(given_path, schema, position, follow=True, poll_seconds=0.001, **options)
+            nothing = 0
+            while nothing < 6:
+                batch = next(source)
+                nothing = nothing + 1 if batch is None else 0
+                if batch is not None:
+                    found = schema.encode_batch(batch.table, bad_rows=policy)
+                    records: list[Any] = [None] * batch.records
+                    for place, point in zip(batch.places.tolist(), found.points.tolist(), strict=True):
+                        records[place] = tuple(point)
+                    for bad in batch.all_bad(found.bad):
+                        records[bad.row] = None
+                    batches.append(records)
+                    position = batch.position
+                position = source.pending or position
+    except TableError as error:
+        return batches, error
+    finally:
+        source.close()
+    return batches, None
+
+
+@pytest.mark.parametrize("policy", ["stop", "null", "quarantine"])
+@pytest.mark.parametrize("how", ROTATIONS)
+@pytest.mark.parametrize("name", WRITERS)
+@settings(PAIRS, max_examples=PAIRS.max_examples // 3)
+@given(st.data())
+def test_followed_files(name: str, how: str, policy: str, data: st.DataObject) -> None:
+    """A log that grows, is renamed, or is copied away and cut, read in one go or by one run after another.
+
+    No two records are equal: a log that was cut and begins as it did before looks as if it had grown.
+    """
+    pair = data.draw(pairs(serial=True))
+    both_lists = (two_lists if policy == "stop" else two_lists_of_lines)(data, pair, WRITERS[name])
+    options = options_of(data) | ({} if policy == "stop" else {"bad_rows": policy})
+    schema, head = partly(data, pair[0], options, name), int(name == "csv")
+    cuts = sorted(data.draw(st.lists(st.integers(1, len(pair[1])), max_size=3)))
+    how_read = {"by_folder": data.draw(st.booleans()), "again": data.draw(st.booleans())}
+    found = []
+    for lines in both_lists:
+        records = lines[head:]
+        steps = [records[start:end] for start, end in zip([0, *cuts], [*cuts, len(records)], strict=True)]
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None)
+            patch.setattr("headwater.table.readers.source.time", clock)
+            log = Log(Path(folder), FORMATS[name], lines[:head], how)
+            found.append(follow(steps, log, schema, options, **how_read))
+    if policy == "stop":
+        check(found[0], found[1], pair[2])
+        assert sum(map(len, found[0][0])) == len(pair[1])
+    else:
+        assert found[0][1] is found[1][1] is None
+        check_all(found[0][0], found[1][0], pair[2], len(pair[1]))
 
 
 def typed(name: str, text: str) -> Any:  # noqa: ANN401 - a value of a column's type

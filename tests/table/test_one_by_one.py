@@ -134,6 +134,72 @@ def test_python_values(column: Column, data: st.DataObject) -> None:
     assert encoded(schema, objects.reshape(-1, 1)) == alone
 
 
+EQUAL: list[Any] = [1, 1.0, True, np.int8(1), Decimal(1), 1 + 0j, 0, -0.0, False, [1], b"a", Decimal("sNaN"), None, "1"]
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(EQUAL), min_size=1, max_size=6))
+def test_pandas_objects_behind_many_texts(column: Column, values: list[Any]) -> None:
+    """A library may call a column text by its first values; what is behind them stays what it is."""
+    schema, texts = Schema(x=column), ["1"] * 100
+    objects = np.empty(100 + len(values), dtype=object)
+    objects[:100], objects[100:] = texts, values
+    found = schema.encode_batch(pd.DataFrame({"x": pd.Series(objects, dtype=object)}), bad_rows="null")
+    bad = {row.row for row in found.bad}
+    for row, value in enumerate(values, 100):
+        alone = schema.encode_batch([{"x": value}], bad_rows="null")
+        assert (row in bad) == bool(alone.bad)
+        assert row in bad or found.points[row].tolist() == alone.points[0].tolist()
+
+
+@pytest.mark.parametrize("dtype", [object, "string[python]"])
+@pytest.mark.parametrize("others", [["cat\0", "cat\0x"], ["\ud800", "\udfff"], [None, "cat\0"]], ids=ascii)
+def test_pandas_text_that_its_own_tables_take_for_other_text(dtype: str | type, others: list[Any]) -> None:
+    """Some tables of texts end a text at NUL, or take half a character for the way in which Python writes it."""
+    texts = [*others, "cat", "'\\ud800'", *others]
+    values = read_values(pd.Series(texts, dtype=dtype))
+    assert values.codes is not None
+    assert [values.data[code] for code in values.codes] == texts
+
+
+FAR = [
+    pa.array([18300 * 86_400_000, 2**62, None], pa.int64()).cast(pa.date64()),
+    pa.array([18300, 2**31 - 1, None], pa.int32()).cast(pa.date32()),
+    pa.array([18300 * 86_400, 2**62, None], pa.int64()).cast(pa.timestamp("s")).dictionary_encode(),
+]
+
+
+@pytest.mark.parametrize("far", FAR, ids=lambda far: str(far.type))
+@pytest.mark.parametrize("of_pandas", [False, True])
+def test_a_date_that_python_has_not_is_clipped_and_refuses_no_other(far: Any, of_pandas: bool) -> None:  # noqa: ANN401
+    series = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([far]))) if of_pandas else far
+    column = Datetime("2020-01-01", "2020-12-31", "1d", missing=True)
+    assert column.encode(series).tolist() == column.encode(["2020-02-08", "2020-12-31", None]).tolist()
+
+
+def test_categories_of_any_type_may_have_gaps() -> None:
+    whole = pd.Series(pd.Categorical([2, None, 1, BIG], categories=[7, BIG, 1, 2]))
+    assert (
+        Integer(1, 2, missing=True).encode(whole[:3]).tolist()
+        == Integer(1, 2, missing=True).encode([2, None, 1]).tolist()
+    )
+    assert Category(1, BIG, 2, missing=True).encode(whole).tolist() == [0.25, 0.5, 0.0, 0.125]
+
+
+def test_whole_numbers_of_128_bits() -> None:
+    values = [0, 2**70, None, BIG]
+    column = Integer(2**53 - 5, 2**53 + 5, missing=True)
+    assert column.encode(pl.Series(values, dtype=pl.Int128)).tolist() == column.encode(values).tolist()
+
+
+def test_spans_of_years_are_bad_rows_one_by_one() -> None:
+    """What a library cannot compare is wrong by itself, not for the whole column."""
+    spans = np.array([0, "NaT", 1], dtype="m8[Y]")
+    found = Schema(x=TimeOfDay(missing=True)).encode_batch({"x": spans}, bad_rows="null")
+    assert [row.row for row in found.bad] == [0, 2]
+
+
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
 @settings(max_examples=25)
 @given(st.lists(st.sampled_from([0, 1, 2, BIG, 0.0, -0.0, 1.0, 1.5, 2.0**53]), min_size=1, max_size=8))
@@ -293,6 +359,7 @@ TEXTS += [
     "13:45Z",
     "2020-02-03T04:05-00:00",
 ]
+TEXTS += ["sNaN", "-sNaN1", "NaN1", "1e99999999", "-1e999999999999999999999", "0e99999999999999999999", "9" * 5000]
 
 
 def points_of(path: Path, schema: Schema) -> list[list[float]] | None:

@@ -84,6 +84,17 @@ def test_arrow_files_and_streams_give_the_rows(tmp_path: Path, stream: bool) -> 
     assert rows_of(tmp_path / "a.arrow", batch_rows=4) == ROWS
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 8])
+def test_no_line_is_lost_where_text_is_cut_for_threads(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that holds nothing but the second half of a line end was taken for the end of the text."""
+    monkeypatch.setattr("headwater.table.readers.csv_text._STEP", step)
+    (tmp_path / "a.csv").write_bytes(b"x\r\n0\r\n\n0.5\r\n\r\n1\r\n")
+    with open_source(tmp_path / "a.csv", Schema(x=Number(0, 1, missing=True))) as source:
+        assert [batch.table["x"].to_pylist() for batch in source if batch] == [[0.0, None, 0.5, None, 1.0]]
+
+
 @pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zst", "lz4"])
 @pytest.mark.parametrize("text", [("csv", CSV), ("jsonl", JSONL)], ids=["csv", "jsonl"])
 def test_compressed_text_gives_the_same_points(tmp_path: Path, ending: str, text: tuple[str, str]) -> None:

@@ -60,6 +60,16 @@ def test_a_growing_file_is_read_as_it_grows(tmp_path: Path) -> None:
     writer.join()
 
 
+@pytest.mark.parametrize("text", [b"\n", b"x\n", b"\xef\n", b"{}\n"])
+def test_a_first_line_that_is_shorter_than_a_byte_order_mark_is_not_held_back(tmp_path: Path, text: bytes) -> None:
+    """Otherwise the length of one record would decide when it is counted."""
+    (tmp_path / "a.jsonl").write_bytes(text)
+    with open_source(tmp_path / "a.jsonl", SCHEMA, follow=True, poll_seconds=POLL, bad_rows="null") as source:
+        batch = next(source)
+    assert batch is not None
+    assert batch.records == 1
+
+
 def test_a_half_line_waits_for_its_end_and_idle_polls_say_so(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("n\n1\n2")

@@ -143,6 +143,25 @@ def test_a_followed_log_is_rotated(tmp_path: Path, how: str, by_folder: bool) ->
     assert found == expected
 
 
+@pytest.mark.parametrize("by_folder", [False, True])
+def test_a_log_that_was_rotated_empty_does_not_hold_up_the_next(tmp_path: Path, by_folder: bool) -> None:
+    """The next log begins as the empty one does: with the header. It is no copy of it."""
+    log, given = tmp_path / "a.csv", tmp_path if by_folder else tmp_path / "a.csv"
+    write(log, 1, 2)
+    _, position = read_all(given)
+    for numbers in ([], [3, 4]):
+        if (tmp_path / "a.csv.1").exists():
+            os.rename(tmp_path / "a.csv.1", tmp_path / "a.csv.2")
+        os.rename(log, tmp_path / "a.csv.1")
+        write(log, *numbers)
+    found = list[int]()
+    with open_source(given, SCHEMA, position, follow=True, poll_seconds=POLL) as source:
+        for _ in range(10):
+            batch = next(source)
+            found += batch.table["n"].to_pylist() if batch is not None else []
+    assert found == [3, 4]
+
+
 def test_equal_files_in_different_folders_are_different_files(tmp_path: Path) -> None:
     paths = [tmp_path / name / "a.csv" for name in "xyz"]
     for path in paths:

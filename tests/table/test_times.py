@@ -78,3 +78,17 @@ def test_time_zones_are_not_guessed(zoned: bool) -> None:
 def test_times_of_day_in_any_guise(value: object) -> None:
     assert back(TimeOfDay(), [value]) == [time(13, 45)]
     assert back(TimeOfDay("7h"), [value]) == [time(7)]
+
+
+@pytest.mark.parametrize("text", ["1e-999999999", "-1e-999999999", "0e-999999999", "1e999999999", "0e999999999"])
+def test_counts_of_time_that_are_written_quickly_are_read_quickly(text: str) -> None:
+    """Exact arithmetic with such exponents would take for ever, and one record could stop a run."""
+    column = Datetime("1969-12-31", "1970-01-02", "1us", format="epoch-s")
+    expected = {"-1e-999999999": "-0.000001", "1e999999999": "1e9"}.get(text, "0")
+    assert column.encode([text]).tolist() == column.encode([expected]).tolist()
+
+
+@pytest.mark.parametrize("text", ["sNaN", "-sNaN", "NaN7"])
+def test_what_is_no_number_is_no_count_of_time(text: str) -> None:
+    with pytest.raises(TableError, match="no count of time"):
+        Datetime("1970-01-01", "1970-01-02", "1us", format="epoch-s").encode([text])

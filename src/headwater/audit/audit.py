@@ -37,7 +37,7 @@ from headwater.noise import Noise
 from headwater.privacy import Budget
 from headwater.table.unit_cube import unit_cube
 
-SCREEN = 400  # runs on each stream of a random pair before the most telling ones are run in full
+SCREEN = 400  # runs on each stream of a random pair before those with the strongest events are run in full
 KEEP = 6  # of these
 LEAST = 8  # runs on each stream
 
@@ -66,7 +66,7 @@ def run_audit(
     only
         Only experiments and checks whose name contains this.
     search
-        How many random pairs to screen. The most telling ones are then run in full, with new keys.
+        How many random pairs to screen. Those with the strongest events are then run in full, with new keys.
     exact, sampled
         Whether to compute exact losses, and whether to sample.
     processes

@@ -56,7 +56,7 @@ class Finding:
 
 
 def judge(experiment: Experiment, columns: Sequence[Columns], *, experiments: int = 1) -> Finding:
-    """Pick the most telling event on half of the runs and measure it on the other half."""
+    """Pick the strongest event on half of the runs and measure it on the other half."""
     runs = min((len(values) for side in columns for values in side.values()), default=0)
     if runs < 8:
         raise ValueError(f"{runs} runs are too few to choose an event and to measure it")

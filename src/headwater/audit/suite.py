@@ -260,7 +260,7 @@ def handpicked(size: str = "standard") -> list[Experiment]:
 
 
 def at_random(count: int, seed: int) -> list[Experiment]:
-    """Pairs, budgets, dimensions and moments at random: to be screened, and the most telling ones run in full."""
+    """Pairs, budgets, dimensions and moments at random: to be screened. The strongest are run in full."""
     rng = np.random.default_rng(seed)
     found = []
     for number in range(count):

@@ -15,6 +15,8 @@ from headwater.cli.exit_codes import reports_errors
 from headwater.cli.live_demo import serve_live
 
 _NAME = "Flights from New York City, 2013"
+_FLIGHTS = 336_776
+"""So many flights left: published, and so known without looking at any of them."""
 _FILES = ("flights.csv.gz", "flights.toml", "README.md")
 
 
@@ -45,8 +47,9 @@ def command(
     if live:
         serve_live(data, schema, releases, epsilon, port)
         return
-    say(f"\n$ headwater run {data} --schema {schema} --epsilon {epsilon:g} --out {releases} --every 20000\n")
-    run.command(inputs=[str(data)], schema=schema, epsilon=epsilon, out_=releases, every="20000")
+    how = f"--epsilon {epsilon:g} --out {releases} --every 20000 --expect {_FLIGHTS}"
+    say(f"\n$ headwater run {data} --schema {schema} {how}\n")
+    run.command(inputs=[str(data)], schema=schema, epsilon=epsilon, out_=releases, every="20000", expect=_FLIGHTS)
     say(f'\n$ headwater report {releases} --out {page} --against {data} --public --name "{_NAME}"\n')
     report.command(releases, out_=page, against=[str(data)], public=True, name=_NAME)
     say(f"\nlook at {page.resolve()} in a browser", style="bold")

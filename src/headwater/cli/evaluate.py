@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,8 @@ def command(
         raise ValueError("name the real file or files, then the synthetic one")
     *truth, synthetic = real
     known = Schema.load(schema) if schema is not None else None
+    if not Path(synthetic).exists():
+        raise FileNotFoundError(errno.ENOENT, "there is nothing here", synthetic)
     if known is None and not Path(synthetic).is_dir():
         raise ValueError(f"name the schema (--schema FILE): {synthetic} is not the folder of a release, which has one")
     written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats)

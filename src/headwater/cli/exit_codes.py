@@ -18,7 +18,7 @@ from headwater.files import FileRefusedError
 from headwater.noise import SeededRunWarning
 from headwater.privacy import DeltaWarning, EpsilonWarning
 from headwater.run.store import StoreError
-from headwater.table.errors import SchemaError, TableError
+from headwater.table.errors import SchemaError, TableError, UnreadableFileError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
             try:
                 return command(*args, **kwargs)
             except TableError as error:
-                _end(error, Exit.INPUT)
+                _end(error, Exit.FILES if isinstance(error, UnreadableFileError) else Exit.INPUT)
             except SchemaError as error:
                 _end(error, Exit.SCHEMA)
             except (StoreError, FileRefusedError) as error:

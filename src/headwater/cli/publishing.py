@@ -16,6 +16,9 @@ State = Annotated[
 Mechanism = Annotated[
     str, typer.Option(help="How records are measured: auto, cascade, marginals or paper. auto goes by the schema.")
 ]
+Expect = Annotated[
+    int | None, typer.Option(metavar="RECORDS", help="How many records you expect in all, if you know: plan for them.")
+]
 Format = Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")]
 Rows = Annotated[str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")]
 Keep = Annotated[

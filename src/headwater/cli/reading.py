@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 InputFormat = Annotated[
-    str | None, typer.Option(help="Of the input, if its name does not say: csv, jsonl, parquet or arrow.")
+    str | None,
+    typer.Option(help="Of the input, if its name does not say: csv, jsonl, json, parquet or arrow."),
 ]
 Delimiter = Annotated[str | None, typer.Option(help="Between the fields of CSV input: a comma unless given.")]
 IgnoreExtra = Annotated[bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")]
@@ -51,7 +52,7 @@ def options(
     """The same as fields of `headwater.table.readers.Options`."""
     return {
         "format": input_format,
-        "delimiter": delimiter,
+        "delimiter": delimiter_of(delimiter),
         "ignore_extra": ignore_extra,
         "encoding": encoding,
         "null_values": tuple(null_values or ()),
@@ -59,6 +60,11 @@ def options(
         "thousands": thousands,
         "formats": tuple(_format(text) for text in formats or ()),
     }
+
+
+def delimiter_of(text: str | None) -> str | None:
+    r"""A delimiter as it is given: a tab may be written as ``\t``."""
+    return "\t" if text == "\\t" else text
 
 
 def _format(text: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from headwater.run.limits import KEEP, ROWS, limit
 from headwater.run.opening import state_beside
 from headwater.run.store import StateInUseError, StoreError
 from headwater.table.bad_rows import policy_of
+from headwater.table.input_schema import InputSchema
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
 
@@ -78,10 +79,7 @@ def command(
         typer.Option("--same-again", help="Input files that look like one that was read hold other records."),
     ] = False,
     allow_copy: publishing.AllowCopy = False,
-    expect: Annotated[
-        int | None,
-        typer.Option(metavar="RECORDS", help="How many records you expect: first say how good releases can be."),
-    ] = None,
+    expect: publishing.Expect = None,
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
     topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
     topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
@@ -117,7 +115,9 @@ def command(
     with _interruptible(), Display() as display:
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
-            config = RunConfig(Schema.load(schema), epsilon, mechanism, seed, delta, whose)
+            known = Schema.load(schema)
+            records = known if whose is None else InputSchema(known, whose.column)
+            config = RunConfig(known, epsilon, mechanism, seed, delta, whose, expect)
             policy = policy_of(bad_rows, config.schema)
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
@@ -129,7 +129,9 @@ def command(
                 each: dict[str, Any] = {"delta": delta}
                 if whose:
                     each |= {"records_per_person": whose.records, "records_per_bucket": whose.per_bucket}
-                display.expect(outlook(config.schema, epsilon=epsilon, records=expect, mechanism=mechanism, **each))
+                display.expect(
+                    outlook(config.schema, epsilon=epsilon, records=expect, expect=expect, mechanism=mechanism, **each)
+                )
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
             sink = ShownSink(FolderSink(out_, format_, **limits), display)
             windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}
@@ -143,7 +145,7 @@ def command(
                             extra: dict[str, Any] = {"bad_rows": policy, "ignore_extra": ignore_extra}
                             topics.feed(run, messages, topic_format, **extra, progress=display.update)
                     else:
-                        with open_source(inputs or [], run.synth.input_schema, run.position("input"), **how) as source:
+                        with open_source(inputs or [], records, run.position("input"), **how) as source:
                             feed(run, source, bad_rows=policy, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known

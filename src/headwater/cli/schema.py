@@ -21,7 +21,7 @@ def command(
     out_: Annotated[Path | None, typer.Option("--out", help="Where to write it; default: standard output.")] = None,
     input_format: Annotated[
         str | None,
-        typer.Option(help="Of the data, if its name does not say: csv, jsonl, parquet or arrow."),
+        typer.Option(help="Of the data, if its name does not say: csv, jsonl, json, parquet or arrow."),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data: a comma unless given.")] = None,
     encoding: reading.Encoding = None,
@@ -35,7 +35,7 @@ def command(
 
     Example: headwater schema trips.csv --out trips.toml
     """
-    text = draft(data, format=input_format, delimiter=delimiter, encoding=encoding)
+    text = draft(data, format=input_format, delimiter=reading.delimiter_of(delimiter), encoding=encoding)
     if out_ is None:
         typer.echo(text, nl=False)
         return
@@ -45,7 +45,5 @@ def command(
     except FileExistsError:
         remedy = "there is a file here already; give --out another name, or remove it first"
         raise FileExistsError(errno.EEXIST, remedy, str(out_)) from None
-    given = {"--input-format": input_format, "--delimiter": delimiter, "--encoding": encoding}
-    words = [data, *(word for option, value in given.items() if value for word in (option, value))]
-    command = shlex.join(["headwater", "run", *words, "--schema", str(out_), "--epsilon", "1"])
+    command = shlex.join(["headwater", "run", data, "--schema", str(out_), "--epsilon", "1"])
     say(f"{out_}: fill in the bounds that are left open, then: {command}")

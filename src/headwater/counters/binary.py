@@ -45,10 +45,10 @@ class BinaryCounter(Counter):
         self, horizon: int, *, epsilon: float, seed: int | None = None, noise: NoiseStream | None = None
     ) -> None:
         self.horizon, self.epsilon, self.time = check_horizon(horizon), check_epsilon(epsilon), 0
-        self._lengths = self.horizon.bit_length()
-        self._scale = scale_for(Fraction(self.epsilon) / max(self._lengths, 1))
-        self._sums = [0] * self._lengths  # the latest block of each length
-        self._noisy = [0] * self._lengths
+        self.lengths = self.horizon.bit_length()
+        self.scale = scale_for(Fraction(self.epsilon) / max(self.lengths, 1))
+        self._sums = [0] * self.lengths  # the latest block of each length
+        self._noisy = [0] * self.lengths
         self._noise = stream_of(noise, seed)
 
     def add(self, increment: int) -> None:
@@ -56,7 +56,7 @@ class BinaryCounter(Counter):
         increment = check_increment(increment)
         if self.time == self.horizon:
             raise ValueError(f"this counter's horizon of {self.horizon} steps is over; HybridCounter has none")
-        noise = self._noise.draw(self._scale)  # before anything changes: a scale may be too large to draw
+        noise = self._noise.draw(self.scale)  # before anything changes: a scale may be too large to draw
         self.time += 1
         closed = (self.time & -self.time).bit_length() - 1  # the block that ends here has length 2^closed
         self._sums[closed] = sum(self._sums[:closed]) + increment
@@ -70,10 +70,8 @@ class BinaryCounter(Counter):
 
     def budget(self) -> Ledger:
         """One noisy block sum of each length."""
-        return Ledger(
-            [Spend("binary block", IntegerLaplace(self._scale), touches=self._lengths)] if self.horizon else []
-        )
+        return Ledger([Spend("binary block", IntegerLaplace(self.scale), touches=self.lengths)] if self.horizon else [])
 
     def error_bound(self, beta: float = 0.05) -> float:
         """Holds with probability ``1 − beta`` at this step: as many draws as the time has binary ones."""
-        return laplace_sum_bound([self._scale] * self.time.bit_count(), beta)
+        return laplace_sum_bound([self.scale] * self.time.bit_count(), beta)

@@ -16,12 +16,8 @@ class HybridCounter(Counter):
 
     Parameters
     ----------
-    epsilon
-        What one increment more or less may cost, over all counts that are ever read.
-    seed
-        For tests only: makes the counter repeatable, and so protects nobody.
-    noise
-        Where noise is drawn from; a source of its own unless given.
+    epsilon, seed, noise
+        As for `BinaryCounter`.
 
     Formal guarantees
     -----------------

@@ -27,14 +27,8 @@ class InhomogeneousCounter(Counter):
         The first level that counts (``r_0``).
     budget
         The budget ``ε_r`` of level ``r``.
-    constant
-        Of the threshold of Algorithm 2; the paper has 9.
-    sub
-        The counter that sealed segments go through.
-    seed
-        For tests only: makes the counter repeatable, and so protects nobody.
-    noise
-        Where noise is drawn from; a source of its own unless given.
+    constant, sub, seed, noise
+        As for `SparseCounter`.
 
     Formal guarantees
     -----------------

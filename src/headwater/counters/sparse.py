@@ -35,18 +35,12 @@ class SparseCounter(Counter):
 
     Parameters
     ----------
-    horizon
-        How many steps there are at most.
-    epsilon
-        What one increment more or less may cost, over all counts that are ever read.
+    horizon, epsilon, seed, noise
+        As for `BinaryCounter`.
     constant
         Of the threshold of Algorithm 2; the paper has 9.
     sub
         The counter that sealed segments go through.
-    seed
-        For tests only: makes the counter repeatable, and so protects nobody.
-    noise
-        Where noise is drawn from; a source of its own unless given.
 
     Formal guarantees
     -----------------
@@ -81,14 +75,14 @@ class SparseCounter(Counter):
     ) -> None:
         self.horizon, self.epsilon, self.time = check_horizon(horizon), check_epsilon(epsilon), 0
         self._noise = stream_of(noise, seed)
-        self._scale = scale_for(self.epsilon / 2)
+        self.scale = scale_for(self.epsilon / 2)
         self._base = segment_threshold(self.horizon, self.epsilon, constant)
         self._sub = sub(epsilon=self.epsilon / 2, noise=self._noise)
-        self._open_segment()
+        self._segment, self._threshold = 0, self.draw_threshold()
 
-    def _open_segment(self) -> None:
-        self._segment = 0
-        self._threshold = self._base + self._noise.draw(self._scale)
+    def draw_threshold(self) -> int:
+        """The noisy threshold of the next segment."""
+        return self._base + self._noise.draw(self.scale)
 
     def add(self, increment: int) -> None:
         """Take one of the ``horizon`` steps, and seal the segment if its count has become large."""
@@ -97,9 +91,9 @@ class SparseCounter(Counter):
             raise ValueError(f"this counter's horizon of {self.horizon} steps is over")
         self.time += 1
         self._segment += increment
-        if self._segment + self._noise.draw(self._scale) > self._threshold:
+        if self._segment + self._noise.draw(self.scale) > self._threshold:
             self._sub.add(self._segment)
-            self._open_segment()
+            self._segment, self._threshold = 0, self.draw_threshold()
 
     @property
     def count(self) -> int:
@@ -108,12 +102,12 @@ class SparseCounter(Counter):
 
     def budget(self) -> Ledger:
         """Either a threshold or a test moves, never both; and the sub-counter sees one count move."""
-        return Ledger([Spend("segment threshold or test", IntegerLaplace(self._scale)), *self._sub.budget()])
+        return Ledger([Spend("segment threshold or test", IntegerLaplace(self.scale)), *self._sub.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
         """Holds with probability ``1 − beta``: all draws so far are bounded at once, so the open segment is too."""
         check_beta(beta)
         draws = 2 * self.time + 1
-        widest = self._scale * math.log(2 * draws / beta)
+        widest = self.scale * math.log(2 * draws / beta)
         unsealed = max(self._base + 2 * widest, 0.0) if self.time else 0.0
         return unsealed + self._sub.error_bound(beta / 2)

@@ -6,7 +6,7 @@ was wrong; so what was cut is kept here, beside the points.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,10 +15,13 @@ import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers, Side
 from headwater.mechanisms.protocol import AnySchema
+from headwater.table.bad_rows import item_of
 from headwater.table.columns import Column
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.frames import columns_of, kind_of
 from headwater.table.schema import Schema
+
+Values = Callable[[Integers], list[list[Any]]]
 
 _FACTORS = (2.0**20, 2.0**10, 2.0**4, 1.0)
 """How many times its range a column is widened on both sides, to find what lies beyond; the first that is possible."""
@@ -35,10 +38,13 @@ class Encoded:
     beyond
         By number of a column: 0 for a value within the bounds, negative below and positive above them, in units of the
         column's range. Columns with no value beyond are left out.
+    values
+        Gives the values of some rows as they came: neither clipped nor rounded. Parts of these rows do not keep it.
     """
 
     points: Floats
     beyond: Mapping[int, Floats] = field(default_factory=dict)
+    values: Values | None = None
 
     def __len__(self) -> int:
         return len(self.points)
@@ -53,12 +59,19 @@ class Encoded:
 
     def spread(self, places: Integers, rows: int) -> Encoded:
         """These rows at some places among more of them; the others are no records."""
+        values = self.values
         points = np.full((rows, self.points.shape[1]), np.nan)
         points[places] = self.points
         beyond = {i: np.zeros(rows) for i in self.beyond}
         for i, far in self.beyond.items():
             beyond[i][places] = far
-        return Encoded(points, beyond)
+        if values is None:
+            return Encoded(points, beyond)
+
+        def found(rows: Integers) -> list[list[Any]]:
+            return values(np.searchsorted(places, rows).astype(np.int64))
+
+        return Encoded(points, beyond, found)
 
     @property
     def moved(self) -> float:
@@ -100,12 +113,16 @@ class Encoder:
                 raise ValueError(f"points must have shape (n, {self._schema.dimension}), not {table.shape}")
             return Encoded(table.astype(np.float64, copy=False))
         points = self._schema.encode(table)
-        if not self._wide or not isinstance(self._schema, Schema):
+        if not isinstance(self._schema, Schema):
             return Encoded(points)
-        series, _ = columns_of(table, self._schema.names)
         names = self._schema.names
+        series, _ = columns_of(table, names)
+
+        def values(rows: Integers) -> list[list[Any]]:
+            return [[item_of(series[name], row) for name in names] for row in rows.tolist()]
+
         far = {i: wide.beyond(series[names[i]]) for i, wide in self._wide.items()}
-        return Encoded(points, {i: found for i, found in far.items() if found.any()})
+        return Encoded(points, {i: found for i, found in far.items() if found.any()}, values)
 
 
 @dataclass(frozen=True)

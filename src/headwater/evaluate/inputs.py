@@ -62,7 +62,7 @@ def encoded(tables: object, schema: AnySchema, *, end: int | None = None, **read
     """All rows of tables or files, or the first ``end``, in the cube, with what the bounds cut."""
     found, rows = list[Encoded](), 0
     for part in rows_of(tables, schema, **reading):
-        found.append(part)
+        found.append(part[:])  # without its table
         rows += len(part)
         if end is not None and rows >= end:
             break

@@ -55,7 +55,7 @@ def column_cells(found: Evaluation) -> Cells:
             c.name,
             f"{c.error:.4f}",
             grade(c.error),
-            f"{c.distance:.4f}" if c.measure == "W1" else "",
+            f"{c.distance:.4f}" if c.measure == "W1" and c.distance == c.distance else "",  # none without values
             f"{c.missing_real:.2%}",
             f"{c.missing_synthetic:.2%}",
         )
@@ -88,7 +88,7 @@ def _aligned(cells: list[tuple[str, ...]] | list[tuple[str, str]]) -> list[str]:
 def rich_text(found: Evaluation) -> Group:
     """Tables for a terminal."""
     from rich.console import Group
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     top = Table.grid(padding=(0, 2))
@@ -98,7 +98,8 @@ def rich_text(found: Evaluation) -> Group:
     warnings = [Text(line, style="bold white on red") for line in (NOT_PRIVATE, found.shortage) if line]
     parts: list[object] = [*warnings, "", top, ""]
     for header, *rows in filter(None, (column_cells(found), pair_cells(found) if found.ranked_pairs else [])):
-        table = Table(*header, title_justify="left")
+        name = Column(header[0], overflow="fold", min_width=20)  # names that are cut look alike
+        table = Table(name, *(cell.replace(", ", ",\n") for cell in header[1:]), title_justify="left")
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))  # Text: a name in brackets is a name, not markup
         parts += [table, ""]

@@ -1,6 +1,6 @@
 """The 1-Wasserstein distance W₁ between two sets of points of the unit cube, in the ℓ∞ metric.
 
-NOT PRIVATE. Every function here reads raw data and answers without noise. It is a yardstick for public
+NOT PRIVATE. Every function here reads raw data and answers without noise. It is a baseline for public
 or test data; publishing a distance to private data is a leak.
 
 Each set is an empirical measure of mass 1, so the two sets may differ in size. There are three methods.

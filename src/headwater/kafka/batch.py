@@ -10,6 +10,8 @@ from headwater.table.errors import TableError
 from headwater.table.readers import Batch
 from headwater.table.readers.memory import read_bytes
 
+_MARK = b"\xef\xbb\xbf"
+
 
 @dataclass(frozen=True)
 class TopicBatch:
@@ -50,11 +52,11 @@ class TopicBatch:
         ignore_extra
             Whether fields that the schema does not name are left out.
         """
-        lines = [self._line(number, form) for number in range(len(self.values))]
+        lines = [self._line(number, form, bad_rows) for number in range(len(self.values))]
         if form == "csv":
             lines.insert(0, _header(schema))
         before, form_of_lines = 0, "csv" if form == "csv" else "jsonl"
-        text = b"\n".join([*lines, b""])
+        text = _MARK + b"\n".join([*lines, b""])  # a mark: so what the first message begins with is part of it
         try:
             for batch in read_bytes(text, schema, form_of_lines, bad_rows, ignore_extra=ignore_extra):
                 yield batch
@@ -64,11 +66,13 @@ class TopicBatch:
         if before != len(self.values):
             raise TableError(f"{len(self.values):,} messages hold {before:,} records", "write one record a message")
 
-    def _line(self, number: int, form: str) -> bytes:
+    def _line(self, number: int, form: str, bad_rows: str) -> bytes:
         value = self.values[number].strip(b"\r\n")
         if form == "json":
             return value.replace(b"\n", b" ").replace(b"\r", b" ")  # between tokens: in a string JSON writes \n
         if b"\n" in value or b"\r" in value:
+            if bad_rows != "stop":
+                return b"\r" + value.replace(b"\n", b"\r")  # one line, which is bad: a return stands before its end
             raise self._at(number, TableError("a message of several lines", "write one line a message"))
         return value
 

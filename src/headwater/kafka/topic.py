@@ -131,7 +131,7 @@ class Topic:
         self.trouble = error.name()
 
     def partitions(self) -> list[int] | None:
-        """The partitions that the topic has now; None if there is no telling yet."""
+        """The partitions that the topic has now; None if that is not known yet."""
         try:
             found = self._consumer.list_topics(self.name, timeout=self._timeout).topics[self.name]
         except self._kafka.KafkaException as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from headwater.files import need
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError, nothing_proved
@@ -61,7 +61,25 @@ class CellModel:
     @staticmethod
     def rate(epsilon: float, t: int, dimension: int) -> ErrorBound:
         """What is proved of plain streams in the cube."""
-        raise NotImplementedError
+        return nothing_proved("no theorem covers this mechanism")
+
+    @classmethod
+    def rounded(
+        cls,
+        partition: Partition,
+        cells: Cells,
+        depths: ArrayLike,
+        mass: NDArray[Any],
+        records: int,
+        seed: int,
+        spread: float | None = None,
+    ) -> Self:
+        """Whole counts in proportion to masses, for as many records. Cells without mass stay empty."""
+        some = mass > 0  # what rounding leaves over must not go where nothing can be
+        cells, depths = cells[some], np.broadcast_to(depths, mass.shape)[some]
+        counts = round_in_order(mass[some], records, np.random.default_rng([seed, 1]).random())
+        held = counts > 0
+        return cls(partition, cells[held], depths[held], counts[held], spread)
 
     @property
     def records(self) -> int:

@@ -7,8 +7,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.protocol import Rows
-from headwater.partition import Partition, Points
+from headwater.files import need, whole_number
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Options, Rows, State
+from headwater.noise import Noise
+from headwater.partition import Points
+from headwater.privacy import Budget
 
 NULL = np.uint64(2**64 - 1)
 """The row of a null record. No cell has this number: there are at most 2^62."""
@@ -20,18 +23,40 @@ def word(depth: int) -> type[np.unsignedinteger[Any]]:
 
 
 class CellRows:
-    """Rows of one integer: the cell of depth `finest`, or `NULL`. What a mechanism does not say is as here."""
+    """Rows of one integer: the cell of depth `finest`, or `NULL`. What a mechanism does not say is as here.
+
+    Parameters
+    ----------
+    schema, budget, noise
+        As of any `headwater.mechanisms.protocol.Mechanism`.
+    """
 
     name: ClassVar[str]
+    online: ClassVar[bool] = True
     windows: ClassVar[bool] = False
     thresholds: ClassVar[bool] = False
     partitions: ClassVar[bool] = False
     deltas: ClassVar[bool] = False
     version: ClassVar[int] = 1
-    options: ClassVar[dict[str, tuple[str, ...]]] = {}
-    partition: Partition
-    finest: int
+    options: ClassVar[Options] = {}
+    kept: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes that a state holds: arrays of the type and shape that they have before the first record."""
     width = 1
+
+    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
+        self.partition, self.noise, self.t = schema.partition, noise, 0
+        self.budget = Budget.of(budget)
+        self.epsilon = self.budget.epsilon
+        self.finest = self.partition.deepest
+
+    @property
+    def depth(self) -> int:
+        """The depth of the cells that are counted at this time."""
+        return self.finest
+
+    def status(self) -> str:
+        """How deep the cells are that are counted at this time, in words."""
+        return f"depth {self.depth} of the partition"
 
     def window(self, since: int) -> int:
         """Always all records."""
@@ -63,3 +88,16 @@ class CellRows:
         if good.size and (good.min() < 0 or int(good.max()) >= 1 << self.finest):
             raise ValueError(f"rows must lie between 0 and 2^{self.finest} − 1, as encode() gives them")
         return rows.astype(np.uint64, copy=False)
+
+    def state(self) -> State:
+        """Everything that is needed to go on, but for the key: as secret as the data."""
+        return {"t": self.t, "version": self.version}, {name: getattr(self, name) for name in self.kept}
+
+    def restore(self, header: Header, arrays: Arrays) -> None:
+        """Go on from a `state`, if it is one of this version."""
+        need(header.get("version", self.version) == self.version, "version")
+        self.t = whole_number(header["t"], "t")
+        for name in self.kept:
+            new, saved = getattr(self, name), arrays[name]
+            need(saved.dtype == new.dtype and saved.shape == new.shape, name)
+            setattr(self, name, saved)

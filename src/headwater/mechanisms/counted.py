@@ -107,7 +107,7 @@ def count_by_bucket(
 ) -> BucketedCounts:
     """Count records by the fastest bucket that they arrived in.
 
-    ``coarser`` gives the rows of the bucket of a number without what no noisy count can ever tell apart.
+    ``coarser`` gives the rows of the bucket of a number without what no noisy count can ever distinguish.
     """
     if len(numbers) and (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")

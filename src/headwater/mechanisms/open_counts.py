@@ -83,7 +83,7 @@ class CountedBuckets:
         return type(self)(tuple(buckets))
 
     def merged(self, start: int) -> Self:
-        """With one sum for all that arrived since ``start``: no bucket that tells them apart is measured any more."""
+        """With one sum for all that arrived since ``start``: no bucket of only some of them is measured any more."""
         before = tuple(one for one in self.buckets if one.start < start)
         first, *others = self.buckets[len(before) :] or (None,)
         if first is None or (not others and first.start == start):

@@ -15,7 +15,7 @@ _MOST = 1 << 50  # records
 
 @dataclass(frozen=True)
 class Outlook:
-    """What to expect of releases of so many records. An estimate, good to a factor of about two.
+    """What to expect of releases of so many records. An estimate, good to a factor of about two or three.
 
     Parameters
     ----------
@@ -81,6 +81,7 @@ def outlook(
     delta: float = 0.0,
     records_per_person: int = 1,
     records_per_bucket: int | None = None,
+    expect: int | None = None,
 ) -> Outlook:
     """What to expect of releases of so many records, from public facts alone.
 
@@ -100,6 +101,8 @@ def outlook(
         How many records of a person count, if ε is for a person: each of them gets its part of ε.
     records_per_bucket
         How many of them count in one bucket, if there is such a cap (``per_bucket`` of `headwater.Person`).
+    expect
+        As for `headwater.Synthesizer`: how many records the run is told to expect.
 
     Examples
     --------
@@ -118,11 +121,11 @@ def outlook(
     known = name, schema.dimension, whole.epsilon, records
     if errors is None:
         return Outlook(*known, W1, math.nan, None, whole.delta, whole.records)
-    typical, needed = errors.typical(schema, budget, records), None
+    typical, needed = errors.typical(schema, budget, records, expect), None
     if typical >= POOR[errors.measure]:
         enough = records
-        while enough < _MOST and errors.typical(schema, budget, enough) >= POOR[errors.measure]:
-            enough *= 2
+        while enough < _MOST and errors.typical(schema, budget, enough, expect) >= POOR[errors.measure]:
+            enough += -(-enough // 8)
         digit = 10 ** int(math.log10(enough))
         needed = -(-enough // digit) * digit if enough < _MOST else None
     return Outlook(*known, errors.measure, typical, needed, whole.delta, whole.records)

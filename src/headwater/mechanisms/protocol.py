@@ -35,6 +35,8 @@ Arrays = dict[str, NDArray[Any]]
 Conditions = Mapping[int, tuple[float, float]]
 """For some columns, the lowest and the highest coordinate that a record may have, both included."""
 State = tuple[Header, Arrays]
+Options = dict[str, tuple[str, ...] | type[int]]
+"""What a mechanism's constructor takes by name: a choice of some values, the first being the default, or a number."""
 """Plain JSON values, and arrays: what files hold."""
 
 
@@ -131,15 +133,15 @@ class Mechanism(Protocol):
     """Whether it takes a budget with a δ."""
     version: ClassVar[int]
     """Of the rule that decides what is measured: a rule that measures something else needs another number."""
-    options: ClassVar[dict[str, tuple[str, ...]]]
-    """Named choices that the constructor takes, with their possible values; the first is the default."""
+    options: ClassVar[Options]
+    """What else the constructor takes by name."""
     width: int
     """How many integers are kept of a record."""
     t: int
     """How many records have arrived."""
     noise: Noise
 
-    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, **options: str) -> None: ...
+    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, **options: Any) -> None: ...  # noqa: ANN401
 
     def __copy__(self) -> Self:
         """A copy that can be updated while this one stays as it is. What neither ever changes may be shared."""
@@ -183,7 +185,7 @@ class CountingMechanism(Mechanism, Protocol):
         """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Pure."""
 
     def coarser(self, rows: Rows, number: int) -> Rows:
-        """Rows of the bucket of record ``number`` without what no noisy count can ever tell apart. Pure."""
+        """Rows of the bucket of record ``number`` without what no noisy count can ever distinguish. Pure."""
 
     def place_bits(self, axis: int) -> int:
         """How many binary digits of a coordinate on a continuous axis decide the row of a record. Pure."""
@@ -195,6 +197,10 @@ class CountingMechanism(Mechanism, Protocol):
         """
 
 
+CapErrors = Mapping[str, tuple[float, float]]
+"""By measure: the error of noise, and that of measuring people who have nothing in common with the others."""
+
+
 class ErrorModel(Protocol):
     """What is known of a mechanism's errors before there are records: public, and good to a factor of about two.
 
@@ -203,14 +209,14 @@ class ErrorModel(Protocol):
 
     measure: str
     """Which error `typical` is: a key of `headwater.mechanisms.accuracy.POOR`."""
-    apart: float
-    """The error if the records of other people than one thinks were measured."""
 
-    def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
-        """The error to expect of a release of so many records."""
+    def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
+        """The error to expect of a release of so many records, in a run that was told to expect ``expect`` of them."""
 
-    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> float:
-        """The error of noise of the ε of one record, if only a part of the records count: for a choice of caps."""
+    def capped(
+        self, schema: AnySchema, epsilon: float, records: int, counted: float, expect: int | None = None
+    ) -> CapErrors:
+        """The errors of noise of the ε of one record, if only a part of the records count: for a choice of caps."""
 
 
 class Model(Protocol):

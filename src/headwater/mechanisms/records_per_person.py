@@ -2,8 +2,9 @@
 
 With a cap of ``k`` and people of whom a share ``p_n`` have ``n`` records, a part ``c = Σ p_n min(n, k) / Σ p_n n`` of
 the records counts, each of them with ``ε/k``. Those of people with many records are too few among them: by the number
-of records of their person, all records and those that count are ``d`` apart in total variation. The error is estimated
-as that of noise for ``ε/k`` on the records that count, plus ``d`` times how different people with many records are.
+of records of their person, all records and those that count are ``d`` apart in total variation. The error is that of
+noise for ``ε/k`` on the records that count, and ``d`` times how different people with many records are; the two are
+independent of each other, so their squares add up.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,27 @@ _STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
 @dataclass(frozen=True)
+class CapError:
+    """One error to expect.
+
+    Parameters
+    ----------
+    noise
+        What noise makes.
+    missed
+        What is made by what is left out.
+    """
+
+    noise: float
+    missed: float
+
+    @property
+    def whole(self) -> float:
+        """Both together."""
+        return math.hypot(self.noise, self.missed)
+
+
+@dataclass(frozen=True)
 class Cap:
     """What to expect of one number of records.
 
@@ -33,21 +56,23 @@ class Cap:
         How many records of a person count.
     counted
         The share of all records that count.
-    noise
-        The error that noise makes.
-    missed
-        The error made by what is left out.
+    errors
+        What to expect, by measure.
     """
 
     records: int
     counted: float
-    noise: float
-    missed: float
+    errors: Mapping[str, CapError]
 
-    @property
-    def error(self) -> float:
-        """Both together."""
-        return self.noise + self.missed
+    def error(self, measure: str | None = None) -> float:
+        """The error by one measure, or the mean of all.
+
+        Parameters
+        ----------
+        measure
+            A key of ``errors``; None for the mean.
+        """
+        return self.errors[measure].whole if measure else fmean(error.whole for error in self.errors.values())
 
 
 @dataclass(frozen=True)
@@ -66,14 +91,16 @@ class RecordsPerPerson:
     caps: tuple[Cap, ...]
 
     def __str__(self) -> str:
-        lines = [f"{'records that count':>19} {'noise':>7} {'counted':>8}   error: of noise + of what is left out"]
+        measures = [f"{name.removesuffix(' total variation')} (noise, left out)" for name in self.caps[0].errors]
+        lines = [f"{'records that count':>19} {'noise':>7} {'counted':>8}   {'   '.join(measures)}"]
         last = self.caps[-1].records
         for cap in self.caps:
             if str(cap.records).rstrip("0") not in ("1", "2", "5") and cap.records not in (self.records, last):
                 continue
             mark = "  suggested" if cap.records == self.records else ""
-            sums = f"{cap.error:.3f} = {cap.noise:.3f} + {cap.missed:.3f}"
-            lines.append(f"{cap.records:>19,} {f'× {cap.records:,}':>7} {cap.counted:>8.0%}   {sums}{mark}")
+            sums = [f"{one.whole:.3f} ({one.noise:.3f}, {one.missed:.3f})" for one in cap.errors.values()]
+            wide = "   ".join(f"{text:<{len(name)}}" for text, name in zip(sums, measures, strict=True))
+            lines.append(f"{cap.records:>19,} {f'× {cap.records:,}':>7} {cap.counted:>8.0%}   {wide}{mark}".rstrip())
         return "\n".join(lines)
 
 
@@ -85,6 +112,8 @@ def suggest_records_per_person(
     records: int,
     mechanism: str = registry.AUTO,
     differ: float = 0.3,
+    measure: str | None = None,
+    expect: int | None = None,
 ) -> RecordsPerPerson:
     """How many records of a person should count, from what is **publicly** known about how many records people have.
 
@@ -106,20 +135,26 @@ def suggest_records_per_person(
     differ
         How different the records of people with many are from those of others: 0 if they are alike, 1 if they have
         nothing in common. The choice hangs on it most where there are few records.
+    measure
+        Which error should be smallest: ``"W1"`` of cascade, ``"one-way total variation"`` or ``"two-way total
+        variation"`` of marginals. The mean of all that there are unless given. Single columns are best with larger caps
+        than pairs of columns.
+    expect
+        As for `headwater.Synthesizer`: how many records the run is told to expect.
 
     Examples
     --------
     >>> from headwater import Number, Schema
     >>> table = Schema(x=Number(0, 1), y=Number(0, 1))
     >>> print(suggest_records_per_person({1: 0.7, 5: 0.25, 100: 0.05}, table, epsilon=1.0, records=100_000))
-     records that count   noise  counted   error: of noise + of what is left out
-                      1     × 1      14%   0.060 = 0.010 + 0.050
-                      2     × 2      19%   0.061 = 0.013 + 0.048
-                      5     × 5      32%   0.062 = 0.017 + 0.045
-                     10    × 10      35%   0.063 = 0.024 + 0.039
-                     20    × 20      42%   0.062 = 0.033 + 0.029
-                     50    × 50      64%   0.058 = 0.046 + 0.012
-                    100   × 100     100%   0.054 = 0.054 + 0.000  suggested
+     records that count   noise  counted   W1 (noise, left out)
+                      1     × 1      14%   0.051 (0.010, 0.050)
+                      2     × 2      19%   0.050 (0.013, 0.048)
+                      5     × 5      32%   0.048 (0.017, 0.045)
+                     10    × 10      35%   0.046 (0.024, 0.039)
+                     20    × 20      42%   0.044 (0.033, 0.029)  suggested
+                     50    × 50      64%   0.048 (0.046, 0.012)
+                    100   × 100     100%   0.054 (0.054, 0.000)
     """
     known = _checked(people)
     name = registry.resolved(mechanism, schema)
@@ -135,9 +170,12 @@ def suggest_records_per_person(
     found = []
     for cap in _candidates(max(known)):
         counted, apart = left_out(numbers, shares, cap)
-        noise = errors.capped(schema, record_epsilon(check_epsilon(epsilon), cap), records, counted)
-        found.append(Cap(cap, counted, noise, differ * errors.apart * apart))
-    return RecordsPerPerson(min(found, key=lambda cap: cap.error).records, tuple(found))
+        expected = errors.capped(schema, record_epsilon(check_epsilon(epsilon), cap), records, counted, expect)
+        each = {name: CapError(noise, differ * other * apart) for name, (noise, other) in expected.items()}
+        found.append(Cap(cap, counted, each))
+    if measure is not None and measure not in found[0].errors:
+        raise ValueError(f"measure must be one of {', '.join(found[0].errors)}, not {measure!r}")
+    return RecordsPerPerson(min(found, key=lambda cap: cap.error(measure)).records, tuple(found))
 
 
 def left_out(numbers: NDArray[np.float64], shares: NDArray[np.float64], cap: int) -> tuple[float, float]:

@@ -30,10 +30,11 @@ NOBODY = np.array([_TOP, _TOP])
 """The hash of a record that names nobody and is nowhere."""
 SOMEBODY = np.array([_TOP, _TOP - np.uint64(1)])
 """The hash of a record whose person has no other."""
-NAMES_VERSION = 2
+NAMES_VERSION = 3
 """Which names are one person: a run goes on only with the rule that it began with, or caps would be forgotten."""
-_WHOLE_TEXT = re.compile(r"-?[0-9]+\.0*")
-_EXACT = 2.0**53  # beyond it neighbouring whole numbers are one float
+_WHOLE_TEXT = re.compile(r"(-?[0-9]+)\.0*")
+_SCIENTIFIC = re.compile(r"-?[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,3}")
+_EXACT = 2.0**53  # from it on neighbouring whole numbers are one float
 
 _WHOLE = TableError(
     "a number that is not whole, where a person is named", "name people by text or by whole numbers, as they are"
@@ -70,7 +71,7 @@ def hash_people(people: object, key: bytes) -> Hashes:
 def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]]:
     """Hashes, and the errors of rows that name a person in no way that can be read; those get `NOBODY`."""
     if isinstance(values.data, np.ndarray) and values.codes is None:
-        values = Values(_items(values)) if values.data.dtype.kind in "Mm" else values.distinct()
+        values = Values(list(values.data)) if values.data.dtype.kind in "Mm" else values.distinct()
     items = list(values.data)
     start, digests, wrong = hashlib.blake2b(digest_size=HASH_BYTES, key=key), bytearray(), dict[int, TableError]()
     nobody = NOBODY.tobytes()
@@ -95,27 +96,34 @@ def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]
 def identity(item: Any) -> bytes | None:  # noqa: ANN401 - a value of any type
     """What names a person, as bytes: the number 7 and the texts "7" and "7.0" are one, the texts "7" and "007" are two.
 
-    Libraries write whole numbers as 7.0 where others of the column are missing: two names would be two caps.
+    Libraries write whole numbers as 7.0 or 7E0 where others of the column are missing: two names would be two caps. For
+    the same reason bytes are the text that they spell.
     """
+    if isinstance(item, bytes | bytearray):
+        try:
+            item = item.decode()
+        except UnicodeDecodeError:
+            return b"\0bytes " + bytes(item)
     if isinstance(item, str):
-        if item[-1:] in ("0", ".") and _WHOLE_TEXT.fullmatch(item):
-            whole = item.partition(".")[0]
-            item = "0" if whole == "-0" else whole
-        return item.encode("utf-8", "surrogatepass") if item.strip() else None
+        return _plainly(item).encode("utf-8", "surrogatepass") if item.strip() else None
     if is_missing(item):
         return None
-    if isinstance(item, int | np.integer) and not isinstance(item, bool):
+    if isinstance(item, int | np.integer) and not isinstance(item, bool | np.timedelta64):
         return b"%d" % int(item)
     if isinstance(item, float | np.floating | Decimal):
-        if abs(float(item)) > _EXACT or item != item // 1:
+        if abs(float(item)) >= _EXACT or item != item // 1:
             raise _WHOLE.at()  # a copy: what is raised keeps the frames that it went through
         return b"%d" % int(item)
     if isinstance(item, uuid.UUID):
         return str(item).encode()
-    if isinstance(item, bytes | bytearray):
-        return b"\0bytes " + bytes(item)
     raise TableError(f"{describe(item)}, where a person is named", "name people by text or by whole numbers")
 
 
-def _items(values: Values) -> list[Any]:
-    return list(np.asarray(values.data).tolist())
+def _plainly(text: str) -> str:
+    """Text of a whole number with a point or an exponent as whole numbers are written; all other text as it is."""
+    if "." in text and (found := _WHOLE_TEXT.fullmatch(text)):
+        text = found[1]
+    elif ("e" in text or "E" in text) and _SCIENTIFIC.fullmatch(text):
+        number = Decimal(text)
+        text = str(int(number)) if number == number.to_integral_value() else text
+    return "0" if text == "-0" else text

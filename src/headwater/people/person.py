@@ -28,7 +28,8 @@ class Person:
     ----------
     column
         The column that names the person, by text or by a whole number. It must not be in the schema. Whoever is written
-        in two ways (``ann`` and ``Ann``, ``7`` and ``007``) is two people, with a cap each; ``7`` and ``7.0`` are one.
+        in two ways (``ann`` and ``Ann``, ``7`` and ``007``) is two people, with a cap each; ``7``, ``7.0`` and
+        ``7E0`` are one.
     records
         How many records of a person count, for the whole run or in each period: noise grows with it
         (`headwater.suggest_records_per_person`).

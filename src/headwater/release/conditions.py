@@ -11,6 +11,7 @@ from headwater.mechanisms.protocol import AnySchema, Conditions, Model
 from headwater.partition import Points
 from headwater.table.columns import Column
 from headwater.table.errors import TableError
+from headwater.table.series import read_values
 from headwater.table.unit_cube import UnitCube
 
 if TYPE_CHECKING:
@@ -83,8 +84,11 @@ def _range(column: Column, value: tuple[Any, ...], place: str) -> tuple[float, f
     if column.size is not None:
         last = (column.size - 1) * column.axis.unit
     low, high = value
-    first = 0.0 if low is None else _one(column, low, place)[0]
-    return first, float(last) if high is None else _one(column, high, place)[1]
+    first, above = (0.0, False) if low is None else _coordinate(column, low, place)
+    final, below = (float(last), False) if high is None else _coordinate(column, high, place)
+    if (above and first > 0) or (below and final == 0):  # else the bound is what was meant
+        raise ValueError(f"{place}: all of the range lies beyond the declared bounds, so no record is in it")
+    return first, final
 
 
 def _listed(column: Column, values: list[Any] | set[Any] | frozenset[Any], place: str) -> Points:
@@ -98,10 +102,19 @@ def _listed(column: Column, values: list[Any] | set[Any] | frozenset[Any], place
 
 def _one(column: Column, value: Any, place: str) -> tuple[float, float]:  # noqa: ANN401 - of any kind
     """The coordinate of a value, as both ends of a range."""
+    found, clipped = _coordinate(column, value, place)
+    if clipped:
+        raise ValueError(f"{place}: the value lies beyond the declared bounds, so no record has it")
+    return found, found
+
+
+def _coordinate(column: Column, value: Any, place: str) -> tuple[float, bool]:  # noqa: ANN401 - of any kind
+    """The coordinate of a value, and whether it is that of a bound instead."""
     try:
-        found = float(column.encode([value])[0])
-        return found, found
+        found, tally = column.encode_values(read_values([value]))
     except TableError as error:
-        problem = error.problem
-    missing = "the column has no missing values" if value is None else problem
-    raise ValueError(f"{place}: {missing}; give {column.wants}")
+        missing = "the column has no missing values" if value is None else error.problem
+        raise ValueError(f"{place}: {missing}; give {column.wants}") from None
+    if tally.get("unlisted"):
+        raise ValueError(f"{place}: the value is none of the listed ones; give {column.wants}")
+    return float(found[0]), bool(tally.get("clipped"))

@@ -121,7 +121,9 @@ class Release:
             How many; as many as records arrived unless given.
         where
             What some columns shall be, such as ``{"origin": ["JFK", "LGA"], "delay": (None, 30)}``: a value, None for a
-            missing one; a tuple of two for a range, both ends included, None for an open end; or a list of values.
+            missing one; a tuple of two for a range, both ends included, None for an open end; or a list of values. What
+            the schema does not declare, no record is, so it is refused. Texts are read as those of a file are: a date
+            as the column's ``format`` says, else in ISO 8601.
         kind
             ``"pandas"``, ``"polars"``, ``"arrow"``, ``"columns"``, ``"records"`` or ``"numpy"``; the kind that came in
             unless given.

@@ -11,6 +11,7 @@ from headwater.people import Person
 from headwater.run.store import Store, StoreError
 from headwater.synthesizer import Synthesizer
 from headwater.table.errors import quoted
+from headwater.table.file_options import FILE_KEYS
 from headwater.table.schema import schema_from_dict
 
 
@@ -33,6 +34,9 @@ class RunConfig:
         For tests only: a seeded run protects nobody.
     person
         Who records belong to, if ε is for all records of one person.
+    expect
+        How many records are expected in all (`headwater.Synthesizer`). None continues a state with what it was begun
+        with.
     """
 
     schema: AnySchema
@@ -41,18 +45,22 @@ class RunConfig:
     seed: int | None = None
     delta: float = 0.0
     person: Person | None = None
+    expect: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the way a state keeps it."""
         schema = self.schema.to_dict()
-        schema.pop("bad_rows", None)  # what happens to bad rows may change during a run
+        for key in ("bad_rows", *FILE_KEYS):  # how files are read may change during a run
+            schema.pop(key, None)
+        mechanism = registry.resolved(self.mechanism, self.schema)
         return {
             "schema": schema,
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
-            "mechanism": registry.choose(self.schema) if self.mechanism == registry.AUTO else self.mechanism,
+            "mechanism": mechanism,
             "seed": self.seed,
             "person": None if self.person is None else self.person.to_dict(),
+            "expect": self.expect if "expect" in registry.mechanism(mechanism).options else None,
         }
 
     @staticmethod
@@ -67,12 +75,13 @@ class RunConfig:
             kept.get("seed"),
             kept.get("delta", 0.0),
             None if person is None else Person.from_dict(person),
+            kept.get("expect"),
         )
 
     def synthesizer(self) -> Synthesizer:
         """A new synthesizer under this configuration."""
-        how: dict[str, Any] = {"mechanism": self.mechanism, "seed": self.seed, "person": self.person}
-        return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)
+        how = {"mechanism": self.mechanism, "seed": self.seed, "person": self.person, "expect": self.expect}
+        return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)  # type: ignore[arg-type]
 
     def matches(self, store: Store) -> bool:
         """Whether a state was begun under this configuration."""
@@ -81,7 +90,11 @@ class RunConfig:
     def refuse_other(self, store: Store) -> None:
         """Raise an error that names what is different, if a state was begun under another configuration."""
         if different := self._different(store):
-            kept_numbers = {name: f" (--{name} {store.config.get(name, 0.0)!r})" for name in ("epsilon", "delta")}
+            kept_numbers = {
+                name: f" (--{name} {store.config.get(name, 0.0)!r})" for name in ("epsilon", "delta", "expect")
+            }
+            if store.config.get("expect") is None:
+                kept_numbers["expect"] = " (none: leave out --expect)"
             said = [name + kept_numbers.get(name, "") for name in different]
             problem = f"this run was begun with another {' and another '.join(said)}"
             remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
@@ -104,4 +117,6 @@ class RunConfig:
         given = self.to_dict()
         if self.mechanism == registry.AUTO:
             del given["mechanism"]
+        if self.expect is None:
+            del given["expect"]
         return [name for name, value in given.items() if kept.get(name) != value]

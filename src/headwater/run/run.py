@@ -8,28 +8,21 @@ state cannot be continued, and starting it anew spends ε anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from headwater.mechanisms.counted import BucketedCounts
-from headwater.mechanisms.protocol import Rows
 from headwater.release.release import Release
-from headwater.run.bad_rows import BadRows
 from headwater.run.config import RunConfig
-from headwater.run.due import Due
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.opening import Windows, begun, continued, holds_run, open_store
 from headwater.run.schedule import Schedule
 from headwater.run.sink import Published, Sink
 from headwater.run.store import Store
-from headwater.synthesizer import Synthesizer
-from headwater.table.bad_rows import BadRow, row_texts
-from headwater.table.readers import Batch
-from headwater.table.tally import Tally
+from headwater.run.taking import TakingRun
 
 
-class Run:
+class Run(TakingRun):
     """One run: what it has taken, what it keeps, what it has published. Made by `open`; threads may share it.
 
     It has no clock, reads no files of records and starts no thread: `headwater.run.feed` does, or a service.
@@ -68,12 +61,8 @@ class Run:
     def __init__(
         self, durable: DurableSynthesizer, sink: Sink, schedule: Schedule, windows: Mapping[int, Sink] | None = None
     ) -> None:
-        self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
-        self.epsilon, self.run_id = durable.synth.epsilon, durable.synth.run_id
-        self.guarantee = durable.synth.guarantee
-        self._durable = durable
-        self._due = Due(schedule, durable.store.releases() if durable.store else ())
-        self._bad_rows = BadRows(durable)
+        super().__init__(durable, schedule)
+        self.sink, self.windows = sink, dict(windows or {})
         self._publishing = threading.RLock()  # one release at a time; records may be taken meanwhile
 
     # ---- beginning and end
@@ -159,169 +148,6 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # ---- taking records
-
-    @property
-    def store(self) -> Store | None:
-        """What keeps the run, if anything does. Secret."""
-        return self._durable.store
-
-    @property
-    def state(self) -> Path | None:
-        """The file that keeps the run, if there is one. Secret."""
-        return self.store.path if self.store else None
-
-    @property
-    def t(self) -> int:
-        """How many records have been taken. Public."""
-        return self._durable.t
-
-    @property
-    def synth(self) -> Synthesizer:
-        """The synthesizer. It may be behind `t` until `publish_if_due` was called."""
-        return self._durable.synth
-
-    def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """The last value that `take` has kept under a name; ``None`` if there is none, or no state.
-
-        Parameters
-        ----------
-        name
-            As given to `take`.
-        """
-        return self.store.position(name) if self.store else None
-
-    @property
-    def tally(self) -> Tally:
-        """How many rows were bad, and how many values were clipped, unlisted or missing. Secret: there is no noise."""
-        return self._bad_rows.tally.with_capped(self.synth.capped, self.synth.t)
-
-    @property
-    def quarantine(self) -> Path | None:
-        """Where bad rows go under ``bad_rows="quarantine"``; None without a state."""
-        return self._bad_rows.quarantine
-
-    def take(self, table: object, *, position: Mapping[str, Any] | None = None, bad_rows: str | None = None) -> int:
-        """Take a batch in order of arrival, all of it or nothing, and return how many records there are with it.
-
-        When it returns, the batch is on the disk. Call `publish_if_due` afterwards.
-
-        Parameters
-        ----------
-        table
-            Any kind of table that the schema reads. One with anything wrong in it is refused whole.
-        position
-            Named JSON values that are kept in the same transaction, such as an offset in a file, the offsets of a
-            topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one.
-        bad_rows
-            What happens to rows that are no records (`headwater.table.bad_rows`): ``"stop"``, ``"null"`` or
-            ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
-        """
-        policy = self._bad_rows.policy(bad_rows)
-        found = self.synth.encode_batch(table, bad_rows=policy)  # all of it is checked before any of it is kept
-        bad = row_texts(table, found.bad) if policy == "quarantine" and found.bad else ()
-        return self.take_rows(found.rows, found.tally, position=position, quarantined=bad)
-
-    def take_batch(self, batch: Batch, *, position: Mapping[str, Any], bad_rows: str | None = None) -> int:
-        """Take a batch that was read from files, as `take` does, with its bad lines.
-
-        Parameters
-        ----------
-        batch
-            Of `headwater.table.readers`.
-        position
-            As for `take`.
-        bad_rows
-            As for `take`; the batch must have been read under the same policy.
-        """
-        rows, tally, bad = self.encode_batch(batch, bad_rows=bad_rows)
-        return self.take_rows(rows, tally, position=position, quarantined=bad)
-
-    def encode_batch(self, batch: Batch, *, bad_rows: str | None = None) -> tuple[Rows, Tally, Sequence[BadRow]]:
-        """What `take_batch` keeps of a batch: its rows, what was bad or clipped in it, and bad rows for quarantine."""
-        policy = self._bad_rows.policy(bad_rows)
-        found = self.synth.encode_batch(batch.table, bad_rows=policy)
-        bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
-        found = found.among(batch) if batch.bad or found.bad else found
-        return found.rows, found.tally, bad
-
-    def take_rows(
-        self,
-        rows: Rows,
-        tally: Tally = Tally(),  # noqa: B008 - frozen
-        *,
-        position: Mapping[str, Any] | None = None,
-        quarantined: Sequence[BadRow] = (),
-        receipts: bytes = b"",
-    ) -> int:
-        """Take a batch that was encoded before (`Synthesizer.encode_batch`), as `take` does.
-
-        Parameters
-        ----------
-        rows
-            What is kept of each record.
-        tally
-            What was clipped, unlisted, missing or bad in it.
-        position
-            As for `take`.
-        quarantined
-            Bad rows whose text is to be put beside the state.
-        receipts
-            Kept in the same transaction, and given back by `receipts`.
-        """
-        with self._durable.step():
-            kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
-            t = self._durable.keep(self.synth.stamped(rows), kept, receipts)
-            self._count()
-            self._durable.snapshot_if_large()
-            return t
-
-    def take_counts(
-        self,
-        counts: BucketedCounts,
-        tally: Tally = Tally(),  # noqa: B008 - frozen
-        *,
-        position: Mapping[str, Any] | None = None,
-        quarantined: Sequence[BadRow] = (),
-    ) -> int:
-        """Take records that were counted elsewhere (`Synthesizer.histogram`), as `take` does with the records.
-
-        Parameters
-        ----------
-        counts
-            Of all records after the first `t`, up to any number, each of them counted once.
-        tally
-            What was clipped, unlisted, missing or bad in them.
-        position
-            As for `take`.
-        quarantined
-            Bad rows whose text is to be put beside the state.
-        """
-        with self._durable.step():
-            checked = self.synth.check_counts(counts, self.t)
-            kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
-            t = self._durable.keep(checked.rows, kept, counts=checked.counts)
-            self._count()
-            self._durable.snapshot_if_large()
-            return t
-
-    def encode(self, table: object) -> Rows:
-        """What `take` keeps of a batch: a row of integers for every record. Not private. Nothing is counted."""
-        return self.synth.encode(table)
-
-    def receipts(self) -> list[bytes]:
-        """What `take_rows` has kept as receipts, oldest first; very old ones are forgotten."""
-        return self.store.receipts() if self.store else []
-
-    def keep_position(self, position: Mapping[str, Any]) -> None:
-        """Keep positions without records, such as that a file was read to its end."""
-        with self._durable.step():
-            self._durable.keep_position(position)
-
-    def _count(self) -> None:
-        """Count what is pending, up to the next release that is due by number of records and not yet published."""
-        self._durable.count(self._due.next_by_records(self.synth.t, self.t))
 
     # ---- publishing
 

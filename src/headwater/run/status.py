@@ -17,6 +17,7 @@ def status_of(synth: Synthesizer, *, t: int | None = None, plan: bool = False) -
         "mechanism": synth.mechanism,
         "chosen": registry.reason(synth.mechanism, synth.schema),
         "level": synth.status,
+        **({} if synth.expect is None else {"expect": f"{synth.expect:,} records"}),
         "schema": str(synth.schema),
     }
     return rows | ({"plan": str(synth.plan())} if plan else {})

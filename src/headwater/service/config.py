@@ -237,7 +237,8 @@ def _service(found: dict[str, Any], base: Path) -> ServiceConfig:
 
 def _run(name: str, found: dict[str, Any], base: Path) -> RunSettings:
     where = f"runs.{name}."
-    plain = {"epsilon", "delta", "mechanism", "format", "bad_rows", "ignore_extra", "public", "allow_copy", "seed"}
+    plain = {"epsilon", "delta", "mechanism", "expect", "format", "bad_rows", "ignore_extra", "public", "allow_copy"}
+    plain |= {"seed"}
     _known(found, plain | {"schema", "out", "state", "every", "rows", "keep", "topic", "person"}, where)
     for needed in ("schema", "epsilon"):
         if needed not in found:

@@ -136,4 +136,4 @@ class Encoder:
         """No records, in the shape of some."""
         schema = self._run.synth.input_schema
         empty: object = None if isinstance(schema, UnitCube) else {name: [] for name in schema.names}
-        return self._run.encode(np.empty((0, schema.dimension)) if empty is None else empty)
+        return self._run.synth.encode(np.empty((0, schema.dimension)) if empty is None else empty)

@@ -57,7 +57,7 @@ async def records(service: Service, request: Request) -> Response:
 
 
 def _owned(key: str | None, request: Request) -> bytes | None:
-    """A key belongs to the token that it came with: the answer to a retry tells whether two bodies are the same."""
+    """A key belongs to the token that it came with: the answer to a retry shows whether two bodies are the same."""
     return None if key is None else digest(getattr(request.state, "token", "").encode(), key.encode())
 
 

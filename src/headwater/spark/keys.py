@@ -71,17 +71,21 @@ class KeyedRuns:
         """Begin or continue the run of each key, in ``state/KEY.state`` and ``out/KEY``."""
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         runs = dict[int, Run]()
+        states = [state / f"{quote(value, safe=' ').replace('.', '%2E')}.state" for value in keys.values]
         try:
-            for number, value in enumerate(keys.values):
-                name = quote(value, safe=" ").replace(".", "%2E")
+            # Executors count by one plan for all keys: one that comes later expects what the others were begun with.
+            for number in sorted(range(len(states)), key=lambda number: not states[number].exists()):
                 # A seed is for tests; runs of different keys never share noise.
                 own = config if config.seed is None else replace(config, seed=config.seed + number)
-                sink = FolderSink(out / name)
-                runs[number] = Run.open(own, sink, state=state / f"{name}.state", schedule=schedule)
+                run = Run.open(own, FolderSink(out / states[number].stem), state=states[number], schedule=schedule)
+                runs[number] = run
+                config = replace(config, expect=run.synth.expect)
+                if any(other.synth.expect != run.synth.expect for other in runs.values()):
+                    raise ValueError("the runs of these keys expect different numbers of records: give them apart")
         except BaseException:
             KeyedRuns(runs).close()
             raise
-        found = KeyedRuns(runs, keys.values)
+        found = KeyedRuns(dict(sorted(runs.items())), keys.values)
         found.write_card(out, keys)
         return found
 

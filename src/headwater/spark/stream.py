@@ -65,7 +65,8 @@ def update(
     policy = policy_of(bad_rows, synth.schema)
     if policy == "quarantine" and isinstance(target, Synthesizer):
         raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
-    config = RunConfig(synth.schema, synth.epsilon, synth.mechanism, delta=synth.budget.delta, person=synth.person)
+    promised = synth.epsilon, synth.mechanism, None, synth.budget.delta, synth.person
+    config = RunConfig(synth.schema, *promised, synth.expect)
     placed = replace(place(frame, synth.schema, order, person=synth.person), repeats=_repeats(target))
     found = count(placed, config, {0: target.t}, policy, synth.person_key)[0]
     if isinstance(target, Run):
@@ -103,6 +104,7 @@ def stream(
     delta: float = 0.0,
     mechanism: str = registry.AUTO,
     person: Person | None = None,
+    expect: int | None = None,
     order: Sequence[str] | None = None,
     bad_rows: str | None = None,
     key: dict[str, Sequence[str]] | None = None,
@@ -138,6 +140,8 @@ def stream(
     person
         As for `headwater.Synthesizer`: executors hash who a record belongs to, and the owner decides which records
         count. For that it needs every record, so what reaches the driver grows with records. Not with ``key``.
+    expect
+        As for `headwater.Synthesizer`; with ``key`` of each run.
     order
         Columns whose values say where a record stands in its source, the last of them a whole number: they decide the
         order of records inside a micro-batch, and must not depend on what records hold. Unless given: topic, partition
@@ -159,7 +163,7 @@ def stream(
     clock
         The time in seconds; its start does not matter.
     """
-    config = RunConfig(schema, epsilon, mechanism, seed, delta, person)
+    config = RunConfig(schema, epsilon, mechanism, seed, delta, person, expect)
     schedule = Schedule.parse(str(every))
     keys = Keys.of(key)
     if keys and person:
@@ -175,6 +179,7 @@ def stream(
     else:
         sink = FolderSink(Path(out)) if isinstance(out, str | Path) else out
         runs = KeyedRuns({0: Run.open(config, sink, state=place_of, schedule=schedule)})
+    config = replace(config, expect=runs.runs[0].synth.expect)  # a state goes on with what it was begun with
     try:
         for run in runs.runs.values():
             if person is None:

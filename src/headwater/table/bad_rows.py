@@ -15,6 +15,7 @@ from headwater.table.errors import TableError
 from headwater.table.frames import check_names, kind_of
 from headwater.table.series import Values
 from headwater.table.tally import Tally
+from headwater.table.values import describe
 
 POLICIES = ("stop", "null", "quarantine")
 """``stop``: the batch is refused. ``null``: the record has arrived and is nowhere. ``quarantine``: the same, and its
@@ -107,13 +108,33 @@ def row_texts(table: Any, bad: Sequence[BadRow]) -> list[BadRow]:  # noqa: ANN40
     else:
         names = list(table) if kind == "columns" else list(getattr(table, "column_names", None) or table.columns)
         columns = {str(name): table[name] for name in names}
-        found = [{name: _item(column, one.row) for name, column in columns.items()} for one in bad]
-    return [replace(one, text=json.dumps(said, default=str)) for one, said in zip(bad, found, strict=True)]
+        found = [{name: item_of(column, one.row) for name, column in columns.items()} for one in bad]
+    return [replace(one, text=row_text(said)) for one, said in zip(bad, found, strict=True)]
 
 
-def _item(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
-    item = column.iloc[row] if hasattr(column, "iloc") else column[row]
-    return item.as_py() if hasattr(item, "as_py") else item
+def row_text(values: Mapping[Any, Any]) -> str:
+    """The values of a row as JSON; where one cannot be written, what kind it is: no bad row stops a run by its text."""
+    try:
+        return json.dumps(values, default=str)
+    except Exception:  # whatever an object raises when it is written
+        return json.dumps({_written(name): _written(value) for name, value in values.items()})
+
+
+def _written(value: Any) -> str:  # noqa: ANN401 - a value of any type
+    try:
+        return value if isinstance(value, str) else str(value)
+    except Exception:  # such as a number of more digits than Python writes
+        return describe(value)
+
+
+def item_of(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
+    """One value of a column, as its library has it; a moment that Python has no date for as a number or in words."""
+    item = None
+    try:
+        item = column.iloc[row] if hasattr(column, "iloc") else column[row]
+        return item.as_py() if hasattr(item, "as_py") else item
+    except (OverflowError, ValueError, ArithmeticError):
+        return getattr(item, "value", "a value that cannot be written")
 
 
 def flags_of(rows: list[int], size: int) -> Flags:

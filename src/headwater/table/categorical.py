@@ -14,7 +14,7 @@ from headwater.partition import Flags
 from headwater.table.column import Column
 from headwater.table.errors import SchemaError, TableError, is_unicode
 from headwater.table.series import Values
-from headwater.table.values import describe
+from headwater.table.values import describe, is_missing
 
 TEXTS = {"true": True, "yes": True, "t": True, "1": True, "false": False, "no": False, "f": False, "0": False}
 """Truth as text has it, in any case of letters."""
@@ -83,8 +83,8 @@ class Category(Column):
     Parameters
     ----------
     values
-        The values, all of one type, one by one or in a list. Neighbours in the list are split last, so put alike
-        values side by side.
+        The values, all of one type, one by one or in a list, a series or an array. Neighbours in the list are split
+        last, so put alike values side by side; a set has no order, and is refused.
     other
         One of the values: where all values go that are not listed. Without it such values are refused.
     missing, weight, null_values
@@ -108,7 +108,7 @@ class Category(Column):
 
     def __init__(
         self,
-        *values: str | int | bool | Sequence[str | int | bool],
+        *values: str | int | bool | Iterable[str | int | bool],
         other: str | int | bool | None = None,
         missing: bool = False,
         weight: float = 1.0,
@@ -263,15 +263,28 @@ class Category(Column):
 
 
 def _listed(values: tuple[Any, ...]) -> Iterable[Any]:
-    """The values of ``Category("a", "b")``, and of ``Category(["a", "b"])``."""
-    if len(values) == 1 and isinstance(values[0], np.ndarray):
-        values = (values[0].tolist(),)
-    return values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
+    """The values of ``Category("a", "b")``, and of ``Category(["a", "b"])``: a list, a series, anything in order."""
+    if len(values) != 1:
+        return values
+    (given,) = values
+    if isinstance(given, set | frozenset):
+        problem = "a set has no order, and the values of a Category have one: neighbours are split last"
+        raise SchemaError(problem, "write Category(sorted(values)), or list them with alike values side by side")
+    if isinstance(given, str | bytes | Mapping) or hasattr(given, "columns") or not isinstance(given, Iterable):
+        return values
+    for name in ("tolist", "to_list", "to_pylist"):  # of NumPy and pandas, of Polars, of Arrow
+        if hasattr(given, name):
+            return list(getattr(given, name)())
+    return list(given)
 
 
 def _label(value: object) -> str | int | bool:
     if isinstance(value, np.generic):
         value = value.item()
+    if is_missing(value):
+        raise SchemaError(
+            "a missing value is among the values of a Category", "take it out, and declare missing = true"
+        )
     if not isinstance(value, str | int) or (isinstance(value, int) and not -INT64_END <= value < INT64_END - 1):
         raise SchemaError(
             "the values of a Category must be texts, whole numbers (of 64 bits) or booleans",

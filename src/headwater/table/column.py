@@ -16,6 +16,8 @@ from headwater.table.errors import SchemaError, TableError, listed, quoted
 from headwater.table.series import Values, read_values
 from headwater.table.values import describe, finite, is_missing, plain
 
+_UNREADABLE = TableError("a value of a kind that cannot be read", "see which kinds the column takes")
+
 
 @dataclass(frozen=True, repr=False)
 class Column(ABC):
@@ -148,7 +150,7 @@ class Column(ABC):
         """
         try:
             return *self.encode_values(values), {}
-        except TableError:
+        except (ValueError, TypeError, ArithmeticError):
             pass
         size = len(values.data)
         places, flags = np.zeros(size), dict[str, Flags]()
@@ -164,8 +166,7 @@ class Column(ABC):
                     middle = (start + end) // 2
                     lots += [(middle, end), (start, middle)]
                     continue
-                unreadable = TableError("a value of a kind that cannot be read", "see which kinds the column takes")
-                wrong[start] = error if isinstance(error, TableError) else unreadable
+                wrong[start] = error if isinstance(error, TableError) else _UNREADABLE.at()
         if values.codes is None:
             return places, {kind: int(np.count_nonzero(found)) for kind, found in flags.items()}, wrong
         many = np.bincount(values.codes, minlength=size)
@@ -215,6 +216,8 @@ class Column(ABC):
                     number = None if is_missing(item) else self._parse(item)
             except TableError as error:
                 raise error.at(row=row) from None
+            except (ValueError, ArithmeticError):  # of a library: what it says may hold the value
+                raise _UNREADABLE.at(row=row) from None
             if number is None:
                 gone[row] = True
             numbers.append(0 if number is None else number)

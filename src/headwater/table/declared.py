@@ -8,13 +8,14 @@ from typing import Any
 from headwater.table.bad_rows import POLICIES
 from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.errors import SchemaError, listed, quoted
+from headwater.table.file_options import FILE_KEYS, declared_options
 from headwater.table.schema_files import FORMAT
-from headwater.table.text_options import TEXT_KEYS, written
+from headwater.table.text_options import TEXT_KEYS, with_shared
 
 
-def declared_columns(declared: Mapping[str, Any]) -> tuple[dict[str, Column], str | None]:
-    """The columns of a schema file, and its policy for bad rows."""
-    check_format(declared, {"headwater", "columns", "bad_rows", *TEXT_KEYS})
+def declared_columns(declared: Mapping[str, Any]) -> tuple[dict[str, Column], str | None, dict[str, Any]]:
+    """The columns of a schema file, its policy for bad rows, and what it says about files."""
+    check_format(declared, {"headwater", "columns", "bad_rows", *TEXT_KEYS, *FILE_KEYS})
     policy = declared.get("bad_rows")
     if policy is not None and policy not in POLICIES:
         raise SchemaError("bad_rows is none of the policies", f"write one of {', '.join(POLICIES)}")
@@ -22,7 +23,8 @@ def declared_columns(declared: Mapping[str, Any]) -> tuple[dict[str, Column], st
     if not isinstance(columns, Mapping) or not columns:
         raise SchemaError("there are no columns", 'write a table for each, such as [columns.age] with kind = "integer"')
     shared = {key: declared[key] for key in TEXT_KEYS if key in declared}
-    return written(shared, {name: _column(name, table) for name, table in columns.items()}), policy
+    found = {name: _column(name, table, shared) for name, table in columns.items()}
+    return found, policy, declared_options(declared)
 
 
 def check_format(declared: object, known: set[str]) -> None:
@@ -42,7 +44,7 @@ def check_format(declared: object, known: set[str]) -> None:
         raise SchemaError(f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(known))}")
 
 
-def _column(name: str, declared: object) -> Column:
+def _column(name: str, declared: object, shared: Mapping[str, Any]) -> Column:
     try:
         if not isinstance(declared, Mapping):
             raise SchemaError(
@@ -53,7 +55,7 @@ def _column(name: str, declared: object) -> Column:
         if not isinstance(kind, str) or kind not in COLUMN_KINDS:
             what = "kind is missing" if kind is None else f"unknown kind {quoted(str(kind))}"
             raise SchemaError(what, f"known kinds are {', '.join(COLUMN_KINDS)}")
-        column = COLUMN_KINDS[kind].from_dict(rest)
+        column = COLUMN_KINDS[kind].from_dict(with_shared(COLUMN_KINDS[kind], rest, shared))
     except SchemaError as error:
         raise error.at(column=name) from None
     return column

@@ -10,6 +10,7 @@ from typing import Any
 import tomli_w
 
 from headwater.table.errors import SchemaError, TableError
+from headwater.table.file_options import FILE_KEYS
 from headwater.table.frames import columns_of, kind_of
 from headwater.table.observe import Observed, observe
 from headwater.table.readers.sample import MOST_ROWS, Sample, sample_of
@@ -24,10 +25,11 @@ HEAD = f"""\
 # year holds. Never take them from the data: the lowest value of a column is somebody's value, and a bound is
 # published. A bound that is too wide costs a little accuracy. A value beyond a bound counts as the bound
 # (outside = "clip"), or its batch is refused (outside = "error"). Columns that you do not need are best left out:
-# take them out here and give --ignore-extra.
+# take them out here, with ignore_extra = true at the top.
 # Where values may be missing, add the line: missing = true
 
 headwater = {FORMAT}
+# ignore_extra = true   # leaves out what the file has and this does not name
 """
 
 ODD = """
@@ -87,7 +89,7 @@ def draft(data: Any, **options: Any) -> str:  # noqa: ANN401 - a path or a table
     data
         A path, a data frame, an Arrow table, a dictionary of columns or a list of records.
     options
-        How to read a file: ``format``, ``delimiter``, ``encoding``.
+        How to read a file: ``format``, ``delimiter``, ``encoding``. The draft declares them.
 
     Examples
     --------
@@ -101,11 +103,14 @@ def draft(data: Any, **options: Any) -> str:  # noqa: ANN401 - a path or a table
     """
     if isinstance(data, str | os.PathLike):
         found = sample_of(data, **options)
-        return draft_schema(found.columns, odd=found.odd)
+        given = {key: options[name] for key, name in FILE_KEYS.items() if options.get(name)}
+        return draft_schema(found.columns, odd=found.odd, reading=given)
     return draft_schema(_of_table(data))
 
 
-def draft_schema(types: Mapping[str, object], *, odd: TableError | None = None) -> str:
+def draft_schema(
+    types: Mapping[str, object], *, odd: TableError | None = None, reading: Mapping[str, Any] | None = None
+) -> str:
     r"""The text of a schema file (TOML) with bounds left open, for a person to fill in.
 
     Parameters
@@ -116,6 +121,8 @@ def draft_schema(types: Mapping[str, object], *, odd: TableError | None = None) 
         Anything unknown is drafted as a category.
     odd
         What is wrong with the first line that is no record.
+    reading
+        How the file was read, to be declared: keys of `headwater.table.file_options.FILE_KEYS`.
 
     Examples
     --------
@@ -127,10 +134,16 @@ def draft_schema(types: Mapping[str, object], *, odd: TableError | None = None) 
     """
     if not types:
         raise SchemaError("there are no columns to draft a schema for", "give the type of each column by its name")
+    found = {name: _observed(name, type_, None) for name, type_ in types.items()}
+    points = {one.point for one in found.values() if one.point}
+    if len(points) == 1:  # a file is written in one way
+        doubtful = [name for name, one in found.items() if one.doubtful]
+        found |= {name: _observed(name, types[name], next(iter(points))) for name in doubtful}
     return (
         HEAD
+        + tomli_w.dumps(dict(reading or {}))
         + (ODD.format(odd) if odd else "")
-        + "".join(f"\n{_column(name, type_)}\n" for name, type_ in types.items())
+        + "".join(f"\n{_column(name, type_, found[name])}\n" for name, type_ in types.items())
     )
 
 
@@ -157,12 +170,22 @@ def _sample(column: Any) -> Sample:  # noqa: ANN401 - of any library
     return Sample("text" if there == {str} else str(type_), values)
 
 
-def _column(name: str, type_: object) -> str:
-    sample = type_ if isinstance(type_, Sample) else None
-    text = sample.type if sample else type_.__name__ if isinstance(type_, type) else str(type_)
+def _kind(type_: object) -> tuple[str, str]:
+    """The kind of column that a type suggests, and the name of the type."""
+    text = type_.type if isinstance(type_, Sample) else type_.__name__ if isinstance(type_, type) else str(type_)
     text = text.lower()
-    kind = next((kind for kind, pattern in PATTERNS if re.search(pattern, text)), "category")
-    found = observe(name, sample.values, None if re.search(TEXT, text) else kind) if sample else Observed(kind)
+    return next((kind for kind, pattern in PATTERNS if re.search(pattern, text)), "category"), text
+
+
+def _observed(name: str, type_: object, point: str | None) -> Observed:
+    kind, text = _kind(type_)
+    if not isinstance(type_, Sample):
+        return Observed(kind)
+    return observe(name, type_.values, None if re.search(TEXT, text) else kind, point=point)
+
+
+def _column(name: str, type_: object, found: Observed) -> str:
+    kind, text = _kind(type_)
     lines = tomli_w.dumps({"columns": {name: {"kind": found.kind}}}).rstrip().split("\n")
     if kind == "number" and re.search(PATTERNS[2][1], text):
         found.notes.append("A time span: turn it into a number first, such as seconds.")

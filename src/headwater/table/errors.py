@@ -81,6 +81,10 @@ class TableError(_PlacedError):
     """
 
 
+class UnreadableFileError(TableError):
+    """A file of records that the operating system does not hand over."""
+
+
 class SchemaError(_PlacedError):
     """A schema, or a schema file, that cannot be used.
 
@@ -101,7 +105,8 @@ class SchemaError(_PlacedError):
 
 
 UNDECLARED = (
-    "add it to the schema, or leave it out: --ignore-extra, in Python headwater.read(path, schema, ignore_extra=True); "
+    "add it to the schema, or leave it out: ignore_extra = true at the top of the schema file, or --ignore-extra, in "
+    "Python headwater.read(path, schema, ignore_extra=True); "
     "a column that says who a record belongs to does not belong in the schema: a run names it by person= (--person)"
 )
 """What to do about a column that the schema does not name."""

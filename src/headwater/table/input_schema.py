@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headwater.table.columns import Category, Column
 from headwater.table.errors import SchemaError
@@ -57,3 +58,8 @@ class InputSchema:
     def bad_rows(self) -> str | None:
         """What the schema declares about rows that are no records."""
         return self.schema.bad_rows
+
+    @property
+    def reading(self) -> Mapping[str, Any]:
+        """What the schema declares about files."""
+        return self.schema.reading

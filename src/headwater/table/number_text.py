@@ -10,6 +10,7 @@ from typing import Any
 
 from headwater.table.bounded import Bounded
 from headwater.table.errors import SchemaError, TableError
+from headwater.table.file_options import check_marks
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,7 +22,8 @@ class WrittenNumber(Bounded):
     decimal
         What text has before decimals: ``"."`` or ``","``.
     thousands
-        What text may have between thousands, such as ``","`` or ``"."``. Groups of digits must be whole: 1.5 is not 15.
+        What text may have between thousands, such as ``","`` or ``"."``. Groups of digits must be whole: 1.5 is not 15,
+        and 0.125 is not 125.
     """
 
     decimal: str = field(default=".", kw_only=True)
@@ -29,20 +31,17 @@ class WrittenNumber(Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.decimal not in (".", ","):
-            raise SchemaError('decimal must be "." or ","', 'write decimal = "," or leave it out')
-        mark: Any = self.thousands
-        if mark is not None:
-            odd = not isinstance(mark, str) or len(mark) != 1 or mark.isalnum() or mark in "+-\n\r"
-            if odd or mark == self.decimal:
-                remedy = 'write for example thousands = "," or thousands = " ", or leave it out'
-                raise SchemaError("thousands must be one sign, another than decimal", remedy)
+        try:
+            check_marks(self.decimal or "", self.thousands)
+        except ValueError as error:
+            remedy = 'write for example decimal = "," and thousands = ".", or leave them out'
+            raise SchemaError(str(error), remedy) from None
 
     @cached_property
     def _grouped(self) -> re.Pattern[str]:
-        """Groups of digits; the last has three, those before it two or three."""
+        """Groups of digits; the last has three, those before it two or three. No thousands begin with 0."""
         mark, point = re.escape(self.thousands or ""), re.escape(self.decimal)
-        return re.compile(rf"[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{2,3}})*{mark}[0-9]{{3}}(?:{point}[0-9]*)?")
+        return re.compile(rf"[+-]?[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{2,3}})*{mark}[0-9]{{3}}(?:{point}[0-9]*)?")
 
     @property
     def usual_text(self) -> bool:

@@ -40,11 +40,24 @@ _PERSON = re.compile(
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}[ -][A-Z][a-z]{2}")
+_MARKS = (
+    *((".", ","), (",", None), (",", ".")),
+    *((point, mark) for mark in (" ", "\u00a0", "\u202f", "'", "\u2019") for point in (".", ",")),
+)
+_COMMA = (
+    "Not sure: three digits follow every comma, so it is read as one between thousands.",
+    'If decimals follow it, declare kind = "number" and decimal = "," instead of thousands.',
+)
+_POINT = (
+    "Not sure: three digits follow every point, and they are read as decimals.",
+    'If it stands between thousands, declare kind = "integer", decimal = "," and thousands = ".".',
+)
 _STEPS = ("1d", "1h", "1min", "1s", "1ms")
 _FEW = 20  # values, below which nothing is said of them
 _GROWS = (
     "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
-    "better give its time of day, weekday or month as columns of their own.",
+    "better give its time of day, weekday or month as columns of their own. Of the time of day alone, declare",
+    'kind = "time-of-day", a step, and a format that reads the whole text, such as "%Y-%m-%d %H:%M:%S".',
 )
 _RISING = 0.9  # the correlation of times with their place in the file from which on they are taken to grow with it
 
@@ -58,9 +71,13 @@ class Observed:
     notes: list[str] = field(default_factory=list)
     proposed: list[str] = field(default_factory=list)
     """Lines of a schema file that a person may want to take."""
+    point: str | None = None
+    """What surely comes before decimals: other columns of the same file are written alike."""
+    doubtful: bool = False
+    """Whether a mark in numbers may come before decimals as well as between thousands."""
 
 
-def observe(name: str, values: Iterable[Any], kind: str | None = None) -> Observed:
+def observe(name: str, values: Iterable[Any], kind: str | None = None, *, point: str | None = None) -> Observed:
     """What values suggest.
 
     Parameters
@@ -71,6 +88,8 @@ def observe(name: str, values: Iterable[Any], kind: str | None = None) -> Observ
         Some of its values, as texts or as a library has them; None where one is missing.
     kind
         The kind that follows from the type of the column; None if it is text.
+    point
+        What comes before decimals in other columns, if that is known.
 
     Examples
     --------
@@ -79,7 +98,7 @@ def observe(name: str, values: Iterable[Any], kind: str | None = None) -> Observ
     """
     found = [None if is_missing(value) else value for value in values]
     texts = [value.strip() for value in found if isinstance(value, str) and value.strip()]
-    seen = Observed(kind or "category")
+    seen = Observed(kind or "category", point=point)
     nulls: list[str] = []
     if kind is None:
         nulls = [text for text in NULLS if text in set(texts)]
@@ -103,8 +122,10 @@ def _kind_of_text(name: str, texts: list[str], seen: Observed) -> None:
         seen.kind = "boolean"
     elif _reads(Integer(), distinct):
         _whole_numbers(name, distinct, seen)
+        _judge_point(distinct, seen)
     elif _reads(Number(), distinct):
         seen.kind = "number"
+        _judge_point(distinct, seen)
     elif any(text[0].isdigit() or text[0] in "+-" for text in distinct):
         _written(distinct, seen)
 
@@ -131,7 +152,7 @@ def _written(texts: set[str], seen: Observed) -> None:
     if _reads(Datetime(*_ZONED), texts):
         seen.kind, seen.declared["zoned"] = "datetime", True
         return
-    if _reads(TimeOfDay(), texts):
+    if all(":" in text for text in texts) and _reads(TimeOfDay(), texts):  # 2016,5 is a number
         seen.kind = "time-of-day"
         return
     formats = [format_ for format_ in FORMATS if _in_format(texts, format_)]
@@ -142,16 +163,41 @@ def _written(texts: set[str], seen: Observed) -> None:
             others = ", ".join(f'"{format_}"' for format_ in formats[1:])
             seen.notes.append(f"The format is not sure: the dates seen can also be read as {others}.")
         return
-    for decimal, thousands in ((".", ","), (",", None), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'")):
-        if _reads(Number(decimal=decimal, thousands=thousands), texts):
-            seen.kind = "number" if any(decimal in text for text in texts) else "integer"
-            seen.declared |= {"decimal": decimal} if decimal != "." else {}
-            seen.declared |= {"thousands": thousands} if thousands else {}
-            return
+    marks = [(point, mark) for point, mark in _MARKS if _reads(Number(decimal=point, thousands=mark), texts)]
+    if marks:
+        both = marks[:2] == [(".", ","), (",", None)]
+        decimal, thousands = marks[1] if both and (seen.point == "," or _ungrouped(texts)) else marks[0]
+        seen.kind = "number" if any(decimal in text for text in texts) else "integer"
+        seen.declared |= {"decimal": decimal} if decimal != "." else {}
+        seen.declared |= {"thousands": thousands} if thousands else {}
+        seen.doubtful = both and thousands is not None and seen.point is None
+        seen.notes += _COMMA if seen.doubtful else ()
+        seen.point = seen.point if seen.doubtful else decimal
+        return
     if sum(bool(_DATE.search(text)) for text in texts) > len(texts) / 2:
         seen.notes.append(
             'Looks like dates, in no one format: write them alike and declare kind = "datetime" with format.'
         )
+
+
+def _judge_point(texts: set[str], seen: Observed) -> None:
+    """Say so where what is read as decimals can be thousands, and is not known from other columns."""
+    if seen.kind not in ("number", "integer") or not any("." in text for text in texts):
+        return
+    grouped = _reads(Number(decimal=",", thousands="."), texts) and not _ungrouped(texts)
+    if not grouped:
+        seen.point = "."
+    elif seen.point == ",":
+        seen.kind = "integer"
+        seen.declared |= {"decimal": ",", "thousands": "."}
+    elif seen.point is None:
+        seen.doubtful = True
+        seen.notes += _POINT
+
+
+def _ungrouped(texts: set[str]) -> bool:
+    """Whether some number of four digits has no mark between thousands: then no number has one."""
+    return any(re.match(r"[+-]?\d{4}", text) for text in texts)
 
 
 def _numbers(seen: Observed, values: list[Any]) -> None:
@@ -165,6 +211,10 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
     decimals = max(max(0, -int(number.normalize().as_tuple().exponent)) for number in numbers)
     if seen.kind == "number" and decimals <= 6:
         seen.declared["decimals"] = decimals
+    elif seen.kind == "number":
+        seen.proposed.append(
+            "# decimals = 3   # as many as matter; without it numbers come out with all digits of a float"
+        )
     positive = [number for number in numbers if number > 0]
     if (
         numbers[0] >= 0

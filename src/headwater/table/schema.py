@@ -16,9 +16,10 @@ from headwater.table.build import build
 from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.declared import check_format, declared_columns
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed
+from headwater.table.file_options import FILE_KEYS, declared_options
 from headwater.table.frames import columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
-from headwater.table.series import Values, read_values
+from headwater.table.series import read_column, read_values
 from headwater.table.tally import Tally
 from headwater.table.text_options import usual
 from headwater.table.unit_cube import MOST_AXES, UnitCube
@@ -48,6 +49,8 @@ class Schema:
     _items: tuple[tuple[str, Column], ...]
     bad_rows: str | None = None
     """What is declared about rows that are no records (`headwater.table.bad_rows`): not part of what a record is."""
+    reading: Mapping[str, Any] = MappingProxyType({})
+    """What is declared about files of records (`headwater.table.file_options`): their encoding, their delimiter, …"""
 
     def __init__(self, columns: Mapping[str, Column] | None = None, /, **more: Column) -> None:
         if not (columns is None or isinstance(columns, Mapping)):
@@ -172,7 +175,7 @@ class Schema:
                 wrong.setdefault(row, found.at(row=row, column=name))
         bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
         tally.add_bad(one.error for one in bad)
-        return Encoded(points, bad, tally, _beside(series[beside], beside, rows) if beside else None, unread)
+        return Encoded(points, bad, tally, read_column(series[beside], beside, rows) if beside else None, unread)
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
         """Points as a table; its types are those of the schema.
@@ -193,6 +196,7 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain values: the content of a schema file."""
         policy = {} if self.bad_rows is None else {"bad_rows": self.bad_rows}
+        policy |= self.reading
         return {"headwater": FORMAT, **policy, "columns": {name: column.to_dict() for name, column in self._items}}
 
     def with_bad_rows(self, policy: str | None) -> Schema:
@@ -203,9 +207,21 @@ class Schema:
         policy
             ``"stop"``, ``"null"`` or ``"quarantine"``; None if it is to say nothing.
         """
-        other = Schema(dict(self._items))
-        object.__setattr__(other, "bad_rows", None if policy is None else check_policy(policy))
-        return other
+        return _unpickled(dict(self._items), None if policy is None else check_policy(policy), self.reading)
+
+    def with_reading(self, **declared: Any) -> Schema:  # noqa: ANN401 - texts, and a truth value
+        """The same schema with another declaration of how files of records are read; options of a command win over it.
+
+        Parameters
+        ----------
+        declared
+            ``encoding`` (such as ``"latin-1"``), ``delimiter``, ``input_format`` (``"csv"``, ``"jsonl"``, ``"json"``,
+            ``"parquet"``, ``"arrow"``) and ``ignore_extra``, which leaves out columns that the schema does not name.
+        """
+        unknown = [key for key in declared if key not in FILE_KEYS]
+        if unknown:
+            raise SchemaError(f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(FILE_KEYS))}")
+        return _unpickled(dict(self._items), self.bad_rows, declared_options(declared))
 
     def for_releases(self) -> Schema:
         """The same schema for reading releases back: they are written in the usual way, however the data were."""
@@ -220,8 +236,8 @@ class Schema:
         declared
             The content of a schema file: the version of the format and a mapping of columns.
         """
-        columns, policy = declared_columns(declared)
-        return cls(columns).with_bad_rows(policy)
+        columns, policy, reading = declared_columns(declared)
+        return cls(columns).with_bad_rows(policy).with_reading(**reading)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
@@ -260,7 +276,7 @@ class Schema:
         return hash(self._items)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (dict(self._items), self.bad_rows)
+        return _unpickled, (dict(self._items), self.bad_rows, dict(self.reading))
 
     def __repr__(self) -> str:
         if all(name.isidentifier() for name in self.names):
@@ -268,8 +284,11 @@ class Schema:
         return f"Schema({dict(self._items)!r})"
 
 
-def _unpickled(columns: dict[str, Column], policy: str | None) -> Schema:
-    return Schema(columns).with_bad_rows(policy)
+def _unpickled(columns: dict[str, Column], policy: str | None, reading: Mapping[str, Any]) -> Schema:
+    schema = Schema(columns)
+    object.__setattr__(schema, "bad_rows", policy)
+    object.__setattr__(schema, "reading", MappingProxyType(dict(reading)))
+    return schema
 
 
 def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - whatever a file holds
@@ -287,18 +306,3 @@ def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - what
             )
         return UnitCube(dimension)
     return Schema.from_dict(declared)
-
-
-def _beside(series: Any, name: str, rows: int) -> Values:  # noqa: ANN401 - a column of any library
-    """A column as it came, with a value for each row."""
-    try:
-        values = read_values(series)
-    except (ValueError, TypeError, ArithmeticError) as error:  # of a library: what it says may hold the value
-        if isinstance(error, TableError):
-            raise error.at(column=name) from None
-        raise TableError("a value of a kind that cannot be read", "write text or whole numbers", column=name) from None
-    found = len(values.data if values.codes is None else values.codes)
-    if found != rows:
-        problem = f"the column has {found} values, but the first has {rows}"
-        raise TableError(problem, "give every column a value for each row", column=name)
-    return values

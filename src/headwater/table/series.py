@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headwater.partition import Flags, Integers
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
+from headwater.table.values import is_missing
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -75,6 +76,11 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
         series = series if hasattr(series, "chunks") else pyarrow().chunked_array([series])
         if (plain := str(series.type)) in _PLAIN:  # all that files have: finding out the library takes longer
             return _arrow_text(series) if plain == "string" else _arrow(series, zoned=plain.endswith("tz=UTC]"))
+        if plain == "date64[ms]":  # as days: dates of Python do not reach as far, and one beyond would refuse them all
+            values = _arrow(series.cast("int64"))
+            return Values((np.asarray(values.data) // _DAY_MS).view("M8[D]"), values.missing)
+    if hasattr(getattr(series, "dtype", None), "pyarrow_dtype"):  # Arrow's memory in a column of pandas
+        return read_values(series.array.__arrow_array__())
     import narwhals as nw  # a file needs none of it, and it takes a while to import
 
     known = nw.from_native(series, series_only=True, pass_through=True)
@@ -85,6 +91,21 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
     raise TableError(
         f"a column must be a list, an array or a series, not {type(series).__name__}", "put its values in a list"
     )
+
+
+def read_column(series: Any, name: str, rows: int) -> Values:  # noqa: ANN401 - a column of any library
+    """The values of a column that no schema describes, one for each row."""
+    try:
+        values = read_values(series)
+    except (ValueError, TypeError, ArithmeticError) as error:  # of a library: what it says may hold the value
+        if isinstance(error, TableError):
+            raise error.at(column=name) from None
+        raise TableError("a value of a kind that cannot be read", "write text or whole numbers", column=name) from None
+    found = len(values.data if values.codes is None else values.codes)
+    if found != rows:
+        problem = f"the column has {found} values, but the first has {rows}"
+        raise TableError(problem, "give every column a value for each row", column=name)
+    return values
 
 
 def _array(array: NDArray[Any]) -> Values:
@@ -129,8 +150,12 @@ def _series(series: nw.Series[Any]) -> Values:
         return _text(series)
     if dtype == nw.Time:
         return _clock(series)
+    if dtype in (nw.Int128, nw.UInt128):  # no machine word
+        return _objects(series.to_list())
     if series.implementation.is_pyarrow() and (dtype.is_integer() or dtype.is_float() or dtype in marks):
         return _arrow(series.to_native(), zoned=getattr(dtype, "time_zone", None) is not None)
+    if dtype in (nw.Int128, nw.UInt128):  # NumPy has none
+        return _objects(series.to_list())
     if dtype.is_integer() or dtype == nw.Boolean:
         missing = _some(series.is_null().to_numpy())
         whole = series if missing is None else series.fill_null(0 if dtype.is_integer() else False)
@@ -146,10 +171,7 @@ def _text(series: nw.Series[Any]) -> Values:
     if series.implementation.is_pyarrow():
         return _arrow_text(native)
     if series.implementation.is_pandas():
-        if series.dtype == importlib.import_module("narwhals").Categorical:
-            native = native.astype(native.cat.categories.dtype)
-        codes, distinct = native.factorize(use_na_sentinel=False)
-        return Values(list(distinct), codes=codes.astype(np.int64, copy=False))
+        return _pandas_text(native)
     if series.implementation.is_polars():
         native = native.cast(importlib.import_module("polars").String)
         distinct = native.unique(maintain_order=True)
@@ -158,9 +180,22 @@ def _text(series: nw.Series[Any]) -> Values:
     return _objects(series.to_list())
 
 
+def _pandas_text(native: Any) -> Values:  # noqa: ANN401 - a pandas.Series
+    pandas = importlib.import_module("pandas")
+    if hasattr(native, "cat"):  # a category may be one that no row has
+        codes, used = pandas.factorize(native.cat.codes)
+        return Values([None if code < 0 else native.cat.categories[code] for code in used], codes=codes)
+    # Python's text is told apart by Python: pandas' own tables may take two texts for one (with NUL or half characters
+    # in them). A column of objects is taken for text if its first ones are: beside them 1, 1.0 and True are values too.
+    if native.dtype == object or getattr(native.dtype, "storage", "") == "python":
+        return _objects([item if type(item) is str or not is_missing(item) else None for item in native.tolist()])
+    codes, distinct = native.factorize(use_na_sentinel=False)
+    return Values(list(distinct), codes=codes.astype(np.int64, copy=False))
+
+
 def _arrow_text(native: Any) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray
     if hasattr(native.type, "value_type"):  # a dictionary may hold values that no row has
-        native = native.cast(native.type.value_type)
+        return read_values(native.cast(native.type.value_type))
     if native.num_chunks == 0:
         return Values([], codes=np.empty(0, dtype=np.int64))
     coded = native.dictionary_encode("encode").combine_chunks()  # chunks share one dictionary
@@ -185,6 +220,7 @@ def _clock(series: nw.Series[Any]) -> Values:
     return Values(whole.astype(np.int64).view(f"m8[{unit}]"), missing)
 
 
+_DAY_MS = 86_400_000
 _PLAIN = ("string", "double", "int64", "bool", "timestamp[us]", "timestamp[us, tz=UTC]", "time64[us]")
 
 

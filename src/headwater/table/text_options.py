@@ -52,13 +52,39 @@ def usual(columns: Mapping[str, Column]) -> dict[str, Column]:
     return found
 
 
-def _written(shared: Mapping[str, Any], column: Column) -> Column:
-    known = {item.name: item.default for item in fields(column)}
-    added = {key: value for key, value in shared.items() if key in known and getattr(column, key) == known[key]}
-    if isinstance(column, Category) and isinstance(added.get("null_values"), list | tuple):
-        values = {str(value).strip() for value in column.values}
+def with_shared(kind: type[Column], declared: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """What a column declares, with what is shared and it neither says itself nor contradicts.
+
+    Parameters
+    ----------
+    kind
+        Of the column.
+    declared
+        As `Column.from_dict` takes it.
+    shared
+        As for `written`.
+
+    Examples
+    --------
+    >>> with_shared(COLUMN_KINDS["number"], {"thousands": "."}, {"decimal": ",", "thousands": " "})
+    {'decimal': ',', 'thousands': '.'}
+    >>> with_shared(COLUMN_KINDS["number"], {"decimal": "."}, {"decimal": ",", "thousands": "."})
+    {'decimal': '.'}
+    """
+    known = {item.name for item in fields(kind)}
+    added = {key: value for key, value in shared.items() if key in known and key not in declared}
+    for key, other in (("decimal", "thousands"), ("thousands", "decimal")):
+        if key in added and added[key] == declared.get(other):
+            del added[key]
+    if kind is Category and isinstance(added.get("null_values"), list | tuple):
+        listed = declared.get("values")
+        values = {str(value).strip() for value in listed} if isinstance(listed, list | tuple) else set()
         added["null_values"] = [text for text in added["null_values"] if str(text).strip() not in values]
-    if not added:
-        return column
-    declared = column.to_dict() | added
-    return COLUMN_KINDS[declared.pop("kind")].from_dict(declared)
+    return added | dict(declared)
+
+
+def _written(shared: Mapping[str, Any], column: Column) -> Column:
+    declared = column.to_dict()
+    kind = COLUMN_KINDS[declared.pop("kind")]
+    merged = with_shared(kind, declared, shared)
+    return column if merged == declared else kind.from_dict(merged)

@@ -23,6 +23,7 @@ EPOCH = {
 """Formats that count from the beginning of 1970 (in UTC): how many microseconds one of them is."""
 
 _FARTHEST = 1 << 62  # microseconds; no bound is that far
+_NEAREST = -40  # power of ten; no unit of time makes a microsecond of less
 _EXAMPLE = datetime(2001, 11, 22, 23, 58, 59)
 
 
@@ -56,7 +57,7 @@ def read_moment(kind: type[datetime] | type[time], text: str, format_: str | Non
         raise TableError(
             f"text that is not {wants}", f"write it as {example} (ISO 8601), or declare the format that the file has"
         )
-    raise TableError(f"text that is not {wants} in the declared format", "correct the text, or the format")
+    raise TableError(f"text that is not {wants} in the declared format {format_}", "correct the text, or the format")
 
 
 def count_of(value: Any, format_: str) -> int:  # noqa: ANN401 - text or a number
@@ -67,9 +68,11 @@ def count_of(value: Any, format_: str) -> int:  # noqa: ANN401 - text or a numbe
         with suppress(InvalidOperation):
             number = Decimal(value.strip()) if "_" not in value else None
     numeric = isinstance(number, int | float | Decimal | Rational) and not isinstance(number, bool)
-    if not numeric or number != number:
+    if not numeric or (number.is_nan() if isinstance(number, Decimal) else number != number):
         raise TableError(f"a value that is no count of time ({format_})", "give a number, or declare another format")
     if not -_FARTHEST < number < _FARTHEST:  # before all else: 10^999999999 is written quickly and computed slowly
         return _FARTHEST if number > 0 else -_FARTHEST
+    if isinstance(number, Decimal) and number.adjusted() < _NEAREST:  # 10^−999999999 as well
+        return -1 if number < 0 else 0
     microseconds = Fraction(number) * EPOCH[format_] // 1
     return max(-_FARTHEST, min(_FARTHEST, int(microseconds)))

@@ -1,75 +1,44 @@
+"""The smallest mechanism there is: noisy counts on a fixed grid, in buckets of eight records."""
+
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
 import numpy as np
-from numpy.typing import NDArray
 
-from headwater.files import need
+from headwater.mechanisms.cell_counts import CellCounts, MeasuredCells
 from headwater.mechanisms.cell_rows import NULL, CellRows
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.mechanisms.protocol import AnySchema, Rows
 from headwater.noise import Noise
-from headwater.partition import Partition, Points
 from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 
-FIRST = 8  # records in the first bucket; each further one is as long as all before it
-
-
-@dataclass(frozen=True)
-class Measured:
-    t: int
-    partition: Partition
-    depth: int
-    counts: NDArray[np.int64]
-    buckets: int
-
-    def near(self, points: Points) -> dict[str, float]:
-        seen: dict[str, float] = {f"t={self.t} buckets": self.buckets}
-        cells = self.partition.cells(points, self.depth).tolist()
-        return seen | {f"t={self.t} count at {i}": int(self.counts[cell]) for i, cell in enumerate(cells)}
+BUCKET = 8
 
 
 class ToyMechanism(CellRows):
-    name: ClassVar[str] = "toy"
-    online: ClassVar[bool] = True
-    partitions: ClassVar[bool] = True
+    name = "toy"
+    partitions = True  # each bucket counts every one of its records once
+    kept = ("open", "noisy")
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
-        self.partition, self.noise, self.t, self.buckets = schema.partition, noise, 0, 0
+        super().__init__(schema, budget, noise)
         self.finest = min(4, self.partition.deepest)
-        self.scale = scale_for(Budget.of(budget).epsilon / 2)  # a replaced record moves two counts of one bucket
+        self.law = IntegerLaplace(scale_for(self.epsilon / 2))  # a replaced record moves two counts of its bucket
         self.open = self.noisy = np.zeros(1 << self.finest, dtype=np.int64)
 
     def update(self, rows: Rows) -> None:
         while len(rows):
-            end = FIRST << self.buckets
-            part, rows = rows[: end - self.t, 0], rows[end - self.t :]
-            counts = np.bincount(part[part != NULL].astype(np.int64), minlength=len(self.open))
-            self.open = self.open + counts
+            part, rows = np.split(rows, [BUCKET - self.t % BUCKET])
+            self.open = self.open + np.bincount(part[part != NULL].astype(np.int64), minlength=len(self.open))
             self.t += len(part)
-            if self.t == end:
-                noise = self.noise.laplace_at(self.scale, self.buckets, np.arange(len(self.open)))
-                self.noisy, self.open = self.noisy + (self.open + noise), np.zeros_like(self.open)
-                self.buckets += 1
+            if self.t % BUCKET == 0:
+                self.noisy = self.noisy + self.open + self.law.draw(self.noise, self.t, np.arange(len(self.open)))
+                self.open = np.zeros_like(self.open)
 
-    def measured(self, start: int, seed: int) -> Measured:
-        return Measured(self.t, self.partition, self.finest, self.noisy, self.buckets)
+    def measured(self, start: int, seed: int) -> MeasuredCells:
+        grid = CellCounts(self.finest, np.arange(len(self.noisy), dtype=np.uint64), self.noisy)
+        return MeasuredCells(self.t, self.partition, (grid,))
 
     def ledger(self, t: int | None = None) -> Ledger:
-        return Ledger([Spend("count of a cell", IntegerLaplace(self.scale), touches=2)])
-
-    def status(self) -> str:
-        return f"{self.buckets} buckets are closed"
-
-    def state(self) -> State:
-        return {"t": self.t, "buckets": self.buckets}, {"open": self.open, "noisy": self.noisy}
-
-    def restore(self, header: Header, arrays: Arrays) -> None:
-        counts: dict[str, Any] = {name: arrays[name] for name in ("open", "noisy")}
-        need(all(c.dtype == np.int64 and c.shape == self.open.shape for c in counts.values()), "counts")
-        self.t, self.buckets = header["t"], header["buckets"]
-        self.open, self.noisy = counts["open"], counts["noisy"]
+        return Ledger([Spend("count of a cell", self.law, touches=2)])
 
 
 MECHANISM = ToyMechanism

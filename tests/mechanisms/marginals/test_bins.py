@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from headwater.mechanisms.marginals.bins import Profile, Shares, bin_of, cut, cut_by, one_way, profile
 from headwater.mechanisms.marginals.codes import Coding
-from headwater.mechanisms.marginals.counting import Question, count, cover
+from headwater.mechanisms.marginals.counting import count, cover
 from headwater.mechanisms.marginals.measured import NoisyTable
+from headwater.mechanisms.marginals.questions import Question
 
 
 def as_runs(shares: Shares) -> Profile:

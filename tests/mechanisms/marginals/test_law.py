@@ -25,13 +25,13 @@ from headwater import laws
 from headwater.laws import PermuteAndFlip, Pure
 from headwater.mechanisms.marginals import bucket as bucket_module
 from headwater.mechanisms.marginals import measure as measure_module
-from headwater.mechanisms.marginals import slow
-from headwater.mechanisms.marginals.counting import Question
+from headwater.mechanisms.marginals import pair_rules, slow
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import Measured
 from headwater.mechanisms.marginals.pairs import Pair
 from headwater.mechanisms.marginals.plan import Stage
 from headwater.mechanisms.marginals.prediction import Outlook
+from headwater.mechanisms.marginals.questions import Question
 from headwater.privacy import Budget, scale_for
 from headwater.table.categorical import Boolean
 from headwater.table.schema import Schema
@@ -83,10 +83,10 @@ BALANCED, TABLES, CHOICES = (3, 3, 2, 2), (4, 1, 1, 4), (1, 6, 2, 1)
 """Tenths of ε for one-way tables, choosing a tree, choosing a further pair, and pairs."""
 
 
-def one_stage(parts: Sequence[int]) -> Callable[[int, Budget, int], Stage]:
+def one_stage(parts: Sequence[int]) -> Callable[[int, Budget, int, int | None], Stage]:
     """A plan of a single bucket, in which everything is asked."""
 
-    def stage_at(t: int, budget: Budget, _columns: int) -> Stage:
+    def stage_at(t: int, budget: Budget, _columns: int, _expect: int | None) -> Stage:
         whole = Fraction(budget.epsilon)
         if t >= RECORDS:
             return Stage(RECORDS, 10**9, 0, Fraction(0), whole)
@@ -153,7 +153,7 @@ def run(
         patch.setattr(measure_module, "stage_at", one_stage(parts))
         patch.setattr(slow, "Prediction", Quick)
         patch.setattr(slow, "EXTRAS", Fraction(1, 3))  # one pair beyond the tree of two
-        patch.setattr(slow, "CLEAR", 1e9)  # choices are made, however little they resolve
+        patch.setattr(pair_rules, "CLEAR", 1e9)  # choices are made, however little they resolve
         mechanism = MarginalsMechanism(SCHEMA, epsilon, noise)
         mechanism.outlook = Outlook(((0, 1),), (), (1.0, 1.0, 1.0))  # some pair is favoured
         mechanism.update(mechanism.encode(PLACES[list(stream)]))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwater import joint_noise
+from headwater import joint_law
 from headwater.files import FileRefusedError
 from headwater.mechanisms.marginals.codes import NULL
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
@@ -273,7 +273,7 @@ def test_tables_that_share_their_noise_are_kept_with_it() -> None:
 
 
 def test_noise_that_is_too_wide_to_be_shared_is_drawn_for_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_noise, "WIDEST", 1)
+    monkeypatch.setattr(joint_law, "WIDEST", 1)
     mechanism = start()
     mechanism.update(rows_of(mechanism, 200))
     assert mechanism.tables

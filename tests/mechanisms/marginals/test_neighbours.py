@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from headwater import laws
 from headwater.laws import choice_scale_for, deviation_for
 from headwater.mechanisms.marginals import bucket as bucket_module
+from headwater.mechanisms.marginals import questions as questions_module
 from headwater.mechanisms.marginals import slow
 from headwater.mechanisms.marginals.bucket import Bucket
-from headwater.mechanisms.marginals.counting import Question, count
+from headwater.mechanisms.marginals.counting import count
 from headwater.mechanisms.marginals.plan import stage_at
+from headwater.mechanisms.marginals.questions import Question
 from headwater.mechanisms.marginals.slow import SlowBucket
 from headwater.privacy import Budget, Ledger, OverdrawnError, Spend, scale_for
 from tests.support.marginals_watch import (
@@ -215,7 +217,7 @@ def bins_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
     ) -> object:
         first = self.codes[:, 0].sum() if self.codes.size else 0
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(bucket_module, "MOST_BINS", 2 + int(first) % 13)
+            inner.setattr(questions_module, "MOST_BINS", 2 + int(first) % 13)
             return one_way(self, budget, weights, known, again=again)  # type: ignore[arg-type]
 
     patch.setattr(Bucket, "one_way", peeking)
@@ -279,8 +281,8 @@ def test_a_reused_address_is_found() -> None:
     """Planted fault: fast and slow buckets that start together share their draws, and tables that are asked again."""
 
     def one_timescale(patch: pytest.MonkeyPatch) -> None:
-        address = Bucket._address
-        patch.setattr(Bucket, "_address", lambda self, question, _again: address(self, question, False) & ~(3 << 46))
+        address = Bucket.address
+        patch.setattr(Bucket, "address", lambda self, question, _again: address(self, question, False) & ~(3 << 46))
 
     noise = Watched(seed=4)
     run(a_schema(5), a_stream(a_schema(5), 600), 64.0, noise, fault=one_timescale)

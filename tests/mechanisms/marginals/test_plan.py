@@ -1,4 +1,4 @@
-"""The plan is public: it follows from t, ε and the number of columns, and never spends more than ε."""
+"""The plan is public: it follows from t, ε, the columns and what is expected, and never spends more than ε."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from headwater.mechanisms.marginals.plan import Stage, divide, plan, stage_at, v
 columns = st.integers(1, 120) | st.just(1000)
 budgets = st.floats(1e-6, 1e6)
 times = st.integers(0, 60).flatmap(lambda q: st.integers(0, 2**q))
+expectations = st.none() | st.integers(0, 50).flatmap(lambda q: st.integers(1, 2**q))
 
 
 def spent(stage: Stage) -> Fraction:
     return stage.one_way + stage.tree_choice + stage.extra_choice + stage.pairs + stage.fast_budget
 
 
-@given(columns, budgets, times)
-def test_every_stage_spends_epsilon_and_no_more(k: int, epsilon: float, t: int) -> None:
+@given(columns, budgets, times, expectations)
+def test_every_stage_spends_epsilon_and_no_more(k: int, epsilon: float, t: int, expect: int | None) -> None:
     """Exactly, in rational arithmetic; the ledger names scales, which are rounded up."""
-    stage = stage_at(t, epsilon, k)
+    stage = stage_at(t, epsilon, k, expect)
     assert stage.start <= t < stage.end
     assert min(stage.one_way, stage.tree_choice, stage.extra_choice, stage.pairs, stage.fast_budget) >= 0
     assert spent(stage) == Fraction(epsilon)
@@ -33,18 +34,34 @@ def test_every_stage_spends_epsilon_and_no_more(k: int, epsilon: float, t: int) 
 
 @pytest.mark.parametrize("k", [1, 2, 10, 100])
 @pytest.mark.parametrize("epsilon", [1e-6, 0.01, 1.0, 50.0, 1e6])
-def test_stages_cover_time_without_gaps(k: int, epsilon: float) -> None:
-    stages = plan(k, epsilon, 2**60).stages
+@pytest.mark.parametrize("expect", [None, 1, 63, 1000, 58_788, 10**12 + 1])
+def test_stages_cover_time_without_gaps(k: int, epsilon: float, expect: int | None) -> None:
+    stages = plan(k, epsilon, 2**60, expect).stages
     assert stages[0].start == 0
     assert stages[-1].end >= 2**60
     for stage, following in pairwise(stages):
         assert stage.end == following.start
-        assert stage_at(stage.end - 1, epsilon, k) == stage
+        assert stage_at(stage.end - 1, epsilon, k, expect) == stage
 
 
-@given(columns, budgets, times)
-def test_fast_buckets_cut_their_stage(k: int, epsilon: float, t: int) -> None:
-    stage = stage_at(t, epsilon, k)
+@given(columns, budgets, st.integers(1, 2**50))
+def test_a_stage_ends_with_the_records_that_are_expected(k: int, epsilon: float, expect: int) -> None:
+    """Whether they come before pairs can be measured or after; and stages with pairs go on doubling."""
+    last, following = (stage_at(t, epsilon, k, expect) for t in (expect - 1, expect))
+    assert last.end == following.start == expect
+    if last.pairs:
+        assert following.end == 2 * expect
+
+
+@given(columns, budgets)
+def test_a_power_of_two_that_is_expected_late_changes_nothing(k: int, epsilon: float) -> None:
+    late = plan(k, epsilon, 2**60).stages[-1].end
+    assert plan(k, epsilon, 2**60, late).stages == plan(k, epsilon, 2**60).stages
+
+
+@given(columns, budgets, times, expectations)
+def test_fast_buckets_cut_their_stage(k: int, epsilon: float, t: int, expect: int | None) -> None:
+    stage = stage_at(t, epsilon, k, expect)
     end = stage.fast_end(t)
     assert t < end <= stage.end
     if stage.fast:

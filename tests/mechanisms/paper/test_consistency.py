@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.mechanisms.paper.consistency import STRATEGIES, Layer, NoisyCounts, halving
+from headwater.mechanisms.cell_counts import CellCounts
+from headwater.mechanisms.paper.consistency import STRATEGIES, Layer, halving
 from headwater.partition import Partition
 
 counts = st.integers(0, 2**40)
@@ -66,7 +67,7 @@ def test_a_whole_tree_ends_with_exactly_t_points(name: str, t: int, depth: int, 
     for j in range(1, depth + 1):
         cells = layer.children()
         noisy = np.rint(rng.normal(t / 2**j, spread, len(cells))).astype(np.int64)
-        below = layer.refine(NoisyCounts(j, cells, noisy), STRATEGIES[name], rng, Partition(2))
+        below = layer.refine(CellCounts(j, cells, noisy), STRATEGIES[name], rng, Partition(2))
         assert below.counts.sum() == t
         assert (below.counts > 0).all()
         for cell, count in zip(layer.cells, layer.counts, strict=True):

@@ -197,9 +197,9 @@ def test_nobody_else_can_read_the_state_whatever_the_umask(tmp_path: Path) -> No
     before = os.umask(0)
     try:
         store = Store.create(tmp_path / "new" / "inner" / "s", {})
-        with store._transaction():  # in the middle of a commit all side files are there
-            store._connection.execute("INSERT INTO release VALUES (1, 'aa')")
-            store._connection.execute("PRAGMA cache_spill = 1")
+        with store.transaction():  # in the middle of a commit all side files are there
+            store.connection.execute("INSERT INTO release VALUES (1, 'aa')")
+            store.connection.execute("PRAGMA cache_spill = 1")
             found = modes(store.path.parent)
         store.close()
     finally:

@@ -213,8 +213,8 @@ def test_a_fork_in_the_middle_of_a_commit_of_another_thread_waits_for_it(path: P
         inside, forked = threading.Event(), list[int]()
 
         def write() -> None:
-            with store._current(), store._transaction():
-                store._connection.execute("INSERT INTO release VALUES (7, 'aa')")
+            with store.current(), store.transaction():
+                store.connection.execute("INSERT INTO release VALUES (7, 'aa')")
                 inside.set()
                 time.sleep(0.3)
                 forked.append(len(forked))
@@ -224,7 +224,7 @@ def test_a_fork_in_the_middle_of_a_commit_of_another_thread_waits_for_it(path: P
         assert inside.wait(10)
         child = os.fork()
         if child == 0:  # pragma: no cover - in the child
-            store._connection.close()
+            store.connection.close()
             os._exit(0 if forked else 1)
         _, status = os.waitpid(child, 0)
         thread.join()

@@ -222,8 +222,8 @@ def test_an_interrupt_in_the_middle_of_a_commit_undoes_it(tmp_path: Path) -> Non
         store.append(np.zeros((1, 1), np.uint8))
 
         def interrupted() -> None:
-            with store._transaction():
-                store._connection.execute("DELETE FROM journal")
+            with store.transaction():
+                store.connection.execute("DELETE FROM journal")
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):

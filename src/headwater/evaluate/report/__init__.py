@@ -15,8 +15,6 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
-
 from headwater.evaluate.axes import ColumnAxis, Floats, column_axes
 from headwater.evaluate.encoded import Encoded, joined
 from headwater.evaluate.inputs import rows_of
@@ -27,7 +25,7 @@ from headwater.evaluate.report.contents import Cuts, Page
 from headwater.evaluate.report.html import render
 from headwater.evaluate.report.measured import chosen, errors
 from headwater.evaluate.report.quality import expected_quality, measured_quality
-from headwater.evaluate.report.samples import ROWS, texts
+from headwater.evaluate.report.samples import ROWS, RealRows, texts
 from headwater.files import FileRefusedError, write_whole
 from headwater.mechanisms.protocol import AnySchema
 
@@ -97,8 +95,9 @@ def write_report(
     last = shown[-1].points(schema)  # chooses pairs and bars: it is public
     cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs), last)
     page = Page(cuts, total=len(found), names=_names(Path(releases_folder), shown[-1], name))
-    real = None if against is None else _real(against, schema, max(release.span[1] for release in shown), show_progress)
     spans = [release.span for release in shown]
+    some = RealRows(schema, spans[-1])
+    real = None if against is None else _real(against, schema, max(end for _, end in spans), some, show_progress)
     measure = str((shown[-1].card["expected_error"] or {"measure": ""}).get("measure", "W1"))
     whole = chosen([release.card["rows"] for release in shown], len(columns), measure)
     real_counts, measured = [], []
@@ -119,16 +118,16 @@ def write_report(
         if len(about) and len(last):
             judged = compare(about, Encoded(last), schema, target=target)
             page.quality = measured_quality(judged, shown[-1].card, columns)
-            some = np.random.default_rng(0).choice(len(about), min(ROWS, len(about)), replace=False)
-            page.sample["real"] = texts(schema, about.points[some])
+            page.sample["real"] = some.texts()
     write_whole(out, [render(page.to_dict()).encode()], mode=0o644 if against is None or public else 0o600)
     return out
 
 
-def _real(against: object, schema: AnySchema, end: int, show_progress: Progress) -> Encoded:
+def _real(against: object, schema: AnySchema, end: int, some: RealRows, show_progress: Progress) -> Encoded:
     """The real rows up to the last one that a release is about; no further ones are read."""
     parts, rows = list[Encoded](), 0
     for part in rows_of(against, schema):
+        some.offer(part, rows)
         parts.append(part[: end - rows])
         rows += len(parts[-1])
         show_progress("real rows", rows, end)

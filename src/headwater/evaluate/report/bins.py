@@ -95,6 +95,8 @@ def long_tail(column: ColumnAxis, places: Floats) -> Tail | None:
     """A logarithmic axis for numbers of which most lie near a lower bound of about 0, judged by a public release."""
     if column.kind not in ("number", "integer") or column.declared.get("scale") == "log" or not len(places):
         return None
+    if column.axis.values is not None and column.axis.values <= FINE:  # each value has a bar of its own
+        return None
     low, high = column.declared["low"], column.declared["high"]
     values, there = column.split(places)
     values = values[there]

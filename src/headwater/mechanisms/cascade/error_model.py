@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from headwater.mechanisms.accuracy import W1
-from headwater.mechanisms.protocol import AnySchema
+from headwater.mechanisms.protocol import AnySchema, CapErrors
 from headwater.privacy import Budget
 
 _CELLS = {1: (2.3, 0.72), 2: (4.5, 0.64), 3: (4.6, 0.56), 4: (4.0, 0.49), 5: (3.5, 0.43)}
@@ -16,15 +16,22 @@ BLIND = 0.25  # W1 of points drawn evenly from data that are clustered
 class CascadeErrors:
     """As `headwater.mechanisms.protocol.ErrorModel` describes it."""
 
-    measure, apart = W1, BLIND
+    measure = W1
 
-    def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
+    def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
         """A count has variance 8/ε² of Laplace noise or 1/ρ of Gaussian, whichever is less."""
         return _w1(schema.dimension, max(budget.epsilon, math.sqrt(8 * (budget.rho or 0))) * records)
 
-    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> float:
+    def capped(
+        self,
+        schema: AnySchema,
+        epsilon: float,
+        records: int,
+        counted: float,
+        expect: int | None = None,
+    ) -> CapErrors:
         """Records that do not count are as good as none."""
-        return _w1(schema.dimension, epsilon * records * counted)
+        return {W1: (_w1(schema.dimension, epsilon * records * counted), BLIND)}
 
 
 def _w1(columns: int, product: float) -> float:

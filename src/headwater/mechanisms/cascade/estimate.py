@@ -39,8 +39,8 @@ class Density:
     mass
         One row for each pool, and a last one for the points that no bucket covers.
     spread
-        The sum over all splits of the deviation of the split mass times the diameter of the cell: a bound on the error
-        of W1 that noise causes, times the number of points.
+        The sum over all splits of the standard deviation of the left mass times the diameter of the cell: up to a
+        factor, a bound on the W1 that noise causes, times the number of points.
     """
 
     tree: Tree

@@ -81,11 +81,15 @@ class History:
         ]
 
     def deepest(self, stage: Stage, finest: int) -> int:
-        """The depth that no tree of a stage goes beyond: cells that deep are as fine as noise can ever tell apart."""
+        """The depth that no tree of a stage goes beyond: there cells have a side of about 1/(ε·end), or ``finest``.
+
+        Noise of 1/ε records at the end of the stage hides whatever is smaller.
+        """
         return min(self.partition.dimension * math.ceil(math.log2(max(2.0, self.epsilon * stage.end))), finest)
 
     @cached_property
     def _slow_fractions(self) -> Fractions:
+        """Left fractions from all closed slow buckets, shrunk towards a uniform spread."""
         uniform = latest_fractions(self.pooled.tree, [], self.partition)
         return shrink(self.pooled, uniform, self.partition, settle=False)
 

@@ -75,7 +75,7 @@ def _in_order(tree: Tree, depth: int, word: np.dtype[Any]) -> tuple[Integers, ND
 
 
 def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree, deepest: int) -> Integers:
-    """The same with one level: all boxes are as wide as the narrowest leaf."""
+    """What `count_leaves` returns, for trees of few depths: one level of boxes, as wide as the narrowest leaf."""
     starts, stops = tree.edges(depth)
     above, ends = depth - deepest, np.zeros((1 << deepest) + 1, dtype=np.int64)
     boxes = (cells >> cells.dtype.type(above)).astype(np.int64)
@@ -86,9 +86,10 @@ def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 
 @dataclass(frozen=True, eq=False)
 class _Boxes:
-    """The boxes of one round. Leaf ``leaves[i]`` consists of the boxes ``first[i] … end[i] − 1``.
+    """The boxes of one round: ``size`` of them. Leaf ``leaves[i]`` consists of the boxes ``first[i] … end[i] − 1``.
 
-    Where a leaf is only part of a box, the box is ``crowded``, and is one of the ``rows`` of the next round.
+    In the first round the bits of a code above the last ``top`` are its row. Where a leaf is only part of a box, the
+    box is ``crowded``, and is one of the ``rows`` of the next round.
     """
 
     size: int

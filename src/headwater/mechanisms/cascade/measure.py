@@ -53,16 +53,13 @@ class CascadeMechanism(CellRows):
     """
 
     name: ClassVar[str] = "cascade"
-    online: ClassVar[bool] = True
     windows: ClassVar[bool] = True
     partitions: ClassVar[bool] = True
     deltas: ClassVar[bool] = True
     version: ClassVar[int] = 2
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
-        self.partition, self.noise, self.t = schema.partition, noise, 0
-        self.budget = Budget.of(budget)
-        self.epsilon = self.budget.epsilon
+        super().__init__(schema, budget, noise)
         self.finest = resolution(self.partition)
         self.history = History(self.partition, self.epsilon)
         self._cells: NDArray[Any] = np.empty(0)  # of the points in the open slow bucket, in order of arrival
@@ -90,7 +87,7 @@ class CascadeMechanism(CellRows):
 
     @property
     def _middle(self) -> int:
-        """Half-way through the open slow bucket the trees of its fast buckets are chosen anew, since streams move."""
+        """The time half-way through the open slow bucket: fast buckets after it get new trees, since streams move."""
         return self.start + self.stage.timescales[0].size // 2
 
     def update(self, rows: Rows) -> None:
@@ -141,10 +138,12 @@ class CascadeMechanism(CellRows):
             self._arrived()
 
     def _counted_cells(self, rows: Rows) -> Rows:
+        """Cells as counted points are kept: no deeper than trees of this stage are."""
         depth = self._deepest(self.stage)
         return (rows >> np.uint64(self.finest - depth)).astype(word(depth))
 
     def _stage_of(self, number: int) -> Stage:
+        """The stage that record ``number`` (from 0) arrives in."""
         if self.stage.start <= number < self.stage.end:
             return self.stage
         return stage_at(number, self.partition.dimension, self.budget)
@@ -193,7 +192,10 @@ class CascadeMechanism(CellRows):
         return found
 
     def measure_bucket(self, number: int, start: int, trees: tuple[Tree, ...]) -> NoisyCounts:
-        """The only place that turns data into numbers that may be seen: one noisy count for each leaf."""
+        """One noisy count for each leaf of the trees of a bucket; 0 where no record of the schema can be.
+
+        The only place that turns records into numbers that are published.
+        """
         scale = self.stage.timescales[number]
         end, counted = start + scale.size, self._counted
         first, last = (at - self.start - counted.before(at) for at in (start, end))
@@ -248,7 +250,7 @@ class CascadeMechanism(CellRows):
 
     def state(self) -> State:
         """Everything that is needed to go on, but for the key: as secret as the data."""
-        header: Header = {"t": self.t, "start": self.start, "slow": len(self.history.slow), "version": self.version}
+        header: Header = {"t": self.t, "start": self.start, "slow": len(self.history.slow)} | super().state()[0]
         header |= {"speeds": timescales(self.stage), "halves": len(self._trees)}
         arrays: Arrays = {"cells": self._cells[: self.t - self.start - self._counted.records]}
         if len(self._null):
@@ -259,7 +261,7 @@ class CascadeMechanism(CellRows):
 
     def restore(self, header: Header, arrays: Arrays) -> None:
         """Go on from a `state`, if it is one."""
-        need(header.get("version", self.version) == self.version, "version")
+        super().restore(header, arrays)
         start = whole_number(header["start"], "start")
         stage = stage_at(start, self.partition.dimension, self.budget)
         check(header, arrays, stage, self._kept_depth(start), self.finest)

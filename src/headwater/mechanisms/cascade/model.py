@@ -11,7 +11,6 @@ from headwater.mechanisms.accuracy import ErrorBound
 from headwater.mechanisms.cascade.estimate import estimate, leaf_masses
 from headwater.mechanisms.cascade.history import Measured
 from headwater.mechanisms.cell_model import CellModel
-from headwater.mechanisms.cell_sampling import round_in_order
 from headwater.mechanisms.protocol import AnySchema
 
 
@@ -27,15 +26,12 @@ class CascadeModel(CellModel):
         pools, counted = measured.pools()
         density = estimate(pools, measured.uncovered, partition, counted)
         cells, depths, mass = leaf_masses(density, [row for row, counts in enumerate([*counted, True]) if counts])
-        some = mass > 0  # what rounding leaves over must not go where nothing can be
-        cells, depths, mass = cells[some], depths[some], mass[some]
-        counts = round_in_order(mass, measured.t - measured.start, np.random.default_rng([seed, 1]).random())
         # Noise, the size of the leaves, and a third of the cube for every point that no bucket covers.
         sizes = np.array([partition.diameter(depth) for depth in range(partition.deepest + 1)])
-        within = float(mass @ sizes[depths])
+        some = mass > 0
+        within = float(mass[some] @ sizes[depths[some]])
         spread = density.spread + 1.5 * within + measured.uncovered / 3 if pools else math.inf
-        held = counts > 0
-        return cls(partition, cells[held], depths[held], counts[held], spread)
+        return cls.rounded(partition, cells, depths, mass, measured.t - measured.start, seed, spread)
 
     @staticmethod
     def rate(epsilon: float, t: int, dimension: int) -> ErrorBound:

@@ -56,9 +56,10 @@ class Pool:
 
 
 def without_nulls(pool: Pool) -> Pool:
-    """The same counts, scaled to sum to the points that they are about, if they sum to significantly less.
+    """The same counts, scaled up to sum to the points that were measured, if they sum to significantly less.
 
-    A null record is in no cell. Estimates that take all points for the sum would put it evenly into all of them.
+    A null record is in no cell, so that counts sum to less than the points. Estimates, whose root holds all points,
+    would put the difference into cells in which little was counted. At most `MOST_NULL` is taken for null records.
     """
     if pool.tree.size == 1:
         return pool

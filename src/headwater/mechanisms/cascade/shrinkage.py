@@ -112,7 +112,10 @@ def shrink(pool: Pool, prior: Floats, partition: Partition, *, settle: bool = Tr
     limit = MAX_SHIFT * np.sqrt(noise)
 
     def shrunk(here: slice, held: Floats) -> Floats:
-        """The shrunk fraction. What is dropped is at most `MAX_SHIFT` deviations: the variance model may be wrong."""
+        """The shrunk fraction ``prior + k·(f − prior)``.
+
+        It stays within `MAX_SHIFT` deviations of the noise from ``f``, since the model of the variance may be wrong.
+        """
         base = base_of(here, held)
         deviation = residual[here] + base * (weight[here] - prior[here])
         dropped = np.minimum(np.maximum((1 - keep[here]) * deviation, -limit[here]), limit[here])

@@ -1,4 +1,4 @@
-"""The predicted count above which a cell is split in the tree of a bucket. Public: functions of the plan alone.
+"""The predicted count from which on a cell is split in the tree of a bucket. Public: functions of the plan alone.
 
 Splitting a cell lowers W1 by at most its count times its diameter, and adds one noise term to each of its ancestors. So
 a cell is split if its count is some multiple of the noise deviation, and the multiple grows with how many depths add
@@ -17,17 +17,18 @@ DEPTH_EXPONENT = 0.3  # for d ≥ 3, thresholds rise with this power of one over
 
 
 def uniform_threshold(bucket: Timescale, dimension: int) -> float:
-    """The predicted count above which cells are split where points are spread uniformly.
+    """The predicted count from which on cells are split where points are spread uniformly.
 
-    One deviation of the pooled noise for each halving of an axis, since every depth adds its own error.
+    It is the deviation of the pooled noise times `_halvings` per axis, since every depth adds its own error; in one
+    dimension two thirds of that.
     """
     return max(_halvings(bucket) / max(dimension, 1.5) * _pooled_deviation(bucket), _minimum(bucket))
 
 
 def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
-    """For the tree of each resolution: the threshold of each depth, and the count of a grid that is split anyway.
+    """For the tree of each resolution: the thresholds of all depths, and the count of `_grid_count`.
 
-    A cell is split if its predicted count exceeds the threshold of its depth, or if points spread uniformly would give
+    A cell is split if its predicted count reaches the threshold of its depth, or if points spread uniformly would give
     it the count of the grid. Thresholds grow geometrically from one resolution to the next, from that of the finest
     tree towards the size of the bucket, so every tree is a subtree of the one before.
 
@@ -47,11 +48,11 @@ def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tu
 
 
 def by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) -> list[float]:
-    """The threshold of each depth: ``threshold`` where cells of a uniform spread hold so many, more below, less above.
+    """The threshold of each depth: it rises with depth, through ``threshold`` where a uniform spread has cells of it.
 
-    Deeper cells are smaller, so that a split of theirs gains less. In the plane thresholds rise in proportion
-    to one over the diameter. In more dimensions the noise in larger cells matters less, and so does the depth; but
-    never not at all, or every further depth would have as many leaves as the one before.
+    Deeper cells are smaller, so that a split of theirs gains less. In one and two dimensions thresholds are in
+    proportion to one over the diameter. In more dimensions the noise in larger cells matters less, so they rise with
+    the power `DEPTH_EXPONENT` of that: without any rise every depth would have as many leaves as the one before.
     """
     uniform = math.log2(max(bucket.size / threshold, 1.0))
     slope = (1.0 if dimension <= 2 else DEPTH_EXPONENT) / dimension
@@ -59,21 +60,21 @@ def by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) 
 
 
 def _grid_count(bucket: Timescale, dimension: int) -> float:
-    """The count from which on a cell is split if points spread uniformly would give it so many, whatever is predicted.
+    """The count of a cell under a uniform spread from which on it is split, whatever is predicted.
 
-    In the plane each depth of a grid adds the same error: the more of them there are, the coarser it must be.
+    In the plane each depth of such a grid adds the same error: the more of them there are, the coarser it must be.
     """
     more = max(_halvings(bucket) / 16, 1.0) if dimension == 2 else 1.0
     return GRID_DEVIATIONS * bucket.noise.deviation * more
 
 
 def _minimum(bucket: Timescale) -> float:
-    """The lowest threshold of any depth."""
+    """The lowest threshold of any depth: `MIN_DEVIATIONS` deviations of the pooled noise, at least a quarter."""
     return max(MIN_DEVIATIONS * _pooled_deviation(bucket), 0.25)  # at any ε, not many more leaves than points
 
 
 def _halvings(bucket: Timescale) -> float:
-    """How often all points of sibling buckets can be halved until what is left is as small as the noise."""
+    """How often the points of all sibling buckets can be halved until 1/ε are left, about the noise; at least 1."""
     return math.log2(max(2.0, bucket.epsilon * bucket.size * bucket.siblings))
 
 

@@ -6,29 +6,22 @@ The only code that turns records into numbers that may be seen is `Bucket.publis
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from headwater.joint_noise import fits, radii
 from headwater.laws import Accounting, Pure, scale_for
-from headwater.mechanisms.marginals.bins import cut_by, one_way
 from headwater.mechanisms.marginals.codes import Codes
-from headwater.mechanisms.marginals.counting import Question, count
+from headwater.mechanisms.marginals.counting import count
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.pairs import Pair
-from headwater.mechanisms.marginals.plan import LEAST, divide, variance
+from headwater.mechanisms.marginals.plan import variance
+from headwater.mechanisms.marginals.questions import Question, one_way_questions
 from headwater.mechanisms.marginals.selection import SENSITIVITY, choose, choose_exponentially
+from headwater.mechanisms.marginals.table_noise import joint_sizes, joint_variances, own_law, shared
 from headwater.mechanisms.open_counts import CountedBucket
 from headwater.noise import Noise
-
-MOST_BINS = 256  # of a column, in a one-way table
-ENOUGH = (0.5, 0.5, 0.5, 0.5, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
-
-ALIKE = ((1, 1), (2, 5), (6, 11), (12, 29))
-"""Tables of a slow bucket with so many numbers share their noise. Of larger ones each has as much noise by itself."""
 
 SLOW, FAST = 0, 1
 """The timescales. An address has two bits for the kind of draw, and 46 for the draw."""
@@ -92,19 +85,8 @@ class Bucket:
 
         A bucket may be asked for them twice, the second time with ``again``, which gives the noise other addresses.
         """
-        questions, total, own = list[Question](), math.fsum(weights), one_way(known, len(self.codings))
-        for column, (coding, weight) in enumerate(zip(self.codings, weights, strict=True)):
-            if weight > 0:
-                scale = self.accounting.width(float(budget) * weight, total)
-                least = [enough * scale / self.size for enough in ENOUGH]
-                edges = cut_by(coding, own[column], least, MOST_BINS)
-                # one table of two cells tells how many records are null, which are in the first cell of all of these
-                present = len(edges) == 2 and not any(question.present for question in questions)
-                questions.append(Question((column,), (edges,), present))
-        shares = divide(
-            budget, [weights[q.columns[0]] * math.sqrt(q.cells) ** self.accounting.power for q in questions]
-        )
-        return self.publish_all(questions, self.count(questions), shares, again=again)
+        asked = one_way_questions(self.codings, self.size, self.accounting, budget, weights, known)
+        return self.publish_all(asked[0], self.count(asked[0]), asked[1], again=again)
 
     def publish_all(
         self,
@@ -116,15 +98,9 @@ class Bucket:
     ) -> list[NoisyTable]:
         """Tables with noise, each for its budget; small ones that are alike share a draw for all they have."""
         found = dict[int, NoisyTable]()
-        for least, most in ALIKE if self.timescale == SLOW and not self.accounting.gaussian else ():
-            alike = [i for i, q in enumerate(questions) if q.cells > 1 and least <= q.sizes[0] <= most]
-            budget, sizes = (
-                sum((budgets[i] for i in alike), Fraction(0)),
-                [n for i in alike for n in questions[i].sizes],
-            )
-            if len(sizes) > 1 and fits(scale_for(budget), sizes):
-                some = [questions[i] for i in alike], [counts[i] for i in alike]
-                found |= zip(alike, self.publish_jointly(*some, budget, again=again), strict=True)
+        for alike, budget in shared(questions, budgets, self.accounting) if self.timescale == SLOW else ():
+            some = [questions[i] for i in alike], [counts[i] for i in alike]
+            found |= zip(alike, self.publish_jointly(*some, budget, again=again), strict=True)
         for i, question in enumerate(questions):
             if i not in found:
                 found[i] = self.publish(question, counts[i], budgets[i], again=again)
@@ -140,8 +116,8 @@ class Bucket:
         that one moves. Of one that counts the records that are not null as well, both numbers do. A table of one cell
         is the public number of records itself and costs nothing.
         """
-        law = self.accounting.count_law(budget, 1 if question.sizes == (1,) and question.cells == 2 else 2)
-        addresses = np.uint64(self._address(question, again)) + np.arange(question.numbers, dtype=np.uint64)
+        law = own_law(question, budget, self.accounting)
+        addresses = np.uint64(self.address(question, again)) + np.arange(question.numbers, dtype=np.uint64)
         noisy = self.numbers_of(question, counts) + law.draw(self.noise, self.start, addresses)
         gaussian = self.accounting.gaussian
         return self._table(question, noisy, law.scale, variance(law.scale, gaussian=gaussian), gaussian=gaussian)
@@ -157,15 +133,13 @@ class Bucket:
         norm of the noise moves by at most one, and noise of scale ``1/budget`` costs at most ``budget``, for all of
         them together (`proofs/joint.md`).
         """
-        scale, sizes = scale_for(budget), [size for question in questions for size in question.sizes]
+        scale, sizes, found = scale_for(budget), joint_sizes(questions), list[NoisyTable]()
         true = np.concatenate([self.numbers_of(*one) for one in zip(questions, counts, strict=True)])
-        addresses = [self._address(q, again) + part for q in questions for part in range(len(q.sizes))]
+        addresses = [self.address(q, again) + part for q in questions for part in range(len(q.sizes))]
         noisy = true + self.noise.jointly_at(scale, sizes, self.start, addresses)
         self.joint += 1
-        law, found = radii(scale, tuple(sorted(sizes))), list[NoisyTable]()
-        for question in questions:
+        for question, noise in zip(questions, joint_variances(questions, scale), strict=True):
             numbers, noisy = noisy[: question.numbers], noisy[question.numbers :]
-            noise = max(law.variance(question.sizes[0]), LEAST)
             found.append(self._table(question, numbers, scale, noise, joint=self.joint))
         return found
 
@@ -197,7 +171,7 @@ class Bucket:
         place = question.columns, self.start, self.end, question.edges
         return NoisyTable(*place, counts, scale, variance, gaussian, joint, present)
 
-    def _address(self, question: Question, again: bool) -> int:
+    def address(self, question: Question, again: bool) -> int:
         """Of the first cell."""
         return self.timescale << 46 | again << 45 | question.columns[0] << 34 | question.columns[-1] << 24
 

@@ -6,7 +6,6 @@ Not private: only `measure` may call this, and adds noise to whatever it publish
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -17,44 +16,12 @@ from numpy.typing import NDArray
 from headwater.mechanisms.marginals.bins import bin_of
 from headwater.mechanisms.marginals.codes import NULL, Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers
+from headwater.mechanisms.marginals.questions import Question
 
 Axis = tuple[int, int]
 """A column, and which of its bins."""
 
 _CHUNK = 1 << 14  # records at a time: their bins stay in the processor's cache
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """A contingency table to be counted: its columns, in increasing order, and where the bins of each begin."""
-
-    columns: tuple[int, ...]
-    edges: tuple[Integers, ...]
-    present: bool = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many bins each column has."""
-        return tuple(len(edges) for edges in self.edges)
-
-    @property
-    def cells(self) -> int:
-        """How many counts there are."""
-        return prod(self.shape)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many numbers need noise, apart from each other: a record moves at most two of each part, or a single one.
-
-        Of two counts of one column one needs noise, since the number of records is public; and if it is asked for, the
-        number of records that are not null.
-        """
-        return ((1, 1) if self.present else (1,)) if self.shape == (2,) else (self.cells,)
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers need noise."""
-        return sum(self.sizes)
 
 
 def count(

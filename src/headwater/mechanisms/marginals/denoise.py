@@ -162,9 +162,10 @@ def denoise(
 
 
 def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> tuple[Floats, float]:
-    """James–Stein shrinkage of the interaction towards a prediction or independence, and the part of it that is kept.
+    """The first prediction, or independence, plus a part of what the noisy shares add to it; and that part.
 
-    Margins are left alone.
+    The part is that of James and Stein. Only interactions are added: sums of rows and columns are those of the
+    prediction.
     """
     base = predictions[0] if predictions else pooled.independent
     gap = pooled.shares - base

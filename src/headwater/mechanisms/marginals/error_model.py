@@ -1,71 +1,146 @@
-"""The errors of one-way and two-way tables to expect of marginals before there are any records."""
+"""The errors of one-way and two-way tables to expect of marginals before there are any records.
+
+The plan is walked through as a run does it: the tables that a stage asks for, the budget of each, which of them share
+their noise, and its variance are those of the run (`questions`, `pair_rules`, `table_noise`). Taken for granted is only
+what a run finds out from data: columns are taken to be even, and the pairs that it can afford to be a chain.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
 
 from headwater.mechanisms.accuracy import ONE_WAY
-from headwater.mechanisms.marginals.plan import Stage, plan
-from headwater.mechanisms.protocol import AnySchema
+from headwater.mechanisms.marginals.codes import codings
+from headwater.mechanisms.marginals.expected import LEFT
+from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.measured import Coding
+from headwater.mechanisms.marginals.pair_rules import EXTRA_WEIGHT, EXTRAS, pair_edges, saving, turns
+from headwater.mechanisms.marginals.pairs import CELLS
+from headwater.mechanisms.marginals.plan import Stage, divide, plan
+from headwater.mechanisms.marginals.questions import Question, one_way_questions
+from headwater.mechanisms.marginals.table_noise import variances
+from headwater.mechanisms.protocol import AnySchema, CapErrors
 from headwater.privacy import Budget
-from headwater.table.categorical import Boolean, Category
-from headwater.table.unit_cube import UnitCube
 
-TWO_WAY_BLIND = 0.25  # two-way total variation of columns that depend on each other, if they are taken for independent
+TWO_WAY = "two-way total variation"
+TWO_WAY_BLIND = 0.21  # two-way total variation of columns that depend on each other, if they are taken for independent
+DIFFERENT = {ONE_WAY: 0.5, TWO_WAY: 0.65}  # total variation of tables of people who have nothing in common
+COVERED = Fraction(1, 2)  # columns that have no table of their own, after the first stage with pairs
+LATE = 4  # stages that count: earlier ones hold less than a tenth of the records
 _BINS = 16  # of a column of many ordered values
+
+
+@dataclass(frozen=True)
+class StageErrors:
+    """What the tables of one stage say: total variation of noise, were they all that is published.
+
+    Parameters
+    ----------
+    columns
+        Of the one-way table of each column.
+    pair
+        Of a two-way table, in quadratic mean; infinite if none is measured.
+    tree
+        Which part of a tree is measured.
+    measured
+        Which part of all pairs is.
+    """
+
+    columns: tuple[float, ...]
+    pair: float
+    tree: float
+    measured: float
 
 
 class MarginalsErrors:
     """As `headwater.mechanisms.protocol.ErrorModel` describes it."""
 
-    measure, apart = ONE_WAY, 0.5
+    measure = ONE_WAY
 
-    def typical(self, schema: AnySchema, budget: Budget, records: int) -> float:
-        """The noise of the closed slow buckets in a column's counts, as a part of their records; at most 1.
+    def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
+        """The noise of the closed slow buckets in a column's counts, as a part of their records; at most 1."""
+        return expected_errors(schema, budget, records, expect=expect)[0]
 
-        A one-way table of one of ``D`` columns has Laplace noise of scale ``2 D / one-way budget``, or Gaussian noise
-        of the variance that its ρ gives, and ``k`` counts are off by half of ``k`` times the deviation of their sum.
-        Counts that are below the noise are shrunk: ``x / (1 + x)``.
-        """
-        closed = _closed(budget, schema.dimension, records)
-        if not closed:
-            return 1.0
-        scale = math.hypot(*(stage.accounting.width(float(stage.one_way), schema.dimension) for stage in closed))
-        return _one_way(_counts_of(schema), scale / closed[-1].end)
-
-    def capped(self, schema: AnySchema, epsilon: float, records: int, counted: float) -> float:
-        """The mean of the errors of one-way and of two-way tables."""
-        sizes, columns = _counts_of(schema), schema.dimension
-        closed = _closed(Budget(epsilon), columns, records)
-        if not closed:
-            return (1.0 + TWO_WAY_BLIND) / 2
-        held = closed[-1].end * counted
-        noise = _one_way(sizes, math.hypot(*(2 * columns / float(stage.one_way) for stage in closed)) / held)
-        paired = [2 * columns / float(stage.pairs) for stage in closed if stage.pairs]
-        cells = (sum(sizes) / columns) ** 2
-        two_way = cells * math.hypot(*paired) / held / 2 if paired else math.inf
-        return (noise + TWO_WAY_BLIND * (1 if two_way == math.inf else two_way / (TWO_WAY_BLIND + two_way))) / 2
+    def capped(
+        self, schema: AnySchema, epsilon: float, records: int, counted: float, expect: int | None = None
+    ) -> CapErrors:
+        """Of one-way tables, and of two-way tables if there are two columns."""
+        one_way, two_way = expected_errors(schema, Budget(epsilon), records, counted, expect)
+        found = {ONE_WAY: (one_way, DIFFERENT[ONE_WAY])}
+        return found | ({TWO_WAY: (two_way, DIFFERENT[TWO_WAY])} if schema.dimension > 1 else {})
 
 
-def _one_way(sizes: list[int], relative: float) -> float:
-    """The mean error of tables of so many counts, whose sums have noise of this deviation, relative to the records."""
-    found = [size * relative / 2 for size in sizes]
-    return sum(x / (1 + x) for x in found) / len(found)
+def expected_errors(
+    schema: AnySchema, budget: Budget, records: int, counted: float = 1.0, expect: int | None = None
+) -> tuple[float, float]:
+    """The total variation of one-way and of two-way tables that noise makes, if a part of the records count.
+
+    Stages are weighted by the inverse of their variance. Counts that are below the noise are shrunk, so an error of
+    ``x`` becomes ``x/(1 + x)``, and of pairs, whose columns are known, no more than that of independent columns. A pair
+    has the errors of its columns, of its own noise, and what a tree does not hold.
+    """
+    stages = plan(schema.dimension, budget, records, expect).stages
+    closed = [stage for stage in stages if stage.end <= records][-LATE:]
+    if not closed:
+        return 1.0, 1.0
+    found = [stage_errors(codings(schema), stage) for stage in closed]
+    columns = _pooled(np.array([stage.columns for stage in found])) / counted
+    one_way = float(np.mean(columns / (1 + columns)))
+    pair = LEFT * (1 - found[-1].measured) + float(_pooled(np.array([[stage.pair] for stage in found]))[0]) / counted
+    shrunk = TWO_WAY_BLIND / (1 + TWO_WAY_BLIND / pair) if pair < math.inf else TWO_WAY_BLIND
+    tree = found[-1].tree
+    return one_way, math.hypot(math.sqrt(2) * one_way, tree * shrunk + (1 - tree) * TWO_WAY_BLIND)
 
 
-def _closed(budget: Budget, columns: int, records: int) -> list[Stage]:
-    """The stages that have ended."""
-    return [stage for stage in plan(columns, budget, records).stages if stage.end <= records]
+@lru_cache(maxsize=4096)
+def stage_errors(columns: tuple[Coding, ...], stage: Stage) -> StageErrors:
+    """What noise does to the tables of one stage."""
+    budget, pair, part, measured = stage.slow_budget, math.inf, 0.0, 0.0
+    if stage.pairs and len(columns) > 1:
+        most, candidates = len(columns) - 1, math.comb(len(columns), 2)
+        extras = math.ceil(EXTRAS * len(columns)) if stage.extra_choice else 0
+        tree, further = (
+            turns(choice, stage.size, candidates, stage.accounting)
+            for choice in (stage.tree_choice, stage.extra_choice)
+        )
+        tree, further = min(tree, most), max(min(further, extras, candidates - most), 0)
+        kept, part = saving(tree + further, most + extras), tree / most
+        budget = stage.one_way + stage.pairs * (1 - kept)
+        if tree:
+            # columns of pairs that are kept from the stage before have no table of their own: half of them, say
+            pairs = stage.pairs * kept + (stage.one_way * COVERED if stage.extra_choice else 0)
+            own = pairs * most / (most + further * EXTRA_WEIGHT)
+            pair = _pair_error(columns, stage, tree, own * saving(tree, most))
+            measured = (tree + further) / candidates
+    questions, budgets = one_way_questions(columns, stage.size, stage.accounting, budget, [1.0] * len(columns), ())
+    noise = variances(questions, budgets, stage.accounting)
+    sizes = (coding.size if not coding.ordered else min(coding.values, _BINS) + coding.missing for coding in columns)
+    errors = (_total_variation(size, v, stage.size) for size, v in zip(sizes, noise, strict=True))
+    return StageErrors(tuple(errors), pair, part, measured)
 
 
-def _counts_of(schema: AnySchema) -> list[int]:
-    """How many counts a one-way table of each column has."""
-    if isinstance(schema, UnitCube):
-        return [_BINS] * schema.dimension
-    found = []
-    for column in schema.columns.values():
-        listed = isinstance(column, Category | Boolean) and column.size
-        found.append((listed or min(column.size or _BINS, _BINS)) + column.missing)
+def _pair_error(columns: tuple[Coding, ...], stage: Stage, tree: int, budget: Fraction) -> float:
+    edges = pair_edges(columns, ())
+    asked = [Question((i, i + 1), (edges[i], edges[i + 1])) for i in range(tree)]
+    budgets = divide(budget, [question.cells ** (CELLS * stage.accounting.power) for question in asked])
+    noise = zip(asked, variances(asked, budgets, stage.accounting), strict=True)
+    return math.sqrt(sum(_total_variation(q.cells, v, stage.size) ** 2 for q, v in noise) / tree)
+
+
+def _total_variation(cells: int, variance: float, records: int) -> float:
+    """Of so many counts with noise of this variance: Laplace noise of scale ``√(variance/2)`` has that mean."""
+    return cells * math.sqrt(variance / 2) / 2 / records
+
+
+def _pooled(errors: Floats) -> Floats:
+    """Errors of several stages, weighted by the inverse of their variance."""
+    with np.errstate(divide="ignore"):
+        found: Floats = 1 / np.sqrt((1 / errors**2).sum(0))
     return found
 
 

@@ -16,12 +16,12 @@ from headwater.files import need, whole_number
 from headwater.mechanisms.marginals.bucket import FAST, SLOW, Bucket
 from headwater.mechanisms.marginals.codes import FINEST, NULL, Codes, codings, encode
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
-from headwater.mechanisms.marginals.plan import Plan, plan, stage_at
+from headwater.mechanisms.marginals.plan import Plan, Stage, plan, stage_at
 from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.mechanisms.marginals.saving import check_codes, pack, unpack
 from headwater.mechanisms.marginals.slow import SlowBucket
 from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets, parts_by_bucket
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Options, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Points
 from headwater.privacy import Budget, IntegerLaplace, Ledger
@@ -38,6 +38,8 @@ class MarginalsMechanism:
         Of the whole run.
     noise
         Where the noise comes from.
+    expect
+        How many records are expected in all, if that is known: a stage ends with them.
 
     Formal guarantees
     -----------------
@@ -58,16 +60,17 @@ class MarginalsMechanism:
     deltas: ClassVar[bool] = True
     noise_name: ClassVar[str] = f"{IntegerLaplace.name}, of small tables jointly"
     """The laws of noise without a δ, on cards."""
-    version: ClassVar[int] = 3
-    options: ClassVar[dict[str, tuple[str, ...]]] = {}
+    version: ClassVar[int] = 4
+    options: ClassVar[Options] = {"expect": int}
 
-    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
+    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, expect: int | None = None) -> None:
         self.schema, self.budget, self.noise, self.t = schema, Budget.of(budget), noise, 0
+        self.expect = expect
         self.epsilon = self.budget.epsilon
         self.codings = codings(schema)
         self.width = len(self.codings)
         self.tables: tuple[NoisyTable, ...] = ()  # all that was ever measured, by end of bucket
-        self.stage = stage_at(0, self.budget, self.width)
+        self.stage = self.stage_at(0)
         self.outlook = Outlook((), (), (1.0,) * self.width)
         self._codes = self._room(0)  # of the records in the open slow bucket, in order of arrival
         self._counted = CountedBuckets()  # those of them that were counted elsewhere
@@ -77,6 +80,10 @@ class MarginalsMechanism:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
+
+    def stage_at(self, t: int) -> Stage:
+        """The stage that record number ``t`` (from 0) belongs to. Public."""
+        return stage_at(t, self.budget, self.width, self.expect)
 
     def encode(self, points: Points) -> Codes:
         """A code for each column of every record."""
@@ -119,7 +126,7 @@ class MarginalsMechanism:
         """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end."""
         stage = self.stage
         if not stage.start <= number < stage.end:
-            stage = stage_at(number, self.budget, self.width)
+            stage = self.stage_at(number)
         start = number - (number - stage.start) % (stage.fast or stage.size)
         return start, stage.fast_end(number)
 
@@ -153,7 +160,7 @@ class MarginalsMechanism:
             fast = self._bucket(FAST, self.t - 1 - (self.t - 1 - stage.start) % stage.fast)
             known += fast.one_way(stage.fast_budget, self.outlook.moving, known)
         if self.t == stage.end:
-            following = stage_at(self.t, self.budget, self.width)
+            following = self.stage_at(self.t)
             slow = SlowBucket(self._bucket(SLOW, stage.start), stage, known, self.outlook, self.epsilon)
             slow.measure()
             known, self.outlook, self.stage = slow.known, slow.ahead(following), following
@@ -175,16 +182,16 @@ class MarginalsMechanism:
 
     def ledger(self, t: int | None = None) -> Ledger:
         """What one record of a stage can move."""
-        stage = self.stage if t is None else stage_at(t, self.budget, self.width)
+        stage = self.stage if t is None else self.stage_at(t)
         return stage.ledger()
 
     def bucket_end(self, t: int) -> int:
         """Where the slow bucket ends that record number ``t`` (from 0) lies in. Public."""
-        return stage_at(t, self.budget, self.width).end
+        return self.stage_at(t).end
 
     def plan(self, until: int) -> Plan:
         """The schedule up to some time."""
-        return plan(self.width, self.budget, until)
+        return plan(self.width, self.budget, until, self.expect)
 
     def state(self) -> State:
         """Everything that is needed to go on, but for the key: as secret as the data."""
@@ -196,11 +203,11 @@ class MarginalsMechanism:
         """Go on from a `state`, if it is one."""
         need(header.get("version") == self.version, "version")
         t = whole_number(header["t"], "t")
-        self.stage = stage_at(t, self.budget, self.width)
+        self.stage = self.stage_at(t)
         counted = CountedBuckets.restore(arrays, self.stage.start, t, self.width, np.uint16, self.bucket)
         for one in counted.buckets:
             check_codes(one.rows.T, self.codings)
-        tables, outlook, codes = unpack(header, arrays, self.codings, self.budget, counted.records)
+        tables, outlook, codes = unpack(header, arrays, self.codings, self.stage_at, counted.records)
         self.t, self.tables, self.outlook, self._codes = t, tuple(tables), outlook, codes
         self._counted = counted
 

@@ -1,4 +1,6 @@
-"""The plan: which buckets of time there are, and what each may spend. A pure function of ``t``, ε and the columns.
+"""The plan: which buckets of time there are, and what each may spend.
+
+A pure function of ``t``, ε, the number of columns and, if it was declared, the number of records that are expected.
 
 Time is cut into stages. A stage is one *slow* bucket, in which one-way and two-way marginals are measured when it ends;
 it is also cut into *fast* buckets, in which some one-way marginals are. A record lies in one bucket of each timescale.
@@ -97,27 +99,71 @@ def first_end(epsilon: float, columns: int) -> int:
     return 1 << max(round(math.log2(FIRST) - math.log2(epsilon) + wide), *EARLY)
 
 
-def stage_at(t: int, budget: Budget | float, columns: int) -> Stage:
+@dataclass(frozen=True)
+class Doublings:
+    """The ends of stages with pairs: ``expect · 2^i`` for whole ``i``, rounded up, from the one nearest to `first_end`.
+
+    If a number of records is expected, a stage ends with it. Otherwise ends are powers of two.
+    """
+
+    expect: int
+    lowest: int  # the least i
+
+    @classmethod
+    def of(cls, first: int, expect: int | None) -> Doublings:
+        """The ends of stages; ``first`` is where the first of them would end if nothing were expected."""
+        if expect is None:
+            return cls(first, 0)
+        found = cls(expect, round(math.log2(first / expect)))
+        return found if found.end(found.lowest) >= 1 << max(EARLY) else cls(expect, found.lowest + 1)
+
+    def end(self, i: int) -> int:
+        """``expect · 2^i``, rounded up."""
+        return self.expect << i if i >= 0 else -(-self.expect >> -i)
+
+    @property
+    def first(self) -> int:
+        """The end of the first stage with pairs."""
+        return self.end(self.lowest)
+
+    def before(self, t: int) -> int:
+        """The largest ``i`` with ``end(i) ≤ t``; there is one from `first` on."""
+        i = t.bit_length() - self.expect.bit_length()  # right, or one too large
+        return i if self.end(i) <= t else i - 1
+
+    def early(self) -> list[int]:
+        """Where the stages before the first one with pairs begin and end, from 0 on.
+
+        One of their ends is moved to the number of records that is expected, if that is before the first pairs.
+        """
+        ends = [self.first >> halvings for halvings in EARLY] + ([self.first >> 1] if self.first >= LONG else [])
+        if self.expect < self.first:
+            near = min(range(len(ends)), key=lambda at: abs(math.log2(ends[at] / self.expect)))
+            ends[near] = self.expect
+        return [0, *ends, self.first]
+
+
+def stage_at(t: int, budget: Budget | float, columns: int, expect: int | None = None) -> Stage:
     """The stage that record number ``t`` (from 0) belongs to.
 
     >>> [stage_at(t, 1.0, 10).end for t in (0, 128, 1024, 4096, 8192, 16384)]
     [128, 1024, 4096, 8192, 16384, 32768]
+    >>> [stage_at(t, 1.0, 10, expect=60_000).end for t in (0, 117, 937, 3750, 7500, 15000, 30000, 60000)]
+    [117, 937, 3750, 7500, 15000, 30000, 60000, 120000]
     """
     budget = Budget.of(budget)
-    first = first_end(budget.epsilon, columns)
+    ends = Doublings.of(first_end(budget.epsilon, columns), expect)
     odds = ONE_WAY * Fraction((columns / 10) ** WIDE).limit_denominator(1000)
     one_way = min(odds / (1 + odds), Fraction(3, 5))
-    if t >= first:
-        start = 1 << (t.bit_length() - 1)
-        early = EARLY_ONE_WAY / (2 * start // first)
-        return _with_pairs(start, 2 * start, budget, columns, one_way + early, TREE_CHOICE, EXTRA_CHOICE)
-    half = [first >> 1] if first >= LONG else []
-    ends = [0, *(first >> halvings for halvings in EARLY), *half, first]
-    start, end = next((start, end) for start, end in pairwise(ends) if t < end)
-    if end < first:
-        whole, accounting = _currency(budget, columns, columns)
+    if t >= ends.first:
+        i = ends.before(t)
+        early = EARLY_ONE_WAY / (2 << i - ends.lowest)
+        return _with_pairs(ends.end(i), ends.end(i + 1), budget, columns, one_way + early, TREE_CHOICE, EXTRA_CHOICE)
+    start, end = next((start, end) for start, end in pairwise(ends.early()) if t < end)
+    if end < ends.first:
+        whole, accounting = currency(budget, columns, columns)
         return Stage(start, end, 0, Fraction(0), whole, accounting=accounting)
-    more = FIRST_ONE_WAY * one_way**3 if half else EARLY_ONE_WAY
+    more = FIRST_ONE_WAY * one_way**3 if ends.first >= LONG else EARLY_ONE_WAY
     return _with_pairs(start, end, budget, columns, min(one_way + more, MOST_ONE_WAY), FIRST_TREE_CHOICE, Fraction(0))
 
 
@@ -125,16 +171,16 @@ def _with_pairs(
     start: int, end: int, budget: Budget, columns: int, one_way: Fraction, tree: Fraction, extra: Fraction
 ) -> Stage:
     """A stage with pairs; the first one has no fast buckets, since they would hold too few records to say anything."""
-    whole, accounting = _currency(budget, columns, 2 * columns - 1 + (columns // 2 if extra else 0))
+    whole, accounting = currency(budget, columns, 2 * columns - 1 + (columns // 2 if extra else 0))
     fast = FAST_SHARE if extra else Fraction(0)
     if accounting.gaussian:
         tree, extra = tree * CHOICES_IN_RHO, extra * CHOICES_IN_RHO
     parts = [whole * (1 - fast) * share for share in (one_way, tree, extra, 1 - one_way - tree - extra)]
-    size = max((end - start) // FAST, 1) if extra else 0
+    size = -(-(end - start) // FAST) if extra else 0
     return Stage(start, end, size, whole * fast, parts[0], parts[1], parts[2], parts[3], accounting)
 
 
-def _currency(budget: Budget, columns: int, tables: int) -> tuple[Fraction, Accounting]:
+def currency(budget: Budget, columns: int, tables: int) -> tuple[Fraction, Accounting]:
     """ρ and Gaussian noise if there is a δ and so many tables have less noise then, else ε and Laplace noise.
 
     With equal shares the variance of a count is ``8·(tables/ε)²`` or ``tables/ρ``. Later stages have more tables, so ε
@@ -186,7 +232,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(columns: int, budget: Budget | float, until: int) -> Plan:
+def plan(columns: int, budget: Budget | float, until: int, expect: int | None = None) -> Plan:
     """The stages of a run up to time ``until``.
 
     >>> print(plan(10, 1.0, until=8193))
@@ -201,6 +247,6 @@ def plan(columns: int, budget: Budget | float, until: int) -> Plan:
     stages: list[Stage] = []
     t = 0
     while t < until or not stages:
-        stages.append(stage_at(t, budget, columns))
+        stages.append(stage_at(t, budget, columns, expect))
         t = stages[-1].end
     return Plan(columns, Budget.of(budget), tuple(stages))

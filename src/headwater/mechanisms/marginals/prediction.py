@@ -12,11 +12,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.estimate import Estimate, Estimator
 from headwater.mechanisms.marginals.loglinear import LogLinear
 from headwater.mechanisms.marginals.measured import Measured
 from headwater.mechanisms.marginals.pairs import Pair
+from headwater.mechanisms.marginals.questions import Question
 from headwater.mechanisms.marginals.timeline import EVEN_DRIFT
 
 Shares = NDArray[np.float64]

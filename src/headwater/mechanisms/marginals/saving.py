@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need, whole_number
-from headwater.joint_noise import fits
+from headwater.joint_law import fits
 from headwater.laws import Cost, JointLaplace
 from headwater.mechanisms.marginals.codes import NULL, Codes
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.pairs import Pair, joined
-from headwater.mechanisms.marginals.plan import Stage, stage_at
+from headwater.mechanisms.marginals.plan import Stage
 from headwater.mechanisms.marginals.prediction import Outlook
 from headwater.mechanisms.protocol import Arrays, Header, State
-from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Spend
+from headwater.privacy import DiscreteGaussian, IntegerLaplace, Spend
 
 NONE = -(1 << 62)
 """Stands for a number of records that was not asked for."""
@@ -47,7 +47,7 @@ def pack(t: int, tables: Sequence[NoisyTable], outlook: Outlook, codes: Codes) -
 
 
 def unpack(
-    header: Header, arrays: Arrays, codings: Sequence[Coding], budget: Budget, counted: int
+    header: Header, arrays: Arrays, codings: Sequence[Coding], stage_at: Callable[[int], Stage], counted: int
 ) -> tuple[list[NoisyTable], Outlook, Codes]:
     """What `pack` packed, if that is what it is: buckets of the plan, bins of the columns, and no budget overdrawn.
 
@@ -67,7 +67,7 @@ def unpack(
     for entry, scale, noise, joint, number in zip(layout, *numbers, strict=True):
         need(isinstance(entry, list) and len(entry) == 4, "tables")
         columns, start, end, shape = entry
-        stage = _stage(start, end, latest, t, budget, len(codings))
+        stage = _stage(start, end, latest, t, stage_at)
         latest = end
         need(_rising(columns, len(codings)) and 1 <= len(columns) <= 3, "tables")
         need(isinstance(shape, list) and len(shape) == len(columns), "tables")
@@ -104,15 +104,15 @@ def unpack(
     need(moving.dtype == np.float64 and len(moving) == len(codings), "moving")
     weighed = (moving >= 2.0**-20) & (moving <= 1)  # a smaller part of a budget would be none
     need(bool(weighed.any() and (weighed | (moving == 0)).all()), "moving")
-    codes = _codes(arrays["codes"], t - stage_at(t, budget, len(codings)).start - counted, codings)
+    codes = _codes(arrays["codes"], t - stage_at(t).start - counted, codings)
     tree, kept = (_pairs(header[name], len(codings), name) for name in ("tree", "kept"))
     return tables, Outlook(tree, kept, tuple(moving.tolist())), codes
 
 
-def _stage(start: Any, end: Any, latest: int, t: int, budget: Budget, columns: int) -> Stage:  # noqa: ANN401 - of a file
+def _stage(start: Any, end: Any, latest: int, t: int, stage_at: Callable[[int], Stage]) -> Stage:  # noqa: ANN401 - of a file
     """The stage of a bucket; refused unless the plan has that bucket, and it has ended."""
     need(whole_number(start, "tables") < whole_number(end, "tables") and latest <= end <= t, "tables")
-    stage = stage_at(start, budget, columns)
+    stage = stage_at(start)
     fast = stage.fast and (start - stage.start) % stage.fast == 0 and end == stage.fast_end(start)
     need(bool(fast) or (start, end) == (stage.start, stage.end), "tables")
     return stage

@@ -14,25 +14,20 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.bins import cut_by, one_way
 from headwater.mechanisms.marginals.bucket import EXTRA, TREE, Bucket
-from headwater.mechanisms.marginals.counting import Question
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
+from headwater.mechanisms.marginals.pair_rules import EXTRA_WEIGHT, EXTRAS, pair_edges, saving, turns
 from headwater.mechanisms.marginals.pairs import CELLS, PATHS, Pair, joined, paths, some_of
 from headwater.mechanisms.marginals.plan import Stage, divide
 from headwater.mechanisms.marginals.prediction import UNITS, Outlook, Prediction
+from headwater.mechanisms.marginals.questions import Question
 from headwater.mechanisms.marginals.selection import distance
 
-PAIR_BINS = 16  # of an ordered column, in a table of two
-PAIR_LEAST = (0.0, 0.004, 0.004, 0.004, 0.25)  # a bin of a pair is halved if it holds so much, by level
 MOST_CELLS = 1 << 14  # larger tables of two columns are never asked for
 MOST_CANDIDATES = 1 << 10  # pairs that are counted in one bucket
 FEW = 20  # a column has no table of its own if a kept pair has it, with at most so many bins of the other column
-CLEAR = 0.33  # choices tell scores apart that differ by about so much for each record
 THRESHOLD = 0.05  # see `SlowBucket.threshold`
 MARGINS = 0.5  # the part of the error by unsure one-way marginals that is taken off a score
-EXTRAS = Fraction(1, 2)  # pairs beyond the tree, for each column
-EXTRA_WEIGHT = Fraction(6, 5)  # the budget of such a pair beside that of one of the tree
 MEMORY = 0.2  # what is added, for each record, to the score of a pair of the published tree
 TREE_PENALTY, EXTRA_PENALTY = 0.25, 0.5  # the part of the expected noise that is taken off a score
 FLOOR = 0.02  # a prediction is mixed with so much of an even one: nothing is impossible
@@ -93,7 +88,7 @@ class SlowBucket:
             self.known += self.bucket.one_way(left, [1.0] * self.columns, self.known, again=True)
 
     def expected(self, most: int) -> int:
-        """How many pairs will be measured: a little more than twice as many as in the bucket before, if there was one.
+        """How many pairs will be measured at most: two more than twice as many as in the bucket before, or ``most``.
 
         What is not spent on pairs can only buy one-way tables a second time, and two tables with half a budget each say
         as much as one with 0.7 of it. So one-way tables get beforehand what pairs will not need.
@@ -104,7 +99,7 @@ class SlowBucket:
         return min(2 * before + 2, most)
 
     def predict(self, before: Prediction | None = None) -> Prediction:
-        """What is published by now predicts of this bucket."""
+        """The prediction of this bucket from everything that is published by now."""
         measured = Measured(self.bucket.end, 0, self.epsilon, tuple(self.codings), tuple(self.known))
         return Prediction(measured, self.bucket.start, before)
 
@@ -119,8 +114,7 @@ class SlowBucket:
 
     def edges(self) -> list[Integers]:
         """The bins of each column in tables of two."""
-        own = one_way(self.known, self.columns)
-        return [cut_by(*of_column, PAIR_LEAST, PAIR_BINS) for of_column in zip(self.codings, own, strict=True)]
+        return pair_edges(self.codings, self.known)
 
     def candidates(self) -> dict[Pair, Question]:
         """The pairs that may be asked for, and their bins."""
@@ -187,10 +181,7 @@ class SlowBucket:
 
     def turns(self, budget: Fraction) -> int:
         """How many choices can be made with a budget, each of them able to tell apart scores that differ enough."""
-        product, cost = CLEAR * self.bucket.size, 4 * math.log(max(len(self.questions), 2))
-        if self.stage.accounting.gaussian:  # a choice that costs ρ has the scale √(2/ρ), instead of 4/ε
-            return math.floor(float(budget) * 8 * (product / cost) ** 2)
-        return math.floor(float(budget) * product / cost)
+        return turns(budget, self.bucket.size, len(self.questions), self.stage.accounting)
 
     def scores(
         self, published: Prediction, predicted: dict[Pair, NDArray[np.float64]], each: Fraction, penalty: float
@@ -221,7 +212,7 @@ class SlowBucket:
         return round(THRESHOLD * wrong * part)
 
     def ahead(self, following: Stage) -> Outlook:
-        """What is published by now says of the next stage."""
+        """The outlook on the next stage, from everything that is published by now."""
         if not following.fast or not self.stage.pairs or self.columns < 2:
             return replace(self.outlook, moving=(1.0,) * self.columns)
         budget, units = float(following.fast_budget), np.arange(UNITS + 1)
@@ -229,8 +220,3 @@ class SlowBucket:
         if following.accounting.gaussian:
             known = following.fast**2 * budget * units / UNITS
         return replace(self.outlook, moving=self.published.moving(following.size, known))
-
-
-def saving(chosen: int, most: int) -> Fraction:
-    """The part of a budget for ``most`` pairs that fewer get: more for each, and the rest is saved."""
-    return Fraction(2 * chosen, most + chosen)

@@ -127,6 +127,7 @@ def smooth(
     residual, length = (noisy - mean).T, slots.edges[-1] - slots.edges[0]
 
     def covariance(drift: float, codes: slice | Integers) -> Floats:
+        """Of the observed shares of each of these codes: drift, sampling, level and noise."""
         found: Floats = drift * speed[codes, None, None] * walk + mean[codes, None, None] * sampled + level
         index = np.arange(len(observed))
         found[:, index, index] += noise.T[codes] + ROUNDING * (level + drift * length * speed[codes, None])
@@ -135,6 +136,7 @@ def smooth(
     frequent: Integers = np.argsort(-mean, kind="stable")[:LIKELIHOOD_CODES]
 
     def surprise(number: int) -> float:
+        """The negative log likelihood of what was observed under a drift of `DRIFTS`, but for a constant."""
         both = np.empty((len(frequent), len(observed) + 1, len(observed) + 1))
         both[:, :-1, :-1], both[:, -1, :-1] = covariance(DRIFTS[number] / length, frequent), residual[frequent]
         both[:, -1, -1] = 1e200  # so its row of the root is the residual, whitened; the upper triangle is not read

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headwater.partition import Cells, Partition, Points
+from headwater.mechanisms.cell_counts import CellCounts, Counts, MeasuredCells
+from headwater.partition import Cells, Partition
 
-Counts = NDArray[np.int64]
 Strategy = Callable[[Counts, Counts, Counts, Counts], Counts]
 
 
@@ -47,15 +46,6 @@ STRATEGIES: dict[str, Strategy] = {"halving": halving, "proportional": proportio
 
 
 @dataclass(frozen=True)
-class NoisyCounts:
-    """Noisy counts of some cells of one depth. They may be negative and need not add up."""
-
-    depth: int
-    cells: Cells
-    counts: Counts
-
-
-@dataclass(frozen=True)
 class Layer:
     """Consistent counts of the cells of one depth. Cells that hold nothing are left out."""
 
@@ -74,7 +64,7 @@ class Layer:
         first = self.cells << np.uint64(1)
         return np.stack([first, first | np.uint64(1)], axis=1).reshape(-1)
 
-    def refine(self, noisy: NoisyCounts, strategy: Strategy, rng: np.random.Generator, partition: Partition) -> Layer:
+    def refine(self, noisy: CellCounts, strategy: Strategy, rng: np.random.Generator, partition: Partition) -> Layer:
         """The next depth, out of noisy counts of `children`. A half in which nothing can be gets nothing."""
         halves = np.maximum(noisy.counts, 0).reshape(-1, 2)
         odd = rng.integers(0, 2, size=len(halves))
@@ -87,26 +77,14 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(MeasuredCells):
     """What crosses the trust boundary: the noisy counts that were asked for, and the whole counts they lead to."""
 
-    t: int
-    partition: Partition
-    noisy: tuple[NoisyCounts, ...]
     counts: Layer
-
-    def near(self, points: Points) -> dict[str, float]:
-        """The noisy counts of the cells that hold these points, as far down as they were asked for."""
-        seen: dict[str, float] = {f"t={self.t} depth": len(self.noisy)}
-        for asked in self.noisy:
-            for cell in np.unique(self.partition.cells(points, asked.depth)):
-                for count in asked.counts[asked.cells == cell].tolist():
-                    seen[f"t={self.t} depth {asked.depth} cell {cell}"] = int(count)
-        return seen
 
 
 def measure(
-    noisy_counts: Callable[[int, Cells], NoisyCounts],
+    noisy_counts: Callable[[int, Cells], CellCounts],
     t: int,
     depth: int,
     partition: Partition,
@@ -131,7 +109,7 @@ def measure(
         Public randomness, for odd units.
     """
     rng = np.random.default_rng([seed, 1])  # apart from the generator that places the points
-    layer, asked = Layer.root(t), list[NoisyCounts]()
+    layer, asked = Layer.root(t), list[CellCounts]()
     for level in range(1, depth + 1):
         asked.append(noisy_counts(level, layer.children()))
         layer = layer.refine(asked[-1], STRATEGIES[strategy], rng, partition)

@@ -25,13 +25,14 @@ from numpy.typing import ArrayLike, NDArray
 from headwater.counters import HybridCounter, SparseCounter
 from headwater.counters.levels import level_at, level_start
 from headwater.counters.sparse import THRESHOLD, SubCounter, segment_threshold
-from headwater.files import need, whole_number
+from headwater.files import need
+from headwater.mechanisms.cell_counts import CellCounts
 from headwater.mechanisms.cell_rows import NULL, CellRows
-from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCounts, measure
+from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, measure
 from headwater.mechanisms.paper.level import Integers, Level
 from headwater.mechanisms.paper.plan import cell_budget
 from headwater.mechanisms.paper.seal_times import Segment, as_float, chance_above
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Options, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Cells
 from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
@@ -66,9 +67,8 @@ class PaperMechanism(CellRows):
     """
 
     name: ClassVar[str] = "paper"
-    online: ClassVar[bool] = True
     thresholds: ClassVar[bool] = True
-    options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
+    options: ClassVar[Options] = {"consistency": tuple(STRATEGIES)}
 
     def __init__(
         self,
@@ -80,9 +80,8 @@ class PaperMechanism(CellRows):
         constant: float = THRESHOLD,
         sub: SubCounter = HybridCounter,
     ) -> None:
-        self.partition, self.epsilon, self.noise = schema.partition, Budget.of(budget).epsilon, noise
+        super().__init__(schema, budget, noise)
         self.consistency, self.constant, self.sub = consistency, constant, sub
-        self.finest, self.t = self.partition.deepest, 0
         self._past: list[Level] = []
         self._open_level()
 
@@ -127,11 +126,7 @@ class PaperMechanism(CellRows):
         """Whole counts of the cells of this time's depth, from noisy counts of the cells on the way down."""
         return measure(self.noisy_counts, self.t, self.depth, self.partition, self.consistency, seed)
 
-    def status(self) -> str:
-        """How deep the partition is at this time, in words."""
-        return f"depth {self.depth} of the partition"
-
-    def noisy_counts(self, depth: int, cells: Cells) -> NoisyCounts:
+    def noisy_counts(self, depth: int, cells: Cells) -> CellCounts:
         """The noisy counts ``N_θ`` of these cells of one depth, at this time. Asking changes nothing."""
         names = np.uint64(1 << depth) | cells
         counts = self._sealed(depth, cells, names)
@@ -141,7 +136,7 @@ class PaperMechanism(CellRows):
                 scale = scale_for(self._budget(depth, past.level) / 2)
                 counts += past.count(depth, cells)
                 counts += self.noise.laplace_at(scale, names, draw_address(_LEVEL_TOTAL, past.level))
-        return NoisyCounts(depth, cells, counts)
+        return CellCounts(depth, cells, counts)
 
     def _sealed(self, depth: int, cells: Cells, names: Cells) -> Integers:
         """What Algorithm 2 says in each cell about the level that is not over."""
@@ -208,14 +203,12 @@ class PaperMechanism(CellRows):
         """Everything that is needed to go on, but for the key: as secret as the data."""
         levels = [*self._past, self._now]
         arrays = {f"{name}{i}": array for i, lev in enumerate(levels) for name, array in lev.arrays().items()}
-        header = {"t": self.t, "version": self.version, "levels": [[lev.level, lev.depth] for lev in levels]}
-        return header, arrays
+        return super().state()[0] | {"levels": [[lev.level, lev.depth] for lev in levels]}, arrays
 
     def restore(self, header: Header, arrays: Arrays) -> None:
         """Go on from a `state`, if it is one."""
-        need(header.get("version", self.version) == self.version, "version")
+        super().restore(header, arrays)
         self._check(header, arrays)
-        self.t = header["t"]
         *past, now = [
             Level(level, depth, arrays[f"cells{i}"], arrays.get(f"ends{i}"))
             for i, (level, depth) in enumerate(header["levels"])
@@ -225,11 +218,11 @@ class PaperMechanism(CellRows):
 
     def _check(self, header: Header, arrays: Arrays) -> None:
         """Refuse a state that no run can have left: a checksum finds damage, not what was made up."""
-        t, expected, time = whole_number(header["t"], "t"), list[list[int]](), 1
-        while not expected or time <= t:
+        expected, time = list[list[int]](), 1
+        while not expected or time <= self.t:
             level = level_at(time, self.epsilon)
             depth, end = self._resolution(level), level_start(level + 1, self.epsilon)
-            expected.append([level, depth, max(min(end, t + 1) - time, 0) if depth else 0])
+            expected.append([level, depth, max(min(end, self.t + 1) - time, 0) if depth else 0])
             time = end
         need(header["levels"] == [one[:2] for one in expected], "levels")
         for i, (_, depth, points) in enumerate(expected):

@@ -1,6 +1,6 @@
 """The Private Measure Mechanism: one release of a data set that is already complete (He, Vershynin, Zhu 2023).
 
-The offline yardstick: what could be published at time ``t`` if it were the only release ever made.
+The offline baseline: what could be published at time ``t`` if it were the only release ever made.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from headwater.files import FileRefusedError
+from headwater.mechanisms.cell_counts import CellCounts
 from headwater.mechanisms.cell_rows import NULL, CellRows
-from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, NoisyCounts, measure
-from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Rows, State
+from headwater.mechanisms.paper.consistency import STRATEGIES, Measured, measure
+from headwater.mechanisms.protocol import AnySchema, Arrays, Header, Options, Rows, State
 from headwater.noise import Noise
 from headwater.partition import Cells
 from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
@@ -38,13 +39,18 @@ class PmmMechanism(CellRows):
 
     name: ClassVar[str] = "pmm"
     online: ClassVar[bool] = False
-    options: ClassVar[dict[str, tuple[str, ...]]] = {"consistency": tuple(STRATEGIES)}
+    options: ClassVar[Options] = {"consistency": tuple(STRATEGIES)}
 
     def __init__(
         self, schema: AnySchema, budget: Budget | float, noise: Noise, *, consistency: str = "halving"
     ) -> None:
-        self.partition, self.epsilon, self.noise, self.t = schema.partition, Budget.of(budget).epsilon, noise, 0
-        self.consistency, self.finest, self.depth = consistency, self.partition.deepest, 0
+        super().__init__(schema, budget, noise)
+        self.consistency, self._scales = consistency, list[float]()
+
+    @property
+    def depth(self) -> int:
+        """How deep the deepest cells are."""
+        return len(self._scales)
 
     def update(self, rows: Rows) -> None:
         """Take all points. There is no second time: the noise of a second release would be that of the first."""
@@ -52,7 +58,6 @@ class PmmMechanism(CellRows):
             raise ValueError("pmm takes a data set once; mechanism='cascade' takes records one after another")
         self.t = len(rows)
         self._scales = self._plan(self.t)
-        self.depth = len(self._scales)
         self._cells = np.sort(rows[rows[:, 0] != NULL, 0] >> np.uint64(self.finest - self.depth))
 
     def _plan(self, n: int) -> list[float]:
@@ -66,22 +71,18 @@ class PmmMechanism(CellRows):
         """Whole counts of the deepest cells, from noisy counts of the cells on the way down."""
         return measure(self.noisy_counts, self.t, self.depth, self.partition, self.consistency, seed)
 
-    def noisy_counts(self, depth: int, cells: Cells) -> NoisyCounts:
+    def noisy_counts(self, depth: int, cells: Cells) -> CellCounts:
         """The noisy counts of these cells."""
         shift = np.uint64(self.depth - depth)
         lower, upper = (np.searchsorted(self._cells, edge << shift) for edge in (cells, cells + np.uint64(1)))
         noise = self.noise.laplace_at(self._scales[depth - 1], np.uint64(1 << depth) | cells, 0)
-        return NoisyCounts(depth, cells, upper - lower + noise)
+        return CellCounts(depth, cells, upper - lower + noise)
 
     def ledger(self, t: int | None = None) -> Ledger:
         """Two cells of each depth, for a data set of ``t`` points; of this one unless given."""
         scales = self._plan(self.t if t is None else t)
         laws = [IntegerLaplace(scale) for scale in scales]
         return Ledger(Spend(f"count, depth {j}", law, touches=2) for j, law in enumerate(laws, start=1))
-
-    def status(self) -> str:
-        """How deep the partition is."""
-        return f"depth {self.depth} of the partition"
 
     def state(self) -> State:
         """Nothing goes on after one release."""

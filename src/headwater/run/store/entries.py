@@ -60,6 +60,15 @@ class Snapshot(NamedTuple):
     position: Position
 
 
+class Kept(NamedTuple):
+    """What a state holds: with ``journal`` on top of ``snapshot`` the run is at ``t``."""
+
+    snapshot: Snapshot | None
+    journal: list[Entry]
+    position: Position
+    t: int
+
+
 def check_rows(rows: object) -> Rows:
     """Rows of unsigned integers, little-endian and contiguous."""
     array = np.ascontiguousarray(rows)

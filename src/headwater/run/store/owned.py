@@ -20,7 +20,7 @@ class OwnedDatabase:
 
     def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection) -> None:
         self.path = path
-        self._lock, self._connection = lock, connection
+        self._lock, self.connection = lock, connection
         self._process, self._turn = os.getpid(), threading.RLock()
         self._commits = lock.commits
         self._fresh = False  # whether the fields in memory are those of the file
@@ -32,7 +32,7 @@ class OwnedDatabase:
             return
         with self._turn:
             with suppress(sqlite3.Error, OSError):
-                database.disconnect(self.path, self._connection)
+                database.disconnect(self.path, self.connection)
             self._lock.release()
             self._process = -1
 
@@ -47,7 +47,7 @@ class OwnedDatabase:
         raise NotImplementedError
 
     @contextmanager
-    def _current(self) -> Iterator[None]:
+    def current(self) -> Iterator[None]:
         """Hold the lock, with plain errors, and with fields that are those of the file."""
         if self._process == -1:
             raise StoreError(self.path, "this store is closed", "open it again")
@@ -60,7 +60,7 @@ class OwnedDatabase:
             yield
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """All of it or nothing, and counted. The caller holds the lock, and sets ``_fresh`` at the end.
 
         An interrupt may come at any instruction, also between the commit and what is written down of it in memory:
@@ -68,16 +68,17 @@ class OwnedDatabase:
         """
         self._fresh = False
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute("BEGIN IMMEDIATE")
             yield
-            self._set({"commits": str(self._commits + 1)})
-            self._connection.execute("COMMIT")
+            self.set_meta({"commits": str(self._commits + 1)})
+            self.connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
+                self.connection.execute("ROLLBACK")
             raise
         self._commits += 1
         self._lock.note(self._commits)
 
-    def _set(self, values: Mapping[str, str]) -> None:
-        self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+    def set_meta(self, values: Mapping[str, str]) -> None:
+        """Write some of the facts about the file itself. Inside of a transaction."""
+        self.connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())

@@ -7,31 +7,19 @@ import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.run.store import database, entries
+from headwater.run.store import database, entries, receipt
 from headwater.run.store.create import create_file, create_folder, real_path
-from headwater.run.store.entries import UNFIT, Entry, Position, Rows, Snapshot
+from headwater.run.store.entries import UNFIT, Entry, Kept, Position, Rows, Snapshot
 from headwater.run.store.errors import StoreError, damaged, plain_errors
 from headwater.run.store.identity import identity
 from headwater.run.store.lock import Lock
 from headwater.run.store.opening import NOTES, Meta, check_permission, read_meta
 from headwater.run.store.owned import OwnedDatabase
-
-RECEIPT_BYTES = 1 << 26
-"""How much of the receipts is kept at least."""
-
-
-class Kept(NamedTuple):
-    """What a state holds: with ``journal`` on top of ``snapshot`` the run is at ``t``."""
-
-    snapshot: Snapshot | None
-    journal: list[Entry]
-    position: Position
-    t: int
 
 
 class Store(OwnedDatabase):
@@ -126,10 +114,10 @@ class Store(OwnedDatabase):
                 if observe:
                     connection.execute("PRAGMA query_only = ON")
                 else:
-                    with store._transaction():
+                    with store.transaction():
                         connection.execute(f"PRAGMA user_version = {database.FORMAT}")
                         connection.execute(database.RECEIPTS)
-                        store._set({"opened": str(store._opened), **identity(path)})
+                        store.set_meta({"opened": str(store._opened), **identity(path)})
                 store._refresh()
             except BaseException:
                 database.disconnect(path, connection)
@@ -152,24 +140,24 @@ class Store(OwnedDatabase):
     @property
     def t(self) -> int:
         """How many records the state has taken."""
-        with self._current():
+        with self.current():
             return self._t
 
     @property
     def journal_bytes(self) -> int:
         """Size of the journal since the snapshot: when it outgrows `snapshot_bytes`, a new snapshot pays."""
-        with self._current():
+        with self.current():
             return self._journal_bytes
 
     @property
     def snapshot_bytes(self) -> int:
         """Size of the snapshot, 0 if there is none."""
-        with self._current():
+        with self.current():
             return self._snapshot_bytes
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
         """The last value that was kept under ``name``, ``None`` if there is none."""
-        with self._current():
+        with self.current():
             return self._position.get(name)
 
     def append(
@@ -192,11 +180,11 @@ class Store(OwnedDatabase):
         counts
             How many records each row stands for; one unless given.
         """
-        with self._current():
+        with self.current():
             entry = Entry(self._t, entries.check_rows(rows), dict(position or {}), counts)
             packed = entries.pack_entry(entry, receipts)
-            with self._transaction():
-                self._connection.execute("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)
+            with self.transaction():
+                self.connection.execute("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)
             self._t = entry.end
             self._journal_bytes += len(packed[0]) + len(packed[1])
             entries.merge(self._position, entry.position)
@@ -208,53 +196,34 @@ class Store(OwnedDatabase):
 
         ``t`` is at most `t` of the store, and at least that of the last snapshot.
         """
-        with self._current():
+        with self.current():
             if t > self._t:
                 raise ValueError(f"a snapshot of t = {t} is ahead of the state, which is at {self._t}")
-            heads = list(self._connection.execute("SELECT seq, head FROM journal ORDER BY seq"))
+            heads = list(self.connection.execute("SELECT seq, head FROM journal ORDER BY seq"))
             ahead = [json.loads(head) for _, head in heads if json.loads(head)["to"] > t]
             if t < (ahead[0]["from"] if ahead else self._t):
                 raise ValueError(f"t went back from {self._t} to {t}")
             covered = [(seq,) for seq, head in heads if json.loads(head)["to"] <= t]
             receipts = b"".join(entries.receipts_in(json.loads(head)) for _, head in heads[: len(covered)])
             rows = entries.pack_snapshot(Snapshot(t, data, self._position))
-            with self._transaction():
-                self._connection.execute("DELETE FROM snapshot")
-                self._connection.executemany("DELETE FROM journal WHERE seq = ?", covered)
-                self._connection.executemany("INSERT INTO snapshot VALUES (?, ?, ?)", rows)
-                self._keep_receipts(receipts)
-                self._set({"measured_by": "null"})
+            with self.transaction():
+                self.connection.execute("DELETE FROM snapshot")
+                self.connection.executemany("DELETE FROM journal WHERE seq = ?", covered)
+                self.connection.executemany("INSERT INTO snapshot VALUES (?, ?, ?)", rows)
+                receipt.keep(self.connection, receipts)
+                self.set_meta({"measured_by": "null"})
             self._refresh()
 
-    def _keep_receipts(self, receipts: bytes) -> None:
-        """Keep the receipts of journal entries that are replaced by a snapshot, and forget the oldest."""
-        run = self._connection.execute
-        if receipts:
-            run("INSERT INTO receipt (data, sha256) VALUES (?, ?)", (receipts, database.digest(receipts)))
-        kept = 0
-        for seq, size in list(run("SELECT seq, length(data) FROM receipt ORDER BY seq DESC")):
-            if kept >= RECEIPT_BYTES:
-                run("DELETE FROM receipt WHERE seq <= ?", (seq,))
-                break
-            kept += size
-
     def receipts(self) -> list[bytes]:
-        """What `append` was given as receipts, oldest first; at least the last `RECEIPT_BYTES` of it."""
-        with self._current():
-            rows = list(self._connection.execute("SELECT data, sha256 FROM receipt ORDER BY seq"))
-            heads = list(self._connection.execute("SELECT head FROM journal ORDER BY seq"))
-        if any(database.digest(data) != checksum for data, checksum in rows):
-            raise damaged(self.path, "the receipts do not match their checksum")
-        try:
-            return [*(data for data, _ in rows), *(entries.receipts_in(json.loads(head)) for (head,) in heads)]
-        except UNFIT as error:
-            raise damaged(self.path, "its parts do not fit together") from error
+        """What `append` was given as receipts, oldest first; at least the last `receipt.KEPT_BYTES` of it."""
+        with self.current():
+            return receipt.read(self.path, self.connection)
 
     def load(self) -> Kept:
         """Everything that was kept, each piece checked against its checksum."""
-        with self._current():
-            parts = list(self._connection.execute("SELECT part, data, sha256 FROM snapshot ORDER BY part"))
-            rows = list(self._connection.execute("SELECT head, data, sha256 FROM journal ORDER BY seq"))
+        with self.current():
+            parts = list(self.connection.execute("SELECT part, data, sha256 FROM snapshot ORDER BY part"))
+            rows = list(self.connection.execute("SELECT head, data, sha256 FROM journal ORDER BY seq"))
         try:
             snapshot = entries.unpack_snapshot(self.path, parts)
             position, t = (dict(snapshot.position), snapshot.t) if snapshot else ({}, 0)
@@ -277,23 +246,23 @@ class Store(OwnedDatabase):
             JSON by name: ``measured_by``, the version that measured what was published since the snapshot, and
             ``sinks``, where the run has published.
         """
-        with self._current():
-            with self._transaction():
-                self._set({name: json.dumps(value) for name, value in values.items()})
+        with self.current():
+            with self.transaction():
+                self.set_meta({name: json.dumps(value) for name, value in values.items()})
             self._refresh()
 
     def noted(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
         """What `note` has kept under this name, ``None`` if nothing."""
-        with self._current():
+        with self.current():
             return self._notes.get(name)
 
     def published(self, t: int, sha256: str) -> None:
         """Note that the release of ``t`` was published. Other content for the same ``t`` is refused."""
-        with self._current():
+        with self.current():
             known = self.releases().get(t)
             if known is None:
-                with self._transaction():
-                    self._connection.execute("INSERT INTO release VALUES (?, ?)", (t, sha256))
+                with self.transaction():
+                    self.connection.execute("INSERT INTO release VALUES (?, ?)", (t, sha256))
                 self._fresh = True
             elif known != sha256:
                 problem = f"a release of t = {t} was published before with other content"
@@ -301,12 +270,12 @@ class Store(OwnedDatabase):
 
     def releases(self) -> dict[int, str]:
         """SHA-256 of every published release by its ``t``, in order."""
-        with self._current():
-            return dict(self._connection.execute("SELECT t, sha256 FROM release ORDER BY t"))
+        with self.current():
+            return dict(self.connection.execute("SELECT t, sha256 FROM release ORDER BY t"))
 
     def _refresh(self) -> None:
         """Read sizes, times and positions from the file, without its data."""
-        run = self._connection.execute
+        run = self.connection.execute
         (self._journal_bytes,) = run("SELECT coalesce(sum(length(head) + length(data)), 0) FROM journal").fetchone()
         (self._snapshot_bytes,) = run("SELECT coalesce(sum(length(data)), 0) FROM snapshot WHERE part > 0").fetchone()
         first = run("SELECT data FROM snapshot WHERE part = 0").fetchone()

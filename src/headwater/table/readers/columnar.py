@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from headwater.table.arrow import pyarrow
+from headwater.table.bad_rows import item_of, row_text
 from headwater.table.errors import TableError
 from headwater.table.readers.fields import Fields
 from headwater.table.readers.options import Options, changed
@@ -18,14 +18,7 @@ from headwater.table.readers.text_file import FilePosition, Part
 
 def as_text(row: Any) -> str:  # noqa: ANN401 - a pyarrow.Table of one row
     """A row as JSON, for the quarantine."""
-    return json.dumps({name: _plain(row[name]) for name in row.column_names}, default=str)
-
-
-def _plain(column: Any) -> Any:  # noqa: ANN401 - the one value of a pyarrow.ChunkedArray
-    try:
-        return column.to_pylist()[0]
-    except (OverflowError, ValueError):  # a moment that Python has no date for
-        return column.cast("int64").to_pylist()[0]
+    return row_text({name: item_of(row[name], 0) for name in row.column_names})
 
 
 class ColumnarFile:

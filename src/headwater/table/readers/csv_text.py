@@ -64,7 +64,8 @@ class CsvParser:
         step = len(data) + 1 if inside else _STEP
         usual = {index: field.type for index, field in self._fields.items() if index not in self._unusual}
         columns = self._read(data, usual, step)
-        if columns is None:  # find out which one it is
+        # Find out which one cannot be read. pyarrow is not relied upon to find every line where it cuts text.
+        if columns is None or any(len(column) != len(ends) for column in columns.values()):
             columns = {}
             for index, kind in usual.items():
                 columns |= self._read(data, {index: kind}, len(data) + 1) or {}

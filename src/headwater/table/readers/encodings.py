@@ -11,9 +11,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Protocol
 
-_WIDE = ("utf-16", "utf-16-le", "utf-16-be")
-_ESCAPES = ("unicode-escape", "raw-unicode-escape")  # several bytes may be one character, a line end among them
-_BYTES = bytes(range(256)) + b"+AGE-\x1b$B~{"  # all of them, and what other encodings take for one character
+from headwater.table.errors import TableError
 
 
 class Converter(Protocol):
@@ -60,28 +58,6 @@ class Raw(Protocol):
         """Close it."""
 
 
-def encoding_of(name: object) -> str | None:
-    """The name of an encoding as Python has it; None for UTF-8.
-
-    >>> encoding_of("Latin-1"), encoding_of("utf8"), encoding_of("UTF-16")
-    ('iso8859-1', None, 'utf-16')
-    """
-    if name is None:
-        return None
-    found = None
-    if isinstance(name, str):
-        try:
-            found = codecs.lookup(name).name
-            if found in ("utf-8", "utf-8-sig", "ascii"):
-                return None
-            one_each = found not in _ESCAPES and len(_BYTES.decode(found, "replace")) == len(_BYTES)
-            if found in _WIDE or one_each:
-                return found
-        except (LookupError, UnicodeError, ValueError):
-            pass
-    raise ValueError("encoding must be utf-8, utf-16 or one with one byte a character, such as latin-1 or cp1252")
-
-
 class Recoder:
     """Text of another encoding as UTF-8.
 
@@ -92,9 +68,14 @@ class Recoder:
 
     def __init__(self, encoding: str) -> None:
         self._decoder = codecs.getincrementaldecoder(encoding)("headwater-surrogate")
+        self._mark: bytes | None = b"" if encoding == "utf-16" else None  # as far as it was read
 
     def convert(self, data: bytes, *, final: bool) -> bytes:
         """The next piece of text in UTF-8."""
+        if self._mark is not None and data:  # without one, the first record could say how all others are read
+            self._mark += data[: 2 - len(self._mark)]
+            if not any(mark.startswith(self._mark) for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise TableError("UTF-16 that does not begin with a mark", "give utf-16-le or utf-16-be (--encoding)")
         return self._decoder.decode(data, final).encode("utf-8", "surrogatepass")
 
 

@@ -37,7 +37,7 @@ class JsonParser:
         if not fields.named:
             raise TableError("JSON lines need column names, which this schema has not", "use a CSV or Parquet file")
         self._fields, self._naming, self._ignore_extra = fields.fields, fields.naming, ignore_extra
-        self._person = fields.person
+        self._person, self._names = fields.person, {field.name for field in fields.fields}
         parts = [field.name.split(".") for field in fields.fields]
         self._objects = {".".join(part[:end]) for part in parts for end in range(1, len(part))}
         """What may be an object that holds columns: pyarrow does not look into them."""
@@ -157,10 +157,15 @@ class JsonParser:
         raise error.at(line=line)  # outside of the handlers: their exceptions hold the text
 
     def _flat(self, pairs: _Pairs, prefix: str = "") -> _Pairs:
-        """Keys with the keys inside of them: ``{"a": {"b": 1}}`` has ``a.b`` where the schema names that."""
+        """Keys with the keys inside of them: ``{"a": {"b": 1}}`` has ``a.b`` where the schema names that.
+
+        Where an object may be, null is one without keys, unless the schema names it as a column too.
+        """
         found = _Pairs()
         for key, value in pairs:
             name = prefix + key
+            if value is None and name in self._objects and name not in self._names:
+                continue
             inner = isinstance(value, _Pairs) and name in self._objects
             found += self._flat(value, f"{name}.") if inner else [(name, value)]
         return found

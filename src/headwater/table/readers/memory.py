@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from headwater.table.errors import TableError
+from headwater.table.file_options import read_as
 from headwater.table.readers.batch import Batch
 from headwater.table.readers.fields import fields_of
 from headwater.table.readers.json_text import JsonParser
@@ -34,7 +35,8 @@ class JsonLines:
     """
 
     def __init__(self, schema: Any, *, ignore_extra: bool = False) -> None:  # noqa: ANN401
-        self._parser = JsonParser(fields_of(schema, Options().text), ignore_extra=ignore_extra)
+        extra = bool(read_as(schema, {"ignore_extra": ignore_extra})["ignore_extra"])
+        self._parser = JsonParser(fields_of(schema, Options().text), ignore_extra=extra)
 
     def read(self, lines: Sequence[bytes]) -> Batch | None:
         """What `read_bytes` gives for these lines if all of them are good; None if it has to have a look.
@@ -83,13 +85,14 @@ def read_bytes(
     ignore_extra
         Leave out columns that the schema does not name.
     """
-    if form == "jsonl" and not data.strip():
+    if form == "jsonl" and not data:
         return
     with _file(data) as path:
         try:
             options: dict[str, Any] = {
                 "format": form,
-                "delimiter": "," if form == "csv" else None,
+                "delimiter": ",",  # what is declared about files is not about these bytes
+                "encoding": "utf-8",
                 "bad_rows": bad_rows,
                 "ignore_extra": ignore_extra,
                 "block_bytes": min(_BLOCK, len(data) + 1),  # room for a block is made before it is read

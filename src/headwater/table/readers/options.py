@@ -7,9 +7,7 @@ from typing import Any
 
 from headwater.table.bad_rows import check_policy
 from headwater.table.errors import TableError
-from headwater.table.readers.encodings import encoding_of
-
-FORMATS = ("csv", "jsonl", "parquet", "arrow")
+from headwater.table.file_options import check_delimiter, check_input_format, check_marks, encoding_of
 
 
 class InputChangedError(TableError):
@@ -27,11 +25,14 @@ class Options:
     Parameters
     ----------
     format
-        One of `FORMATS`; otherwise the file name's ending says it.
+        One of `headwater.table.file_options.FORMATS`; otherwise the file name's ending says it. ``"jsonl"`` is one
+        object a line; ``"json"`` is one array of objects, or lines if it does not begin with a bracket, which only bad
+        rows that stop a run allow.
     delimiter
         Between the fields of a CSV file: a comma, or a tab in a ``.tsv`` file, unless given.
     encoding
-        Of text: UTF-8 unless given; UTF-16 or any encoding of one byte a character, such as ``"latin-1"``.
+        Of text: UTF-8 unless given; UTF-16 (``"utf-16-le"`` or ``"utf-16-be"`` if it does not begin with a mark), or
+        any encoding of one byte a character, such as ``"latin-1"``.
     null_values
         Texts that mean "missing", for columns whose schema does not say it.
     decimal, thousands
@@ -83,13 +84,12 @@ class Options:
 
     def __post_init__(self) -> None:
         check_policy(self.bad_rows)
-        if self.format is not None and self.format not in FORMATS:
-            raise ValueError(f"format must be one of {', '.join(FORMATS)}")
-        if self.delimiter is not None and (
-            len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n\0'
-        ):
-            raise ValueError("delimiter must be one plain character, and neither a quote nor a line end")
+        if self.format is not None:
+            check_input_format(self.format)
+        if self.delimiter is not None:
+            check_delimiter(self.delimiter)
         encoding_of(self.encoding)
+        check_marks(self.decimal, self.thousands)
         for name in ("batch_rows", "block_bytes", "line_bytes", "poll_seconds"):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.table.errors import TableError
+from headwater.table.errors import TableError, UnreadableFileError
 from headwater.table.readers.options import Options
 from headwater.table.readers.zip_member import member
 
@@ -19,7 +19,7 @@ _FORMATS = {
     ".tsv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-    ".json": "jsonl",  # lines, or one array: that shows at its first character
+    ".json": "json",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
@@ -89,6 +89,11 @@ class Input:
     format: str
     compression: str | None
     delimiter: str
+
+    @property
+    def is_json(self) -> bool:
+        """Whether records are objects of JSON, in lines or in an array."""
+        return self.format in ("json", "jsonl")
 
     @property
     def key(self) -> str:
@@ -195,15 +200,17 @@ def _member_name(path: str) -> str:
         raise refused(path, error) from None
 
 
-def refused(name: str, error: OSError) -> TableError:
+def refused(name: str, error: OSError) -> UnreadableFileError:
     """The error for a file that the operating system does not hand over."""
     match error:
         case FileNotFoundError():
-            return TableError("there is no such file", "check the path", file=name)
+            return UnreadableFileError("there is no such file", "check the path", file=name)
         case PermissionError():
-            return TableError("no permission to read this", "ask its owner for the right to read it", file=name)
+            return UnreadableFileError(
+                "no permission to read this", "ask its owner for the right to read it", file=name
+            )
         case IsADirectoryError() | NotADirectoryError():
-            return TableError("a folder and a file are mixed up in this path", "check the path", file=name)
+            return UnreadableFileError("a folder and a file are mixed up in this path", "check the path", file=name)
         case _:
             problem = f"the file cannot be read ({error.strerror})"
-            return TableError(problem, "see to the cause and try again", file=name)
+            return UnreadableFileError(problem, "see to the cause and try again", file=name)

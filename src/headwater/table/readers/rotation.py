@@ -11,7 +11,7 @@ from headwater.table.errors import TableError
 from headwater.table.readers.columnar import ColumnarFile
 from headwater.table.readers.fields import Fields
 from headwater.table.readers.options import InputChangedError, Options, changed
-from headwater.table.readers.paths import Input, Inputs, StrPath, plain_name, related
+from headwater.table.readers.paths import Input, Inputs, StrPath, age, plain_name, related
 from headwater.table.readers.positions import check_file_position
 from headwater.table.readers.same_again import refuse_same
 from headwater.table.readers.seals import Seal, Seals
@@ -137,7 +137,8 @@ class Files:
         """Whether another file is to be read after the present one. What was copied from it is none."""
         for one in self.inputs.found:
             own = one.name == source.name or inode_of(one) == reader.inode or self.seals.holds(one)
-            if not own and not (related(self.name, one.key) and self._is_copy(one, reader)):
+            older = related(self.name, one.key) and age(one.key) < age(source.key)  # copies get the names of older logs
+            if not own and not (older and self._is_copy(one, reader)):
                 return True
         return False
 

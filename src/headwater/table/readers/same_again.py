@@ -56,9 +56,9 @@ def _bytes_edges(path: str) -> tuple[int, str]:
 
 def _is_converted(source: Input, encoding: str | None) -> bool:
     """Whether what is read of a file is not what lies there: it is compressed, recoded, or a JSON array."""
-    if source.compression is not None or (encoding is not None and source.format in ("csv", "jsonl")):
+    if source.compression is not None or (encoding is not None and (source.format == "csv" or source.is_json)):
         return True
-    if source.format != "jsonl":
+    if source.format != "json":
         return False
     try:
         with open(source.name, "rb") as file:

@@ -108,7 +108,8 @@ def _of_csv(text: str, source: Input) -> FileSample:
         raise
     other = [mark for mark in DELIMITERS if mark in names[0]] if len(names) == 1 else []
     if other:
-        remedy = "give it as the delimiter (--delimiter), or rename the column"
+        mark = "\\t" if other[0] == "\t" else other[0]
+        remedy = f"give it as the delimiter (--delimiter '{mark}'), or rename the column"
         raise TableError(f"one column, whose name holds {DELIMITERS[other[0]]}", remedy)
     if len(set(names)) < len(names):
         raise TableError("two columns have the same name", "rename one of them", line=1)
@@ -161,7 +162,10 @@ def _of_json(text: str, source: Input) -> dict[str, Sample]:
             columns.setdefault(name, [None] * number).append(value)
         for column in columns.values():
             column += [None] * (number + 1 - len(column))
-    lists = {name for name, column in columns.items() if any(isinstance(value, list) for value in column)}
+    for name in [name for name, column in columns.items() if all(value in (None, {}) for value in column)]:
+        if any(other.startswith(f"{name}.") for other in columns):  # an object that is null or empty in some records
+            del columns[name]
+    lists = {name for name, column in columns.items() if any(isinstance(value, list | dict) for value in column)}
     return {name: Sample("list" if name in lists else "text", column) for name, column in columns.items()}
 
 
@@ -172,6 +176,6 @@ def _flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             if isinstance(value, dict) and value and prefix.count(".") < 8:
                 parts.append((f"{prefix}{key}.", value))
             elif isinstance(value, list | dict):
-                yield prefix + key, []
+                yield prefix + key, [] if value else {}
             else:
                 yield prefix + key, str(value).lower() if isinstance(value, bool) else value

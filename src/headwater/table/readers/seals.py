@@ -40,7 +40,7 @@ class Seal(NamedTuple):
             return False
         if source.compression is None and self._matches_bytes(source.path):
             return True
-        converted = encoding is not None or source.format == "jsonl"  # then what was read is not what lies there
+        converted = encoding is not None or source.format == "json"  # then what was read is not what lies there
         return (source.compression is not None or converted) and self._matches_text(source, encoding)
 
     def _matches_bytes(self, path: Path) -> bool:

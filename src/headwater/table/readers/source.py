@@ -8,7 +8,8 @@ from collections.abc import Generator, Sequence
 from typing import Any, Self
 
 from headwater.table.arrow import pyarrow
-from headwater.table.errors import TableError
+from headwater.table.errors import SchemaError, TableError
+from headwater.table.file_options import read_as
 from headwater.table.readers.batch import Batch, Position
 from headwater.table.readers.fields import fields_of
 from headwater.table.readers.options import InputChangedError, Options, OverwrittenError, changed
@@ -52,7 +53,10 @@ class Source:
         position: Position | None,
         options: Options,
     ) -> None:
-        self._fields, self._options = fields_of(schema, options.text), options
+        try:
+            self._fields, self._options = fields_of(schema, options.text), options
+        except SchemaError as error:  # the schema itself is good: an option does not fit it
+            raise ValueError(str(error)) from None
         self._most = max(1, min(options.batch_rows, _MOST_VALUES // len(self._fields.fields)))
         self._size = min(_FIRST_BATCH, self._most)
         self._files = Files(paths, self._fields, options)
@@ -283,5 +287,8 @@ def open_source(
     position: Position | None = None,
     **options: Any,  # noqa: ANN401 - the fields of Options
 ) -> Source:
-    """Open files of records, from the start or from an earlier ``position``. Keywords are the fields of `Options`."""
-    return Source(paths, schema, position, Options(**options))
+    """Open files of records, from the start or from an earlier ``position``. Keywords are the fields of `Options`.
+
+    What they leave open is as the schema declares it (`Schema.reading`).
+    """
+    return Source(paths, schema, position, Options(**read_as(schema, options)))

@@ -18,7 +18,8 @@ from typing import IO, Any
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
-from headwater.table.readers.encodings import ConvertedStream, Recoder, encoding_of
+from headwater.table.file_options import encoding_of
+from headwater.table.readers.encodings import ConvertedStream, Recoder
 from headwater.table.readers.json_array import ArrayLines
 from headwater.table.readers.options import InputChangedError, OverwrittenError, changed
 from headwater.table.readers.paths import Input, refused
@@ -176,17 +177,12 @@ class StandardInput:
 Stream = FileStream | StandardInput | ConvertedStream
 
 
-def open_stream(source: Input, encoding: str | None = None, *, rotates: bool = False, any_line: bool = False) -> Stream:
-    """The text of an input, in UTF-8; of JSON, as lines. With ``rotates`` a file is read on when its name has gone.
-
-    With ``any_line`` a line may be anything (`bad_rows`): then only files that are called so can be arrays, and a first
-    line that looks like one is a bad row of a file of lines.
-    """
+def open_stream(source: Input, encoding: str | None = None, *, rotates: bool = False) -> Stream:
+    """The text of an input, in UTF-8; of JSON, as lines. With ``rotates`` a file is read on when its name has gone."""
     stream: Stream = StandardInput() if source.path is None else FileStream(source, rotates=rotates)
     if (name := encoding_of(encoding)) is not None:
         stream = ConvertedStream(stream, Recoder(name))
-    lines = source.format != "jsonl" or (any_line and ".json" not in Path(source.name).suffixes)
-    return stream if lines else ConvertedStream(stream, ArrayLines())
+    return ConvertedStream(stream, ArrayLines()) if source.format == "json" else stream
 
 
 def file_digest(path: Path, name: str) -> str:

@@ -28,6 +28,10 @@ _BROKEN_ARRAY = TableError(
     "an array with an element that is not JSON, and may be more than one record",
     "make the file anew; or write one object a line, where bad rows can be left out one by one (bad_rows)",
 )
+_NO_ARRAY = TableError(
+    "a file of lines that is called JSON: its first record would decide how all are read",
+    "call it .jsonl, or give jsonl as its format (--input-format)",
+)
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,7 @@ class TextFile:
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
         self._source, self._fields, self._options = source, fields, options
-        self._stream = open_stream(
-            source, options.encoding, rotates=options.follow, any_line=options.bad_rows != "stop"
-        )
+        self._stream = open_stream(source, options.encoding, rotates=options.follow)
         # Where bad rows do not stop the run, a line is a record whatever is in it: a quote that is never closed must
         # not take the lines after it along.
         self._lines = options.bad_rows != "stop"
@@ -271,10 +273,13 @@ class TextFile:
     def _read_header(self, *, final: bool) -> None:
         """Make the parser as soon as the first line is there."""
         buffer = self._buffer
-        if self._digest.size == 0 and buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        records = self._source.is_json or self._continued  # if so, what comes first is one, and may be anything
+        if buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")) and not (self._digest.size or (records and self._lines)):
             raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8", line=1)
-        if self._source.format == "jsonl":
-            if len(buffer.data) >= len(_MARK) or final:
+        if self._source.is_json:
+            if final or not _MARK.startswith(buffer.data[: len(_MARK) - 1]) or len(buffer.data) >= len(_MARK):
+                if self._source.format == "json" and self._lines and buffer.data and not self._is_array:
+                    raise _NO_ARRAY.at()
                 if buffer.data.startswith(_MARK) and not self._continued:
                     self._header = len(_MARK)
                     self._digest.update(_MARK)
@@ -327,7 +332,7 @@ class TextFile:
             raise self._other("changed")
         self._header, self._line = position["header"], position["line"]
         self._unfinished = self._digest.last != b"\n"
-        if self._source.format == "jsonl":
+        if self._source.is_json:
             self._parser = JsonParser(self._fields, self._options.ignore_extra)
         elif header:
             names = header.lstrip(b"\r\n").removeprefix(_MARK)

@@ -36,8 +36,10 @@ function sharesOf(counts, beyond = 0) {
   return { shares: there.map((c) => (rows ? c / rows : 0)), missing: rows + gone ? gone / (rows + gone) : 0 };
 }
 
-/** How high bars are: shares, or what they would be if bins of another width were as wide as most are, and never more than all. */
+/** How high bars are: shares, or what they would be if bins of another width were as wide as most are, and never more than all.
+ * On a logarithmic axis widths say nothing of how many values a bin holds: there a bar is the share of its bin. */
 function heights(column, shares) {
+  if (column.log) return shares;
   const widths = column.edges.slice(1).map((edge, i) => edge - column.edges[i]).sort((a, b) => a - b);
   const usual = widths[widths.length >> 1];
   return shares.map((s, i) => Math.min(1, s * usual / (column.edges[i + 1] - column.edges[i])));

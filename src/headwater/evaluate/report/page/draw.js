@@ -25,6 +25,9 @@ function fill(element, attributes, children) {
   return element;
 }
 
+/** A name that may be broken after the marks that join its words. */
+const breakable = (name) => name.split(/(?<=[_./-])/).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
+
 const whole = (n) => n.toLocaleString("en-US");
 
 /** A share as a percentage with about three digits. */

@@ -36,7 +36,7 @@ function introduce() {
 function build() {
   state.marginals = columns.map((column) => {
     const kind = make("span", { class: "soft" }, `${column.kind}${column.log ? ", logarithmic axis" : ""}`);
-    const figure = make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, column.name), kind));
+    const figure = make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, ...breakable(column.name)), kind));
     const chart = column.labels ? new Bars(column, figure) : new Histogram(column, figure);
     const below = make("p", { class: "below" }, make("span"), make("span"));
     figure.append(below);

@@ -8,7 +8,7 @@ const graded = (grade) => make("span", { class: `grade ${grade}` }, grade);
 function tabulate(table, titles, rows) {
   const kinds = titles.map((title) => (Array.isArray(title) ? "number" : title === "" ? "bar-cell" : "name"));
   const head = make("tr", {}, ...titles.map((title, i) => make("th", { scope: "col", class: kinds[i] }, ...[title].flat())));
-  const body = rows.map((row) => make("tr", {}, ...row.map((cell, i) => make("td", { class: cell === null ? "none" : kinds[i] }, cell ?? "missing"))));
+  const body = rows.map((row) => make("tr", {}, ...row.map((cell, i) => make("td", { class: cell === null ? "none" : kinds[i] }, ...[cell ?? "missing"].flat()))));
   table.replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
 }
 
@@ -39,10 +39,10 @@ function drawQuality(quality) {
   byId("worst-columns").hidden = columns.length === 0;
   const longest = Math.max(...columns.map((c) => c.error ?? c.expected), 1e-9);
   tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "", "Answers are", ...(measured ? [["W1"]] : [])],
-    columns.map((c) => [c.name, ...(measured ? [four(c.error)] : []), ...(expected ? [four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
+    columns.map((c) => [breakable(c.name), ...(measured ? [four(c.error)] : []), ...(expected ? [four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
   byId("worst-pairs").hidden = pairs.length === 0;
   tabulate(byId("worst-pairs").querySelector("table"), ["Pair", ["Error"], "", "Answers are"], pairs.map((p) =>
-    [`${p.x} × ${p.y}`, four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
+    [[...breakable(p.x), " × ", ...breakable(p.y)], four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
   const rows = Math.min(10, Math.max(columns.length, 5));
   for (const id of ["worst-columns", "worst-pairs"]) shorten(byId(id).querySelector("table"), byId(id).querySelector("button"), rows);
   byId("worst-pairs").querySelector(".note").textContent = quality.pairs_total > pairs.length ? `The worst ${pairs.length} of ${whole(quality.pairs_total)} pairs.` : "";

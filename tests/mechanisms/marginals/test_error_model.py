@@ -1,0 +1,58 @@
+"""What is foretold of marginals follows the laws of the noise that a run draws."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import headwater as hw
+from headwater.mechanisms.marginals import error_model
+from headwater.mechanisms.marginals.codes import codings
+from headwater.mechanisms.marginals.error_model import TWO_WAY_BLIND, expected_errors, stage_errors
+from headwater.mechanisms.marginals.measure import MarginalsMechanism
+from headwater.mechanisms.marginals.plan import plan
+from headwater.noise import Noise
+from headwater.privacy import Budget
+
+SIZES = (2, 2, 3, 4, 5, 7, 9, 12, 20, 40)
+SCHEMA = hw.Schema({f"c{i}": hw.Category([f"v{j}" for j in range(size)]) for i, size in enumerate(SIZES)})
+
+
+@pytest.mark.parametrize("budget", [Budget(1.0), Budget(0.25), Budget(1.0, 1e-6)], ids=str)
+def test_the_noise_of_one_way_tables_is_that_of_the_run(budget: Budget) -> None:
+    """In stages before any pair was measured nothing hangs on data: variances agree exactly, joint ones too."""
+    stages = [stage for stage in plan(len(SIZES), budget, 1 << 12).stages if not stage.pairs and stage.end <= 1 << 14]
+    run = MarginalsMechanism(SCHEMA, budget, Noise(1))
+    codes = np.random.default_rng(0).random((stages[-1].end, len(SIZES)))
+    run.update(run.encode(codes))
+    shared = False
+    for stage in stages:
+        tables = [table for table in run.tables if (table.start, table.end) == (stage.start, stage.end)]
+        assert [table.columns for table in tables] == [(i,) for i in range(len(SIZES))]
+        drawn = [math.sqrt(t.variance / 2) * t.counts.size / 2 / stage.size for t in tables]
+        assert stage_errors(codings(SCHEMA), stage).columns == pytest.approx(drawn, rel=1e-12)
+        shared |= any(table.joint for table in tables)
+    assert shared == (not stages[0].accounting.gaussian)
+
+
+def test_small_tables_are_foretold_less_noise_than_each_has_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    yes_or_no = hw.Schema({f"c{i}": hw.Boolean() for i in range(10)})
+    together = expected_errors(yes_or_no, Budget(0.1), 1 << 16)
+    stage_errors.cache_clear()
+    monkeypatch.setattr("headwater.mechanisms.marginals.table_noise.ALIKE", ())
+    apart = expected_errors(yes_or_no, Budget(0.1), 1 << 16)
+    stage_errors.cache_clear()
+    assert together[0] < 0.6 * apart[0]
+    assert together[1] < apart[1]
+
+
+def test_pairs_are_foretold_only_where_there_is_time_for_them() -> None:
+    wide = hw.Schema({f"c{i}": hw.Category(list("abcdef")) for i in range(8)})
+    few, many = (expected_errors(wide, Budget(1.0), records)[1] for records in (4096, 1 << 20))
+    assert few > TWO_WAY_BLIND > 3 * many
+    assert expected_errors(wide, Budget(1e-6), 10) == (1.0, 1.0)
+    one = hw.Schema(c=hw.Category(list("abcdef")))
+    assert expected_errors(one, Budget(1.0), 1 << 20)[0] < 0.01
+    assert error_model.ERROR_MODEL.typical(wide, Budget(1.0), 1 << 20) == expected_errors(wide, Budget(1.0), 1 << 20)[0]
