@@ -32,6 +32,8 @@ _FEWER = 2  # so many times fewer groups than records are worth it
 _SETTINGS = {
     # Room for a million groups in the table that generated code counts in; what does not fit takes much longer.
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
+    # Arithmetic that never raises: what Spark raises has the value in it, and ends up in its logs.
+    "spark.sql.ansi.enabled": "false",
     "spark.sql.adaptive.enabled": "false",  # there is nothing to plan anew
 }
 
@@ -104,9 +106,9 @@ def grouped(
     """
     end = numbers[-1] + stretches[-1].records
     pieces = Pieces.of(stretches, numbers, synth.buckets(numbers[0], end))
-    if pieces.longest > MOST or not _worth(frame, symbols, pieces, repeats):
-        return None
     with with_settings(frame.sparkSession, _SETTINGS):
+        if pieces.longest > MOST or not _worth(frame, symbols, pieces, repeats):
+            return None
         fits = symbols.bits[-1] + pieces.total.bit_length() <= _WORD
         keys = [f"key{number}" for number in range(len(symbols.words) + (not fits))]
         table = _partial(_keyed(frame, symbols, pieces, fits).groupBy(*keys).sum("one")).toArrow()

@@ -20,7 +20,7 @@ from headwater.spark.places import Stretch
 Integers = NDArray[np.int64]
 
 ROWS = 33  # bits of the number of a row in its partition, in Spark's monotonically_increasing_id
-CELLS = 10  # bits: about so many equal cells of rows, each with the first piece of it, shorten the search
+CELLS = 8  # bits: about so many equal cells of rows, each with the first piece of it, shorten the search
 MOST = 1 << 10  # pieces of one cell: the search takes ten steps
 NOWHERE = -(1 << 62)  # the number of a row that was not there when the frame was counted, or below
 LANES = ((4, 15), (2, 31), (1, 62))

@@ -78,7 +78,9 @@ class Symbol:
         elif isinstance(column, Integer):
             low, high = column.limits
             whole = given.cast("bigint")
-            inside = sql.when((whole >= low) & (whole <= high), whole - sql.lit(low).cast("bigint"))
+            inside = whole - sql.lit(low).cast("bigint")  # of null it is null
+            if column.outside != "clip":
+                inside = sql.when((whole >= low) & (whole <= high), inside)
             found = self._beyond(inside, whole < low, whole > high)
         else:
             lowest, highest = column.limits if isinstance(column, Number) else (0.0, 1.0)
