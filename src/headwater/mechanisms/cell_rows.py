@@ -84,8 +84,10 @@ class CellRows:
             raise ValueError(f"rows must have shape (n, 1), as encode() gives them, not {rows.shape}")
         if rows.dtype.kind not in "iu" and rows.size:
             raise TypeError(f"rows must be whole numbers, not {rows.dtype}")
-        good = rows[rows != NULL] if rows.dtype == np.uint64 else rows
-        if good.size and (good.min() < 0 or int(good.max()) >= 1 << self.finest):
+        if rows.size and (int(rows.min()) < 0 or int(rows.max()) >= 1 << self.finest):
+            good = rows[rows != NULL] if rows.dtype == np.uint64 else rows
+            if not good.size or (int(good.min()) >= 0 and int(good.max()) < 1 << self.finest):
+                return rows.astype(np.uint64, copy=False)
             raise ValueError(f"rows must lie between 0 and 2^{self.finest} − 1, as encode() gives them")
         return rows.astype(np.uint64, copy=False)
 

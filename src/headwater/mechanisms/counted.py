@@ -167,7 +167,8 @@ def distinct_cells(cells: Unsigned, counts: NDArray[Any] | None = None) -> tuple
     if counts is None:
         ordered, numbers = np.sort(cells), None
     elif len(cells) and int(cells.max()) < 1 << 32 and int(counts.max()) < 1 << 32:  # one sort of words is much faster
-        words = np.sort(cells.astype(np.uint64) << np.uint64(32) | counts.astype(np.uint64))
+        # Mostly a few sorted parts one after another, which a merge sort is several times as fast for.
+        words = np.sort(cells.astype(np.uint64) << np.uint64(32) | counts.astype(np.uint64), kind="stable")
         ordered, numbers = (words >> np.uint64(32)).astype(cells.dtype), words & np.uint64(0xFFFFFFFF)
     else:
         order = np.argsort(cells, kind="stable")
