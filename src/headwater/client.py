@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-from headwater.table.frames import kind_of
+from headwater.table.bad_rows import row_text
+from headwater.table.frames import kind_of, record_of
 
 _AGAIN = (408, 429, 502, 503, 504)
 _LONGEST = 1.0  # seconds between two attempts
@@ -229,11 +230,18 @@ class Client:
 
 
 def _encoded(table: Any) -> tuple[bytes, str]:  # noqa: ANN401 - any kind of table
-    """Records as JSON lines, everything else as an Arrow stream."""
-    if kind_of(table) == "records":
-        records = [table] if isinstance(table, Mapping) else table
-        assert isinstance(records, list | tuple)  # noqa: S101 - for the type checker
-        return "\n".join(json.dumps(record, default=str) for record in records).encode(), "application/x-ndjson"
+    """Records and columns without a type as JSON lines, everything else as an Arrow stream.
+
+    Arrow finds a type for all values of a list together: one fraction would make fractions of all whole numbers.
+    """
+    kind = kind_of(table)
+    if kind == "columns" and not all(map(_is_typed, table.values())):
+        columns = [list(column) for column in table.values()]
+        table, kind = [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)], "records"
+    if kind == "records":
+        found = map(record_of, [table] if isinstance(table, Mapping) else table)
+        lines = ["null" if record is None else row_text(record) for record in found]  # null is a bad row there
+        return "\n".join(lines).encode(), "application/x-ndjson"
     import narwhals
     import pyarrow as pa
 
@@ -247,6 +255,10 @@ def _encoded(table: Any) -> tuple[bytes, str]:  # noqa: ANN401 - any kind of tab
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream"
+
+
+def _is_typed(column: Any) -> bool:  # noqa: ANN401 - of any library
+    return str(getattr(column, "dtype", getattr(column, "type", "object"))).lower() != "object"
 
 
 def _name(t: int | None) -> str:

@@ -46,7 +46,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 def write(service: Process, count: int, low: float, high: float, kind: str) -> int:
     values = np.random.default_rng(count).uniform(low, high, count)
     with service.client() as client:
-        return client.write({"x": values, "kind": [kind] * count, EVIL: [EVIL] * count})
+        return client.write({"x": values, "kind": np.full(count, kind), EVIL: np.full(count, EVIL)})
 
 
 def pictures(page: Page) -> tuple[str, str]:

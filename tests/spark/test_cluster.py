@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.spark import counting, stream, update
 from headwater.spark.footers import stretches_of
-from headwater.spark.frames import Placed
+from headwater.spark.frames import Placed, place
+from headwater.spark.grouping import Repeats
 from headwater.spark.stream import POSITION, OtherQueryError
 from tests.spark.cluster import Cluster
 from tests.spark.support import CASES, QUIET, as_input, ddl, one_process, records, releases, write_files
@@ -441,6 +443,39 @@ def test_places_that_cannot_be_are_refused(spark: Any) -> None:  # noqa: ANN401
         with pytest.raises(hw.TableError, match=message):
             update(synth, one if order is None else one.drop("partition", "offset"), order=order)
     assert synth.t == 0
+
+
+def test_a_batch_that_was_misjudged_to_repeat_goes_another_way_or_is_refused(
+    spark: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Groups of Spark take more bytes than what workers pack: if only these fit, the batch is counted by workers."""
+    schema, settings = hw.unit_cube(2), spark.sparkContext._jsc.sc().conf()
+    points = records(schema, 20_000, 1)
+    plain, synth = (hw.Synthesizer(schema, epsilon=1.0, seed=3) for _ in range(2))
+    placed = replace(place(spark.createDataFrame(points), schema), repeats=Repeats(codes=0.0))  # all are equal, it says
+    config, seen, by_workers = RunConfig(schema, 1.0), list[int](), counting._counted
+
+    def watched(*given: Any) -> Any:  # noqa: ANN401
+        found = by_workers(*given)
+        seen.append(found.num_rows)
+        return found
+
+    monkeypatch.setattr(counting, "_counted", watched)
+    try:
+        settings.set("spark.driver.maxResultSize", "20k")
+        with pytest.raises(hw.TableError, match=r"or raise spark\.driver\.maxResultSize"):
+            counting.count(placed, config, {0: 0}, "stop")
+        assert not seen
+        settings.set("spark.driver.maxResultSize", "250k")
+        counts = counting.count(placed, config, {0: 0}, "stop")[0].counts
+        assert seen
+    finally:
+        settings.remove("spark.driver.maxResultSize")
+    assert counts is not None
+    synth.update_counts(counts)
+    plain.update(as_input(schema, points))
+    assert np.array_equal(synth.release().points(), plain.release().points())
 
 
 def test_more_than_the_driver_takes_is_refused_with_a_way_out(spark: Any) -> None:  # noqa: ANN401

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.table.errors import TableError
+from headwater.table.narrowing import refusal
 from headwater.table.series import Values, read_values
 from headwater.table.values import describe, is_missing
 
@@ -79,8 +80,8 @@ def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]
     for index, item in enumerate(items):
         try:
             name = identity(item)
-        except TableError as error:
-            name, wrong[index] = None, error
+        except Exception as error:  # ours, or of the value itself
+            name, wrong[index] = None, refusal(error)
         if name is None:
             digests += nobody
             continue

@@ -11,7 +11,6 @@ from headwater.mechanisms.protocol import AnySchema, Conditions, Model
 from headwater.partition import Points
 from headwater.table.columns import Column
 from headwater.table.errors import TableError
-from headwater.table.series import read_values
 from headwater.table.unit_cube import UnitCube
 
 if TYPE_CHECKING:
@@ -111,7 +110,9 @@ def _one(column: Column, value: Any, place: str) -> tuple[float, float]:  # noqa
 def _coordinate(column: Column, value: Any, place: str) -> tuple[float, bool]:  # noqa: ANN401 - of any kind
     """The coordinate of a value, and whether it is that of a bound instead."""
     try:
-        found, tally = column.encode_values(read_values([value]))
+        found, tally, wrong = column.encode_column([value])
+        for error in wrong.values():
+            raise error
     except TableError as error:
         missing = "the column has no missing values" if value is None else error.problem
         raise ValueError(f"{place}: {missing}; give {column.wants}") from None

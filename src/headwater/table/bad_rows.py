@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from headwater.partition import Flags, Points
 from headwater.table.errors import TableError
-from headwater.table.frames import check_record, kind_of
+from headwater.table.frames import NO_RECORD, check_record, kind_of, record_of
+from headwater.table.narrowing import refusal
 from headwater.table.series import Values
 from headwater.table.tally import Tally
-from headwater.table.values import describe
 
 POLICIES = ("stop", "null", "quarantine")
 """``stop``: the batch is refused. ``null``: the record has arrived and is nowhere. ``quarantine``: the same, and its
@@ -113,7 +113,8 @@ def row_texts(table: Any, bad: Sequence[BadRow]) -> list[BadRow]:  # noqa: ANN40
 
 
 def _members(record: object) -> dict[Any, Any]:
-    return dict(record) if isinstance(record, Mapping) else {"": record}
+    found = record_of(record)
+    return {"": record} if found is None else found
 
 
 def row_text(values: Mapping[Any, Any]) -> str:
@@ -128,7 +129,7 @@ def _written(value: Any) -> str:  # noqa: ANN401 - a value of any type
     try:
         return value if isinstance(value, str) else str(value)
     except Exception:  # such as a number of more digits than Python writes
-        return describe(value)
+        return f"an object of type {type(value).__name__}"
 
 
 def item_of(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
@@ -137,7 +138,7 @@ def item_of(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any lib
     try:
         item = column.iloc[row] if hasattr(column, "iloc") else column[row]
         return item.as_py() if hasattr(item, "as_py") else item
-    except (OverflowError, ValueError, ArithmeticError):
+    except Exception:  # whatever a library raises
         return getattr(item, "value", "a value that cannot be written")
 
 
@@ -150,7 +151,10 @@ def flags_of(rows: list[int], size: int) -> Flags:
 
 def names_person(record: object, person: str | None) -> bool:
     """Whether a record, of whatever columns, has the one that names the person; None is a key like any other."""
-    return person is not None and isinstance(record, Mapping) and person in record
+    try:
+        return person is not None and isinstance(record, Mapping) and person in record
+    except Exception:  # of a key
+        return False
 
 
 def complete_records(
@@ -163,11 +167,13 @@ def complete_records(
     Of those only the person stays.
     """
     found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
-    for row, record in enumerate([records] if isinstance(records, Mapping) else records):
+    for row, given in enumerate([records] if isinstance(records, Mapping) else records):
+        record = given if type(given) is dict else record_of(given)
         try:
             check_record(record, names, person)
             found.append(record)
-        except TableError as error:
-            found.append({**nothing, person: record[person]} if names_person(record, person) else nothing)
-            wrong[row] = error.at(row=row)
+        except Exception as error:  # ours, or of a key
+            named = record is not None and names_person(record, person)
+            found.append({**nothing, person: record[person]} if record is not None and named else nothing)
+            wrong[row] = refusal(error, NO_RECORD).at(row=row)
     return found, wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import cached_property
@@ -13,10 +14,9 @@ from numpy.typing import NDArray
 
 from headwater.partition import Axis, Flags, Points
 from headwater.table.errors import SchemaError, TableError, listed, quoted
-from headwater.table.series import Values, read_values
+from headwater.table.narrowing import narrowed, refusal
+from headwater.table.series import Values, length, read_values, rows
 from headwater.table.values import describe, finite, is_missing, plain
-
-_UNREADABLE = TableError("a value of a kind that cannot be read", "see which kinds the column takes")
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,6 +42,8 @@ class Column(ABC):
     """The name of this kind of column in schema files."""
     wants: ClassVar[str]
     """What a value has to be, in words."""
+    numbers: ClassVar[type[np.generic]] = np.int64
+    """What `_fit` takes: declared, for an array whose type follows from its values would let one change the others."""
     required: ClassVar[Mapping[str, str]] = {}
     """What has to be declared, and a line of a schema file that does it, by example."""
 
@@ -130,49 +132,64 @@ class Column(ABC):
 
     def encode(self, series: object) -> Points:
         """The coordinates of values, or an error that names the first row that is wrong."""
-        return self.encode_values(read_values(series))[0]
+        points, _, wrong = self.encode_column(series, stop=True)
+        for row, error in wrong.items():
+            raise error.at(row=row)
+        return points
 
-    def encode_values(self, values: Values) -> tuple[Points, dict[str, int]]:
-        """The coordinates of values, and how many of them were clipped, unlisted or missing (`Tally`)."""
-        try:
-            places, flags = self._places(values)
-        except TableError as error:
-            raise error.at(row=values.row(error.row or 0)) from None  # a cause may hold the value
-        if values.codes is None:
-            return places, {kind: int(np.count_nonzero(found)) for kind, found in flags.items()}
-        many = np.bincount(values.codes, minlength=len(places)) if flags else 0
-        return places[values.codes], {kind: int(np.sum(many * found)) for kind, found in flags.items()}
-
-    def encode_each(self, values: Values) -> tuple[Points, dict[str, int], dict[int, TableError]]:
-        """The same, and the errors of the rows that are wrong, whose coordinates say nothing.
-
-        A value is wrong by itself or not at all, so a lot of values is halved until the wrong ones are found.
+    def encode_column(
+        self, series: object, *, stop: bool = False
+    ) -> tuple[Points, dict[str, int], dict[int, TableError]]:
+        """The coordinates of a column of any library, how many of its values were clipped, unlisted or missing
+        (`Tally`), and the errors of the rows that are wrong, whose coordinates say nothing; with ``stop`` of the first
+        of them.
         """
+        self.check()
         try:
-            return *self.encode_values(values), {}
-        except (ValueError, TypeError, ArithmeticError):
-            pass
+            values = read_values(series)
+        except TableError:  # about the column as a whole
+            raise
+        except Exception as error:
+            refusal(error)
+        else:
+            return self._encode_each(values, stop=stop)
+        points, tally, wrong = [np.empty(0)], Counter[str](), dict[int, TableError]()
+        for start, end, found in narrowed(length(series), lambda first, last: read_values(rows(series, first, last))):
+            if isinstance(found, TableError):
+                points.append(np.zeros(1))
+                wrong[start] = found
+            else:
+                places, counts, errors = self._encode_each(found, stop=stop)
+                points.append(places if len(places) == end - start else np.zeros(end - start))
+                tally.update(counts)
+                wrong |= {start + row: error for row, error in errors.items()}
+            if stop and wrong:
+                break
+        return np.concatenate(points), dict(tally), wrong
+
+    def _encode_each(self, values: Values, *, stop: bool) -> tuple[Points, dict[str, int], dict[int, TableError]]:
+        """The same for values that could be read. Of values that occur often, each is looked at once."""
         size = len(values.data)
-        places, flags = np.zeros(size), dict[str, Flags]()
-        wrong, lots = dict[int, TableError](), [(0, size)]
-        while lots:
-            start, end = lots.pop()
-            try:
-                places[start:end], found = self._places(values.part(start, end))
-                for kind, of_lot in found.items():
-                    flags.setdefault(kind, np.zeros(size, dtype=np.bool_))[start:end] = of_lot
-            except (ValueError, TypeError, ArithmeticError) as error:  # of a library: what it says may hold the value
-                if end - start > 1:
-                    middle = (start + end) // 2
-                    lots += [(middle, end), (start, middle)]
-                    continue
-                wrong[start] = error if isinstance(error, TableError) else _UNREADABLE.at()
+        places, flags, wrong = np.empty(0), dict[str, Flags](), dict[int, TableError]()
+        for start, end, found in narrowed(size, lambda first, last: self._places(values.part(first, last))):
+            if not isinstance(found, TableError) and end - start == size:
+                places, flags = found
+                break
+            places = places if len(places) else np.zeros(size)
+            if isinstance(found, TableError):
+                wrong[start] = found
+                if stop:
+                    break
+                continue
+            places[start:end] = found[0]
+            for kind, of_lot in found[1].items():
+                flags.setdefault(kind, np.zeros(size, dtype=np.bool_))[start:end] = of_lot
         if values.codes is None:
             return places, {kind: int(np.count_nonzero(found)) for kind, found in flags.items()}, wrong
-        many = np.bincount(values.codes, minlength=size)
-        rows = np.flatnonzero(np.isin(values.codes, list(wrong)))
+        many = np.bincount(values.codes, minlength=size) if flags else 0
         tally = {kind: int(np.sum(many * found)) for kind, found in flags.items()}
-        return places[values.codes], tally, {int(row): wrong[int(values.codes[row])] for row in rows}
+        bad = np.flatnonzero(np.isin(values.codes, list(wrong))) if wrong else ()
+        return places[values.codes], tally, {int(row): wrong[int(values.codes[row])] for row in bad}
 
     def _places(self, values: Values) -> tuple[Points, dict[str, Flags]]:
         """Coordinates of the values of ``data``, and which of them were clipped, unlisted or missing."""
@@ -214,14 +231,12 @@ class Column(ABC):
                     number = self._parse(item)
                 else:
                     number = None if is_missing(item) else self._parse(item)
-            except TableError as error:
-                raise error.at(row=row) from None
-            except (ValueError, ArithmeticError):  # of a library: what it says may hold the value
-                raise _UNREADABLE.at(row=row) from None
+            except Exception as error:  # of a library, or of the value itself
+                raise refusal(error).at(row=row) from None
             if number is None:
                 gone[row] = True
             numbers.append(0 if number is None else number)
-        return np.array(numbers), gone if gone.any() else None
+        return np.array(numbers, dtype=self.numbers), gone if gone.any() else None
 
     def wrong(self, what: object) -> TableError:
         """The error for a value of another kind; of an array its type is enough."""

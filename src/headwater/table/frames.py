@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.table.errors import PERSON_MISSING, TableError, listed, quoted
+from headwater.table.narrowing import refusal
 from headwater.table.near_names import closest
 
 TABLE_KINDS = ("pandas", "polars", "arrow", "arrow-batch", "columns", "records", "numpy")
@@ -98,13 +99,15 @@ def check_names(found: Sequence[Any], names: Sequence[str], person: str | None =
         )
 
 
+NO_RECORD = TableError(
+    "a list of something else than records", "give a list of dictionaries, or a 2-D array with the columns in order"
+)
+
+
 def check_record(record: object, names: Sequence[str], person: str | None = None) -> None:
     """Raise an error unless this is a record with the names wanted, in any order."""
     if not isinstance(record, Mapping):
-        raise TableError(
-            "a list of something else than records",
-            "give a list of dictionaries, or a 2-D array with the columns in order",
-        )
+        raise NO_RECORD.at()
     check_names(list(record), names, person)
 
 
@@ -124,13 +127,24 @@ def _of_array(
 
 def _of_records(records: Sequence[Any], names: Sequence[str], person: str | None) -> tuple[dict[str, Any], int]:
     wanted = set(names)
+    if not all(type(record) is dict for record in records):
+        records = [record_of(record) for record in records]
     for row, record in enumerate(records):
-        if not isinstance(record, Mapping) or record.keys() != wanted:
-            try:
+        try:
+            if record is None or record.keys() != wanted:
                 check_record(record, names, person)
-            except TableError as error:
-                raise error.at(row=row) from None
+        except Exception as error:  # of a key
+            raise refusal(error, NO_RECORD).at(row=row) from None
     return {name: [record[name] for record in records] for name in names}, len(records)
+
+
+def record_of(record: object) -> dict[Any, Any] | None:
+    """A record as a dictionary, None if it is none or does not say what is in it."""
+    try:
+        return dict(record) if isinstance(record, Mapping) else None
+    except Exception as error:  # of the record
+        refusal(error)
+        return None
 
 
 def _is_column(value: object) -> bool:

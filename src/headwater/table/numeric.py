@@ -66,6 +66,7 @@ class Number(WrittenNumber):
 
     kind: ClassVar[str] = "number"
     wants: ClassVar[str] = "a number"
+    numbers: ClassVar[type[np.generic]] = np.float64
     required: ClassVar[Mapping[str, str]] = {"low": "low = 0.0", "high": "high = 1.0"}
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from headwater.table.errors import SchemaError, TableError, is_unicode, listed
 from headwater.table.file_options import FILE_KEYS, declared_options
 from headwater.table.frames import columns_of, kind_of
 from headwater.table.schema_files import FORMAT, read_schema_file, write_schema_file
-from headwater.table.series import read_column, read_values
+from headwater.table.series import read_column
 from headwater.table.tally import Tally
 from headwater.table.text_options import usual
 from headwater.table.unit_cube import MOST_AXES, UnitCube
@@ -150,18 +150,12 @@ class Schema:
         series, rows = columns_of(table, names, beside)
         points, tally = np.empty((self.dimension, rows)).T, Tally(rows)  # each column in one piece
         for axis, (name, column) in enumerate(self._items):
-            errors: Mapping[int, TableError] = {}
             try:
-                values = read_values(series[name])
-                if stop:
-                    places, counts = column.encode_values(values)
-                else:
-                    places, counts, errors = column.encode_each(values)
+                places, counts, errors = column.encode_column(series[name], stop=stop)
             except TableError as error:
                 raise error.at(column=name) from None
-            except (ValueError, TypeError, ArithmeticError):  # of a library: what it says may hold the value
-                problem = "a value of a kind that cannot be read"
-                raise TableError(problem, "see which kinds the column takes", column=name) from None
+            if stop and errors:
+                raise errors[min(errors)].at(row=min(errors), column=name)
             if len(places) != rows:
                 raise TableError(
                     f"the column has {len(places)} values, but the first has {rows}",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headwater.partition import Flags, Integers
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
+from headwater.table.narrowing import narrowed, refusal
 from headwater.table.values import is_missing
 
 if TYPE_CHECKING:
@@ -44,6 +45,14 @@ class Values:
         """Some of the values of `data`, each of them once."""
         missing = None if self.missing is None else _some(self.missing[start:end])
         return Values(self.data[start:end], missing, zoned=self.zoned)
+
+    def items(self) -> list[Any]:
+        """The value of each row, None where it is missing."""
+        if self.codes is not None:
+            return [self.data[code] for code in self.codes.tolist()]
+        if self.missing is None:
+            return list(self.data)
+        return [None if gone else item for item, gone in zip(self.data, self.missing.tolist(), strict=True)]
 
     def distinct(self) -> Values:
         """An array as the list of its distinct values."""
@@ -93,17 +102,37 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
     )
 
 
-def read_column(series: Any, name: str, rows: int) -> Values:  # noqa: ANN401 - a column of any library
+def length(series: Any) -> int:  # noqa: ANN401 - a column of any library
+    """How many rows a column has."""
+    return len(series if hasattr(series, "__len__") else list(series))
+
+
+def rows(series: Any, start: int, end: int) -> Any:  # noqa: ANN401 - a column of any library
+    """Some rows of a column."""
+    if hasattr(series, "slice"):  # of Arrow and Polars
+        return series.slice(start, end - start)
+    return series.iloc[start:end] if hasattr(series, "iloc") else series[start:end]
+
+
+class Unreadable:
+    """Stands for a value that its library does not hand over."""
+
+
+def read_column(series: Any, name: str, size: int) -> Values:  # noqa: ANN401 - a column of any library
     """The values of a column that no schema describes, one for each row."""
     try:
         values = read_values(series)
-    except (ValueError, TypeError, ArithmeticError) as error:  # of a library: what it says may hold the value
-        if isinstance(error, TableError):
-            raise error.at(column=name) from None
-        raise TableError("a value of a kind that cannot be read", "write text or whole numbers", column=name) from None
+    except TableError as error:
+        raise error.at(column=name) from None
+    except Exception as error:
+        refusal(error)
+        items = list[Any]()
+        for _, _, lot in narrowed(length(series), lambda start, end: read_values(rows(series, start, end))):
+            items += [Unreadable()] if isinstance(lot, TableError) else lot.items()
+        values = Values(items)
     found = len(values.data if values.codes is None else values.codes)
-    if found != rows:
-        problem = f"the column has {found} values, but the first has {rows}"
+    if found != size:
+        problem = f"the column has {found} values, but the first has {size}"
         raise TableError(problem, "give every column a value for each row", column=name)
     return values
 
@@ -154,8 +183,6 @@ def _series(series: nw.Series[Any]) -> Values:
         return _objects(series.to_list())
     if series.implementation.is_pyarrow() and (dtype.is_integer() or dtype.is_float() or dtype in marks):
         return _arrow(series.to_native(), zoned=getattr(dtype, "time_zone", None) is not None)
-    if dtype in (nw.Int128, nw.UInt128):  # NumPy has none
-        return _objects(series.to_list())
     if dtype.is_integer() or dtype == nw.Boolean:
         missing = _some(series.is_null().to_numpy())
         whole = series if missing is None else series.fill_null(0 if dtype.is_integer() else False)
@@ -199,7 +226,19 @@ def _arrow_text(native: Any) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray
     if native.num_chunks == 0:
         return Values([], codes=np.empty(0, dtype=np.int64))
     coded = native.dictionary_encode("encode").combine_chunks()  # chunks share one dictionary
-    return Values(coded.dictionary.to_pylist(), codes=_buffers([coded.indices]).astype(np.int64))
+    try:
+        texts = coded.dictionary.to_pylist()
+    except UnicodeDecodeError:  # which one it is: bytes that are no text stay bytes
+        wide = str(coded.dictionary.type).startswith("large")
+        texts = [_decoded(item) for item in coded.dictionary.cast("large_binary" if wide else "binary").to_pylist()]
+    return Values(texts, codes=_buffers([coded.indices]).astype(np.int64))
+
+
+def _decoded(item: bytes | None) -> str | bytes | None:
+    try:
+        return None if item is None else item.decode()
+    except UnicodeDecodeError:
+        return item
 
 
 def _clock(series: nw.Series[Any]) -> Values:

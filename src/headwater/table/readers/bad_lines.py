@@ -19,6 +19,7 @@ import numpy as np
 from headwater.table.arrow import pyarrow
 from headwater.table.bad_rows import BadRow
 from headwater.table.errors import TableError
+from headwater.table.narrowing import narrowed
 from headwater.table.readers.text_buffer import Offsets, positions_of
 
 _QUOTE = 0x22
@@ -26,6 +27,7 @@ _OPEN = TableError(
     "a quote that is not closed in its line",
     "close it; unless bad rows stop a run a line is a record, so write texts with line ends as JSON lines or Parquet",
 )
+_UNREADABLE = TableError("a line that cannot be read", "see which values the columns take")
 
 
 class Parser(Protocol):
@@ -72,23 +74,17 @@ def read_lines(
         good = ~odd
         errors |= {int(row): _OPEN.at(line=line + int(row)) for row in np.flatnonzero(odd)}
     rows = np.flatnonzero(good)
-    tables, lots = [], [(0, len(rows))]
-    while lots:  # halves of a lot that is refused are read by themselves, in order
-        first, last = lots.pop()
-        if first == last:
-            continue
-        lot = rows[first:last]
-        part, edges = _joined(data, starts, ends, lot)
-        try:
-            tables.append(parser.parse(part, edges, line + int(lot[0])))
-        except refused:
-            raise
-        except TableError as error:
-            if last - first > 1:
-                middle = (first + last) // 2
-                lots += [(middle, last), (first, middle)]
-            else:
-                errors[int(lot[0])] = error.at(line=line + int(lot[0]))
+    tables = []
+
+    def parsed(first: int, last: int) -> Any:  # noqa: ANN401 - a pyarrow.Table
+        part, edges = _joined(data, starts, ends, rows[first:last])
+        return parser.parse(part, edges, line + int(rows[first]))
+
+    for first, _, found in narrowed(len(rows), parsed, otherwise=_UNREADABLE, whole=refused):
+        if isinstance(found, TableError):
+            errors[int(rows[first])] = found.at(line=line + int(rows[first]))
+        else:
+            tables.append(found)
     table = empty() if not tables else tables[0] if len(tables) == 1 else pyarrow().concat_tables(tables)
     people = {row: parser.person_of(data[starts[row] : ends[row]]) for row in errors}
     return table, tuple(BadRow(row, errors[row], person=people[row]) for row in sorted(errors))

@@ -24,12 +24,14 @@ def as_text(row: Any) -> str:  # noqa: ANN401 - a pyarrow.Table of one row
 def _check_memory(column: Any) -> None:  # noqa: ANN401 - a pyarrow.Array
     """Raise Arrow's error if a damaged file holds offsets or indices that would end the process when used.
 
-    Not if a value is none of its type, such as the hour 25: that is a matter of its own row.
+    Not if a value is none of its type, such as the hour 25 or text that is not UTF-8: that is a matter of its own row.
     """
     pa, types = pyarrow(), pyarrow("types")
     if types.is_dictionary(column.type):
         _check_memory(column.dictionary)
         column = pa.DictionaryArray.from_arrays(column.indices, pa.nulls(len(column.dictionary)), safe=False)
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        column = column.view(pa.binary() if types.is_string(column.type) else pa.large_binary())
     temporal, decimal = types.is_temporal(column.type), types.is_decimal(column.type)
     column.validate(full=not temporal and not decimal)
 
@@ -92,12 +94,13 @@ class ColumnarFile:
         """At most ``limit`` of the next rows; None at the end."""
         self._check()
         while not self._rest:
-            pa = pyarrow()
             readable = True
             try:
                 self._rest = next(self._tables, None)
-            except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
-                readable = False  # the message may hold data
+            except (TableError, MemoryError):
+                raise
+            except Exception:  # of the library; the message may hold data
+                readable = False
             self._check()
             if not readable:
                 kind = self._source.format.capitalize()

@@ -13,6 +13,7 @@ import numpy as np
 
 from headwater.table.errors import TableError
 from headwater.table.file_options import read_as
+from headwater.table.narrowing import refusal
 from headwater.table.readers.batch import Batch
 from headwater.table.readers.fields import fields_of
 from headwater.table.readers.json_text import JsonParser
@@ -52,7 +53,8 @@ class JsonLines:
         ends = np.cumsum([len(line) + 1 for line in lines])
         try:
             table = self._parser.parse(text, ends, 1)
-        except TableError:
+        except Exception as error:  # whichever line it is, each is looked at by itself
+            refusal(error)
             return None
         return Batch(
             table, "", dict, [Part(table, lambda row: row + 1, len(lines), (), lambda row: lines[row].decode())]
