@@ -145,7 +145,7 @@ class Synthesizer(CountedUpdates):
             try:
                 self._update_batch(part, bad_rows)
             except (TypeError, ValueError) as error:
-                named = part.named(error) if isinstance(error, TableError) else error
+                named = part.batch.with_line(error) if part.batch and isinstance(error, TableError) else error
                 if self.t > before:
                     named.add_note(f"The {self.t - before:,} records before this batch were counted.")
                 raise named from None

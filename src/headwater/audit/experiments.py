@@ -169,7 +169,7 @@ class Experiment:
             if self.mechanism in COUNTERS:
                 return _counted(COUNTERS[self.mechanism](self, len(rows), seed), rows)
             if self.mechanism in BARE:
-                return View({name: values[0] for name, values in _draws(self, side, 1, seed).items()})
+                return {name: values[0] for name, values in _draws(self, side, 1, seed).items()}
             if self.kind.online:
                 return self._stream(rows, seed, self._published)
             return self._released(self.mechanism, self._release_once(rows, seed))
@@ -207,7 +207,7 @@ class Experiment:
 
     def _published(self, at: str, synth: Synthesizer) -> View:
         if self.noisy_counts:
-            return View(synth.measured().near(self.places))
+            return {**synth.measured().near(self.places)}
         seen = self._released(at, synth.release())
         for last in self.windows:
             seen |= self._released(f"{at} last={last}", synth.release(last=last))
@@ -217,7 +217,7 @@ class Experiment:
         synth.measured()
         for last in () if self.noisy_counts else self.windows:
             synth.measured(last=last)
-        return View()
+        return {}
 
     def _released(self, at: str, release: Release) -> View:
         seen = look_at_release(at, release, self.places)
@@ -262,18 +262,10 @@ def _joint_draws(scale: float, value: int, runs: int, noise: Noise) -> dict[str,
     return columns | {"all counts": [str(numbers) for numbers in seen]}
 
 
-def _sparse(e: Experiment, horizon: int, seed: int | None) -> Counter:
-    return SparseCounter(horizon, epsilon=e.epsilon, seed=seed, **e.options)  # type: ignore[arg-type]
-
-
-def _inhomogeneous(e: Experiment, _: int, seed: int | None) -> Counter:
-    return InhomogeneousCounter(epsilon=e.epsilon, seed=seed, **e.options)  # type: ignore[arg-type]
-
-
 COUNTERS: dict[str, Callable[[Experiment, int, int | None], Counter]] = {
     "binary counter": lambda e, horizon, seed: BinaryCounter(horizon, epsilon=e.epsilon, seed=seed),
     "hybrid counter": lambda e, _, seed: HybridCounter(epsilon=e.epsilon, seed=seed),
-    "sparse counter": _sparse,
-    "inhomogeneous counter": _inhomogeneous,
+    "sparse counter": lambda e, horizon, seed: SparseCounter(horizon, epsilon=e.epsilon, seed=seed, **e.options),  # type: ignore[arg-type]
+    "inhomogeneous counter": lambda e, _, seed: InhomogeneousCounter(epsilon=e.epsilon, seed=seed, **e.options),  # type: ignore[arg-type]
 }
 """How the counter of an experiment is made, for a number of steps and a seed."""

@@ -23,6 +23,7 @@ from headwater.release.card import VERSION, read_card
 from headwater.release.read_table import has_table
 from headwater.release.release import Release
 from headwater.release.write_table import FORMATS, check_format, write_table
+from headwater.table.arrow import pyarrow
 
 __all__ = ["card_of", "folders", "has_table", "name_of", "prune", "publish", "read_card", "refuse_others", "sweep"]
 
@@ -92,14 +93,13 @@ def publish(
 
 def _rows_of(there: Path, otherwise: int | None) -> int | None:
     """How many rows a table that was published has; ``otherwise`` if it cannot be read."""
-    from pyarrow import ArrowException, csv, parquet
-
     try:
         if there.suffix == ".parquet":
-            return int(parquet.read_metadata(there).num_rows)
+            return int(pyarrow("parquet").read_metadata(there).num_rows)
+        csv = pyarrow("csv")
         parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
         return sum(int(batch.num_rows) for batch in csv.open_csv(there, parse_options=parse))
-    except ArrowException:
+    except pyarrow().ArrowException:
         return otherwise
 
 
@@ -118,9 +118,10 @@ def _refuse_other_content(there: Path, data: Path) -> None:
 
 def _same_table(one: Path, other: Path) -> bool:
     """Another version of a library may write the same table in other bytes."""
-    from pyarrow import parquet
-
-    return one.suffix == ".parquet" and bool(parquet.read_table(one).equals(parquet.read_table(other)))
+    if one.suffix != ".parquet":
+        return False
+    read = pyarrow("parquet").read_table
+    return bool(read(one).equals(read(other)))
 
 
 def sweep(out: str | os.PathLike[str]) -> None:

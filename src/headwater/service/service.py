@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Self
 
 from headwater.service.admission import Admission
@@ -27,30 +26,25 @@ class Service:
         self.stopping = False
         state = next(iter(config.runs.values())).state_path
         self._cache = FileCache(state.with_name(f"{state.name}.cache"), config.limits.cache_bytes)
-        self._runs: dict[str, HostedRun] = {}
+        self.runs: dict[str, HostedRun] = {}
         try:
             for name, settings in config.runs.items():
-                self._runs[name] = HostedRun(name, settings, config.limits, self._cache)
+                self.runs[name] = HostedRun(name, settings, config.limits, self._cache)
             self._cache.clear()  # whoever has the states has the folder
         except BaseException:
             self.close()
             raise
 
-    @property
-    def runs(self) -> Mapping[str, HostedRun]:
-        """The runs by name."""
-        return self._runs
-
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Use this loop for events."""
-        for run in self._runs.values():
+        for run in self.runs.values():
             run.events.start(loop)
 
     def close(self) -> None:
         """Take what is queued, publish what is due, keep snapshots, release the states."""
         self.stopping = True
         self._cache.close()  # first: the next owner of the states has the same folder
-        for run in self._runs.values():
+        for run in self.runs.values():
             run.close()
 
     def __enter__(self) -> Self:

@@ -67,8 +67,12 @@ def _declared(text: str | None, limits: Limits) -> int:
     if length < 0:
         raise ProblemError(400, "Content-Length is not a number", _CLOSE)
     if length > limits.body_bytes:
-        raise ProblemError(413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE)
+        raise _too_long(limits)
     return length
+
+
+def _too_long(limits: Limits) -> ProblemError:
+    return ProblemError(413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE)
 
 
 async def _body(receive: Receive, limits: Limits) -> bytes:
@@ -82,9 +86,7 @@ async def _body(receive: Receive, limits: Limits) -> bytes:
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > limits.body_bytes:
-                    raise ProblemError(
-                        413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE
-                    )
+                    raise _too_long(limits)
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:

@@ -41,6 +41,7 @@ class Writer:
         self._run, self._limits, self._taken = run, limits, taken
         self._receipts = Receipts(run.receipts())
         self._encoder = Encoder(run, limits, bad_rows, ignore_extra=ignore_extra)
+        self.encode = self._encoder.encode  # reads the records of a post before it is submitted
         self._queue: deque[Post] = deque()
         self._bytes, self._closing = 0, False
         self._row_bytes, self._behind = 1, 0  # of a record as it is kept; of all that are kept and not yet counted
@@ -84,11 +85,6 @@ class Writer:
             self._closing = True
             self._changed.notify()
         self._thread.join()
-
-    @property
-    def encode(self) -> Callable[[Post], None]:
-        """Reads the records of a post before it is submitted."""
-        return self._encoder.encode
 
     # ---- in the thread
 

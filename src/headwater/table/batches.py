@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from headwater.table.errors import TableError
 from headwater.table.readers import Batch, open_source
 
 
 class Part(NamedTuple):
-    """One batch, and what names the place in a file where an error of it is."""
+    """One table, and the batch that it is of, if it was read from a file."""
 
     table: Any
-    named: Callable[[TableError], TableError] = lambda error: error
     batch: Batch | None = None
 
 
@@ -24,7 +22,7 @@ def batches_of(table: Any, schema: Any, bad_rows: str = "stop") -> Iterator[Part
         with open_source(table, schema, bad_rows=bad_rows) as source:
             for batch in source:
                 if batch is not None:
-                    yield Part(batch.table, batch.with_line, batch)
+                    yield Part(batch.table, batch)
     elif hasattr(table, "__next__"):
         for chunk in table:
             yield Part(chunk)
