@@ -42,13 +42,7 @@ _BEYOND = 64  # an upper bound of the weight of all cells that are not summed up
 
 
 class GaussianCells:
-    """Cells, the ends of their words, and the probability to accept what is drawn in them.
-
-    Parameters
-    ----------
-    scale
-        The σ of the law.
-    """
+    """Cells, the ends of their words, and the probability to accept what is drawn in them."""
 
     def __init__(self, scale: float) -> None:
         if not (math.isfinite(scale) and 2.0**-20 <= scale <= 2.0**40):

@@ -35,11 +35,6 @@ class GeometricCoins:
     Digit ``i`` is 1 with odds ``q^(2^i)``, for ``i < digits``; one more coin, of probability ``q^(2^digits)``, says
     whether the variable is at least ``2^digits``. ``digits`` is as small as makes that last coin rarer than
     ``2^−16``, so that it shows only among the ties.
-
-    Parameters
-    ----------
-    scale
-        The σ of the law.
     """
 
     def __init__(self, scale: float) -> None:

@@ -33,16 +33,8 @@ _RADIUS, _TABLE = 1 << 56, 1 << 57  # labels of the bits of joint noise: no coin
 def draw_jointly(word: Word, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> Integers:
     """The noise of several tables, one after the other.
 
-    Parameters
-    ----------
-    word
-        Where random bits come from.
-    scale
-        Of the law.
-    sizes
-        How many numbers each table has.
-    hi, los
-        The address of each table is ``(hi, los[i])``; the radius has that of the first, under another label.
+    Table ``i`` has ``sizes[i]`` numbers and the address ``(hi, los[i])``; the radius has that of the first table, under
+    another label.
     """
     if not sizes or min(sizes) < 1 or not fits(scale, sizes):
         raise ValueError(f"there is no joint noise of scale {scale!r} for tables of {list(sizes)} numbers")

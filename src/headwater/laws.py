@@ -55,13 +55,7 @@ class CountLaw(Law, Protocol):
 
 @dataclass(frozen=True)
 class Exponential:
-    """What the laws have in common whose odds fall with ``exp(−…/scale)``: log ratios move by at most shift/scale.
-
-    Parameters
-    ----------
-    scale
-        How wide it is.
-    """
+    """What the laws have in common whose odds fall with ``exp(−…/scale)``: log ratios move by at most shift/scale."""
 
     scale: float
 
@@ -77,11 +71,6 @@ class Exponential:
 @dataclass(frozen=True)
 class IntegerLaplace(Exponential):
     """The law of the noise in a count: ``P(z) ∝ exp(−|z|/scale)`` on the integers.
-
-    Parameters
-    ----------
-    scale
-        How wide it is.
 
     Examples
     --------
@@ -110,10 +99,7 @@ class IntegerLaplace(Exponential):
 class DiscreteGaussian:
     """The law of the noise in a count: ``P(z) ∝ exp(−z²/(2·scale²))`` on the integers.
 
-    Parameters
-    ----------
-    scale
-        The ``σ`` of the formula: a close upper bound of the standard deviation.
+    The scale is ``σ``, a close upper bound of the standard deviation.
 
     Examples
     --------
@@ -157,11 +143,6 @@ class JointLaplace(Exponential):
     ``N`` is the largest of the norms of the tables (`headwater.joint_noise`). A replaced record moves all tables, and
     still ``N`` by at most one: so the noise of a number grows with the numbers of *all* tables less than if each had a
     part of ε for itself (the K-norm mechanism of Hardt and Talwar 2010, on integers).
-
-    Parameters
-    ----------
-    scale
-        How wide it is.
     """
 
     name: ClassVar[str] = "joint Laplace"
@@ -173,10 +154,7 @@ class PermuteAndFlip(Exponential):
 
     Its shift is how far the difference of two scores can move: twice the sensitivity of a score.
 
-    Parameters
-    ----------
-    scale
-        Of the geometric variables that decide its coins.
+    Its scale is that of the geometric variables that decide its coins.
     """
 
     name: ClassVar[str] = "permute-and-flip"
@@ -187,11 +165,6 @@ class ExponentialChoice(Exponential):
     """The law of a private choice by the exponential mechanism: ``P(i) ∝ exp(score_i/scale)``.
 
     Its shift is how far the difference of two scores can move: twice the sensitivity of a score.
-
-    Parameters
-    ----------
-    scale
-        By how much scores must differ for their odds to differ by a factor of e.
     """
 
     name: ClassVar[str] = "exponential mechanism"

@@ -50,22 +50,14 @@ class Experiment:
 
     Parameters
     ----------
-    name
-        What to call it in a table.
     mechanism
         The name of a registered mechanism, a key of `COUNTERS`, `NOISE` or `JOINT_NOISE`.
-    epsilon
-        The budget that the run is given.
-    pair
-        The two neighbouring streams.
     times
         After how many records something is published: a release, every window, the card and the file of each.
     windows
         How many of the last records further releases are about. Only of mechanisms that have windows.
     reloads
         After which of the times the run is saved, loaded and asked again.
-    options
-        Further arguments of a counter.
     noisy_counts
         Whether to look at what crosses the trust boundary instead of at releases: the claim holds for that already.
     table
@@ -74,8 +66,6 @@ class Experiment:
         Whether releases are also saved and published, and their files looked at byte by byte: slow.
     person
         What is declared about people, if the streams of the pair differ in all records of one (`PersonPair`).
-    delta
-        The δ that the run is given.
     """
 
     name: str

@@ -93,20 +93,9 @@ def person_replaced(
 ) -> PersonPair:
     """The background, whose records belong to people, with all records of one person replaced.
 
-    Parameters
-    ----------
-    background
-        Records.
-    people
-        Whose they are.
-    person
-        Who is replaced.
-    other
-        Where their records are on the other stream; None for null records of nobody.
-    name
-        Who they belong to there; the same person unless given.
-    period
-        How many arrivals a period has, and the number of the one in which they are replaced: everywhere unless given.
+    ``other`` is where their records are on the other stream, None for null records of nobody; ``name`` says who they
+    belong to there, if not the same person. With a ``period``, of so many arrivals and the number of one, only those in
+    it are replaced.
 
     Examples
     --------

@@ -49,17 +49,8 @@ def train(
 ) -> Training:
     """Train a classifier on either table, and test both on real rows that were held back.
 
-    Parameters
-    ----------
-    target
-        The name of a column, or ``"NAME > NUMBER"``. A column with an order is predicted as above its real median or
-        not, or above the number.
-    real, synthetic
-        Values of each column, and which are there.
-    columns
-        What they are.
-    seed
-        Of the split and of the classifier.
+    ``target`` is the name of a column, or ``"NAME > NUMBER"``. A column with an order is predicted as above its real
+    median or not, or above the number.
     """
     index, threshold = _target(target, columns)
     if len(columns) < 2:

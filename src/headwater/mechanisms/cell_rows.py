@@ -23,13 +23,7 @@ def word(depth: int) -> type[np.unsignedinteger[Any]]:
 
 
 class CellRows:
-    """Rows of one integer: the cell of depth `finest`, or `NULL`. What a mechanism does not say is as here.
-
-    Parameters
-    ----------
-    schema, budget, noise
-        As of any `headwater.mechanisms.protocol.Mechanism`.
-    """
+    """Rows of one integer: the cell of depth `finest`, or `NULL`. What a mechanism does not say is as here."""
 
     name: ClassVar[str]
     online: ClassVar[bool] = True

@@ -26,8 +26,6 @@ class CountedBucket:
         How many there are, null records too.
     rows
         The distinct rows of those that are not null, perhaps coarser than they were.
-    counts
-        How often each occurs.
     """
 
     start: int

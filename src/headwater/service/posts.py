@@ -41,20 +41,10 @@ class Post:
     ----------
     body
         The records, decompressed.
-    form
-        The format of the body.
     key
         The digest of the idempotency key, if there is one.
-    digest
-        The digest of the body.
     rows
         The records as the run keeps them; None if they are still to be read.
-    tally
-        What was bad or clipped in them. Secret.
-    bad
-        Bad rows that go into quarantine. Secret.
-    position
-        Where the source of the records stands, kept in the same transaction.
     future
         Gets the answer when the records are on the disk, or why they were refused.
     """

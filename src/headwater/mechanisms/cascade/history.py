@@ -30,10 +30,6 @@ class History:
 
     Parameters
     ----------
-    partition
-        How the cube is cut.
-    epsilon
-        The budget of the run.
     slow
         The noisy counts of all closed slow buckets, oldest first.
     recent
@@ -108,14 +104,10 @@ class Measured:
 
     Parameters
     ----------
-    t
-        How many points have arrived.
     start
         Where the window starts: 0, or the start of some bucket.
     covered
         The points from here on are in no closed bucket.
-    history
-        The closed slow buckets.
     fast
         The closed fast buckets since the last slow one, each timescale after the end of the slower one.
     """

@@ -20,10 +20,6 @@ class NoisyCounts:
 
     Parameters
     ----------
-    start, end
-        The span of the bucket.
-    tree
-        Whose leaves were counted.
     counts
         One for each leaf; they may be negative.
     variance

@@ -28,10 +28,6 @@ class Timescale:
 
     Parameters
     ----------
-    size
-        How many points a bucket holds.
-    epsilon
-        The budget of a bucket.
     siblings
         How many buckets are added up when they are estimated from: those in one bucket of the next slower timescale.
     resolutions
@@ -58,12 +54,7 @@ class Timescale:
 class Stage:
     """A stretch of time with one set of timescales, the slow one first.
 
-    Parameters
-    ----------
-    start, end
-        The points ``start … end − 1``.
-    timescales
-        The sizes of buckets in it. Each is a multiple of the next.
+    It has the points ``start … end − 1``. The size of each timescale is a multiple of the next.
     """
 
     start: int

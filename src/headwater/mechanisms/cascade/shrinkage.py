@@ -39,8 +39,6 @@ class Fractions:
 
     Parameters
     ----------
-    tree
-        Whose split cells these are.
     left
         The fraction of each split cell's mass that is in its left half.
     variance
@@ -134,14 +132,7 @@ def masses_and_fractions(
 ) -> tuple[Floats, Floats]:
     """From the root down: the mass of every node, and the left fraction of every split cell.
 
-    Parameters
-    ----------
-    tree
-        Which cells are split.
-    points
-        The mass of the root.
-    fraction_of
-        Given which split cells and their masses, their left fractions.
+    The root has the mass ``points``. ``fraction_of`` gives left fractions, given which split cells and their masses.
     """
     mass, left = np.empty(2 * tree.size - 1), np.empty(tree.size - 1)
     mass[0] = points

@@ -32,14 +32,7 @@ def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tu
     it the count of the grid. Thresholds grow geometrically from one resolution to the next, from that of the finest
     tree towards the size of the bucket, so every tree is a subtree of the one before.
 
-    Parameters
-    ----------
-    bucket
-        The timescale whose buckets are to be measured.
-    dimension
-        Of the cube.
-    deepest
-        Cells of this depth and deeper are never split.
+    Cells of depth ``deepest`` and deeper are never split.
     """
     fine, grid = uniform_threshold(bucket, dimension), _grid_count(bucket, dimension)
     steps = [fine * (bucket.size / fine) ** (i / bucket.resolutions) for i in range(bucket.resolutions)]

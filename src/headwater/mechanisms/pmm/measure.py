@@ -24,13 +24,6 @@ from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 class PmmMechanism(CellRows):
     """Noisy counts of all cells to depth ``⌊log2(εn)⌋``, once.
 
-    Parameters
-    ----------
-    schema, budget, noise
-        As of any `headwater.mechanisms.protocol.Mechanism`; the budget is that of the one release.
-    consistency
-        How noisy counts are made to add up: a name of `headwater.mechanisms.paper.consistency.STRATEGIES`.
-
     Formal guarantees
     -----------------
     ε-differentially private for replacing one of the ``n`` points: at each depth ``j`` two cells' counts move by
