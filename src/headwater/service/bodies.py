@@ -109,8 +109,6 @@ def batches(body: bytes, form: str, schema: Any, most: int, **reading: Any) -> I
 
     ``reading`` holds ``bad_rows`` and ``ignore_extra``, as `read_bytes` takes them.
     """
-    if form == "json":
-        body, form = lines_of(body), "jsonl"
     rows = 0
     try:
         for batch in read_bytes(body, schema, form, **reading):
