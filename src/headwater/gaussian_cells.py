@@ -35,7 +35,7 @@ _UNIT = 2.0**52  # weights of cells are multiples of one over this, so that thei
 BAND = 2.0**-40  # a cell is decided exactly if a word is so close to its end; errors of the table are below 2^-44
 UNSURE = 2.0**-20  # acceptance is decided exactly if floats come so close; their error is below 2^-30
 _GUIDE = 12  # bits of a word that mostly decide its cell
-_FEW = 1024  # draws for which it is not worth while to make a guide
+_FEW = 1024  # up to so many draws, making a guide takes longer than it saves
 _CELL, _VERDICT = 1 << 36, 1 << 37  # the labels of further bits of attempts, beyond those of coins
 _NO_ROWS = np.empty(0, dtype=np.int64)
 _BEYOND = 64  # an upper bound of the weight of all cells that are not summed up, in units of the last bit

@@ -25,7 +25,7 @@ Tie = tuple[int, int, int]
 
 HEAD = 16
 """How many bits of a coin are compared at first."""
-_FEW = 256  # draws for which it is not worth while to copy the coins beside each other
+_FEW = 256  # up to so many draws, copying the coins beside each other takes longer than it saves
 _CLEAR = 2.0**-20  # floats decide these bits unless they come so close to a whole number; their error is below 2^-30
 
 

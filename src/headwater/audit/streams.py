@@ -149,7 +149,7 @@ def crowd(length: int, dimension: int, seed: int = 0) -> Points:
     return np.random.default_rng(seed).beta(1.5, 3, size=(length, dimension))
 
 
-KINDS: dict[str, tuple[float, float, str]] = {
+MOVES: dict[str, tuple[float, float, str]] = {
     "corner": (0.1, 0.9, "from one corner to the other"),
     "cut": (0.5, BELOW_HALF, "from one side of a cut to the other, a float's step away"),
     "face": (0.0, 1.0, "from the face 0 to the face 1"),
@@ -157,8 +157,8 @@ KINDS: dict[str, tuple[float, float, str]] = {
 
 
 def kind_of_pair(kind: str, background: Points, position: int) -> Pair:
-    """A pair whose point moves as `KINDS` says."""
-    one, other, _ = KINDS[kind]
+    """A pair whose point moves as `MOVES` says."""
+    one, other, _ = MOVES[kind]
     return replaced(background, position, one, other)
 
 

@@ -19,7 +19,7 @@ from headwater.audit.suite import tables, with_delta, worst_cases
 from headwater.checks.cases import Case, CheckFailed, expect
 from headwater.noise import Noise
 from headwater.release.release import Release
-from headwater.table.bad_rows import BadRow, Encoded
+from headwater.table.bad_rows import BadRow, EncodedBatch
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
@@ -158,8 +158,8 @@ def null_at(point: NDArray[np.float64]) -> Iterator[None]:
         for kind in (UnitCube, Schema):
             usual = kind.encode_batch
 
-            def bad_there(self: Any, table: object, usual: Any = usual, **options: str) -> Encoded:  # noqa: ANN401
-                found: Encoded = usual(self, table, **options)
+            def bad_there(self: Any, table: object, usual: Any = usual, **options: str) -> EncodedBatch:  # noqa: ANN401
+                found: EncodedBatch = usual(self, table, **options)
                 rows = np.flatnonzero((found.points == point).all(axis=1)).tolist()
                 return replace(found, bad=tuple(BadRow(row, TableError("bad", "none")) for row in rows))
 

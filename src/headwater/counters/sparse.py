@@ -1,4 +1,4 @@
-"""Algorithm 2: a count with a horizon that is cheap while little happens."""
+"""Algorithm 2: a count with a horizon, whose noise grows with how often the count changes, not with time."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class ErrorModel(Protocol):
     """Which error `typical` is: a key of `headwater.mechanisms.accuracy.POOR`."""
 
     def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
-        """The error to expect of a release of so many records, in a run that was told to expect ``expect`` of them."""
+        """The error to expect of a release of so many records, in a run that expects ``expect`` of them."""
 
     def capped(
         self, schema: AnySchema, epsilon: float, records: int, counted: float, expect: int | None = None

@@ -22,7 +22,7 @@ from headwater.mechanisms import registry
 from headwater.release.card import VERSION, read_card
 from headwater.release.read_table import has_table
 from headwater.release.release import Release
-from headwater.release.write_table import FORMATS, check_format, write_table
+from headwater.release.write_table import RELEASE_FORMATS, check_format, write_table
 from headwater.table.arrow import pyarrow
 
 __all__ = ["card_of", "folders", "has_table", "name_of", "prune", "publish", "read_card", "refuse_others", "sweep"]
@@ -137,7 +137,7 @@ def prune(out: str | os.PathLike[str], keep: int) -> None:
     run may do this.
     """
     for folder in folders(out)[:-keep]:
-        for format_ in FORMATS:
+        for format_ in RELEASE_FORMATS:
             (folder / f"data.{format_}").unlink(missing_ok=True)
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from headwater.table.arrow import pyarrow
 
-FORMATS = ("parquet", "csv")
+RELEASE_FORMATS = ("parquet", "csv")
 _LOOKED_AT = 1 << 12  # values of each column: their order is random
 
 
 def check_format(format: str) -> None:  # noqa: A002 - as in `publish`
     """Refuse formats that releases are not written in."""
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    if format not in RELEASE_FORMATS:
+        raise ValueError(f"format must be one of {', '.join(RELEASE_FORMATS)}, not {format!r}")
 
 
 def write_table(tables: Iterator[Any], path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - as above

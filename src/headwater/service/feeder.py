@@ -11,7 +11,7 @@ from headwater import kafka
 from headwater.run import Run
 from headwater.service.config import RunSettings
 from headwater.service.logs import log
-from headwater.service.posts import Answer, Post
+from headwater.service.posts import Accepted, Post
 from headwater.service.problems import ProblemError
 from headwater.service.writer import Writer
 
@@ -60,7 +60,7 @@ class Feeder:
         rows, tally, bad = kafka.encode(self._run, batch, self._format, **self._reading)
         while not self._closing:
             position = {kafka.POSITION: batch.position}
-            kept = Future[Answer]()
+            kept = Future[Accepted]()
             try:
                 self._writer.submit(Post(b"", "rows", None, b"", rows, tally, bad, position, kept))
                 kept.result()

@@ -25,7 +25,7 @@ from headwater.table.unit_cube import UnitCube
 _SMALL = 1 << 12  # bytes of JSON lines that are read together with others
 
 
-class Answer(NamedTuple):
+class Accepted(NamedTuple):
     """The answer to a writer: how many records were accepted, the ``t`` they ended at, and whether it was a retry."""
 
     accepted: int
@@ -57,12 +57,12 @@ class Post:
     tally: Tally = field(default_factory=Tally)
     bad: list[BadRow] = field(default_factory=list)
     position: Mapping[str, Any] = field(default_factory=dict)
-    future: asyncio.Future[Answer] | concurrent.futures.Future[Answer] | None = None
-    outcome: Answer | ProblemError | None = None
+    future: asyncio.Future[Accepted] | concurrent.futures.Future[Accepted] | None = None
+    outcome: Accepted | ProblemError | None = None
     size: int = 0
 
 
-class Encoder:
+class PostReader:
     """Reads and checks the records of posts. Threads may share it."""
 
     def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop", *, ignore_extra: bool = False) -> None:

@@ -12,7 +12,7 @@ from starlette.types import Receive
 from headwater.service import bodies
 from headwater.service.access import run_for
 from headwater.service.config import Limits
-from headwater.service.posts import Answer, Post
+from headwater.service.posts import Accepted, Post
 from headwater.service.problems import ProblemError
 from headwater.service.receipts import digest
 from headwater.service.service import Service
@@ -43,7 +43,7 @@ async def records(service: Service, request: Request) -> Response:
                     await asyncio.to_thread(run.writer.encode, post)
             post.future = answered = asyncio.get_running_loop().create_future()
             run.writer.submit(post)
-            answer: Answer = await answered
+            answer: Accepted = await answered
         except ProblemError as problem:
             if problem.status == 422:
                 run.count_refused(problem)

@@ -64,7 +64,7 @@ class BadRow:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedBatch:
     """A batch as points, where bad rows are any point at all.
 
     Parameters

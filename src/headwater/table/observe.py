@@ -29,7 +29,7 @@ NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "Na
 _DAYS = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%y", "%m/%d/%y", "%d.%m.%y")
 _NAMED = ("%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%B %d, %Y", "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y")
 _CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
-FORMATS = tuple(day + clock for clock in _CLOCKS for day in _DAYS) + _NAMED
+DATE_FORMATS = tuple(day + clock for clock in _CLOCKS for day in _DAYS) + _NAMED
 """Formats of dates that are tried after ISO 8601."""
 
 _ZONED = "0001-01-02T00:00:00+00:00", "9999-12-30T00:00:00+00:00"
@@ -155,7 +155,7 @@ def _written(texts: set[str], seen: Observed) -> None:
     if all(":" in text for text in texts) and _reads(TimeOfDay(), texts):  # 2016,5 is a number
         seen.kind = "time-of-day"
         return
-    formats = [format_ for format_ in FORMATS if _in_format(texts, format_)]
+    formats = [format_ for format_ in DATE_FORMATS if _in_format(texts, format_)]
     if formats:
         seen.kind, seen.declared["format"] = "datetime", formats[0]
         seen.declared |= {"zoned": True} if "%z" in formats[0] else {}
