@@ -42,7 +42,7 @@ _BEYOND = 64  # an upper bound of the weight of all cells that are not summed up
 
 
 class GaussianCells:
-    """Cells, the ends of their words, and the probability to accept what is drawn in them."""
+    """The sampler of one law: which 64-bit words propose which cell, and which numbers in it are accepted."""
 
     def __init__(self, scale: float) -> None:
         if not (math.isfinite(scale) and 2.0**-20 <= scale <= 2.0**40):
@@ -64,7 +64,7 @@ class GaussianCells:
         return int(clear), (np.stack([share[:-1] + BAND, share[1:] - BAND], axis=1) * 2.0**64).ravel().astype("u8")
 
     def near(self, cell: Integers) -> Integers:
-        """How near to 0 the numbers of a cell come, or a little nearer."""
+        """``n_s``: a lower bound of the absolute values of the numbers in a cell."""
         nearest: Integers = np.maximum(np.abs(cell) * np.int64(self.width) - np.int64(self.offset), 0)
         return nearest
 

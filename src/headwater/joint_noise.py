@@ -66,7 +66,7 @@ class Bits:
         return self._word(*self._address, self._next - 1)
 
     def below(self, count: int) -> int:
-        """A uniform number from 0 to ``count − 1``: bits are taken until they are one."""
+        """A uniform number from 0 to ``count − 1``, by rejection: bits are drawn until they make one."""
         length = (count - 1).bit_length()
         while True:
             words = -(-length // 64)
@@ -86,8 +86,8 @@ class Bits:
 def in_ball(bits: Bits, size: int, radius: int) -> list[int]:
     """A uniform point of a ball.
 
-    First how many numbers are not 0. Then which ones, and their absolute values, which are the gaps between as many
-    marks on a line, and their signs: all equally likely.
+    How many numbers are not 0 is drawn with odds `with_nonzero`. Given that, which ones, their signs and their absolute
+    values are uniform: the latter are the gaps between as many marks among ``2·radius`` places.
     """
     if size == 1:
         return [bits.below(2 * radius + 1) - radius]

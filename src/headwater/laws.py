@@ -43,7 +43,7 @@ class CountLaw(Law, Protocol):
 
     @property
     def variance(self) -> float:
-        """Its variance."""
+        """The variance of one draw."""
 
     @property
     def deviation(self) -> float:
@@ -152,9 +152,8 @@ class JointLaplace(Exponential):
 class PermuteAndFlip(Exponential):
     """The law of a private choice by permute-and-flip (McKenna and Sheldon 2020).
 
-    Its shift is how far the difference of two scores can move: twice the sensitivity of a score.
-
-    Its scale is that of the geometric variables that decide its coins.
+    Its shift is how far the difference of two scores can move: twice the sensitivity of a score. Its scale is that of
+    the geometric variables that decide its coins.
     """
 
     name: ClassVar[str] = "permute-and-flip"
@@ -170,7 +169,7 @@ class ExponentialChoice(Exponential):
     name: ClassVar[str] = "exponential mechanism"
 
     def rho(self, shift: int) -> Fraction:
-        """What one choice costs in ρ: an eighth of the square of its ε, the length of the range of its log ratios."""
+        """What one choice costs in ρ: ``ε²/8``, since all its log ratios lie in a range of length ε (bounded range)."""
         return self.epsilon(shift) ** 2 / 8
 
 
@@ -233,7 +232,7 @@ class Pure:
 
     @staticmethod
     def width(budget: float, tables: float = 1.0) -> float:
-        """About the scale of Laplace noise of the variance that so many tables with equal parts of a budget have."""
+        """The scale of Laplace noise with about the variance of a count, if so many tables share a budget equally."""
         return 2 * tables / budget
 
 
@@ -255,7 +254,7 @@ class Concentrated:
 
     @staticmethod
     def width(budget: float, tables: float = 1.0) -> float:
-        """About the scale of Laplace noise of the variance that so many tables with equal parts of a budget have."""
+        """The scale of Laplace noise with about the variance of a count, if so many tables share a budget equally."""
         return math.sqrt(0.5 * tables / budget)
 
 

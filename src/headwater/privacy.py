@@ -43,7 +43,7 @@ class Spend:
 
     @property
     def scale(self) -> float:
-        """Of the law."""
+        """The scale of the law."""
         return self.law.scale
 
     @property

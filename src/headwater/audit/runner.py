@@ -49,7 +49,7 @@ class _Task:
 
 @functools.cache
 def _code() -> str:
-    """Of all source files: what other code has measured is not taken for this code's."""
+    """A digest of all source files: what other code has measured is not taken for this code's."""
     digest = hashlib.sha256()
     for path in sorted(Path(headwater.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())

@@ -95,7 +95,7 @@ def offline(mechanism: str, dimension: int, epsilon: float) -> Iterator[Experime
 
 
 def worst_cases(mechanism: str, dimension: int, epsilon: float) -> list[Experiment]:
-    """Of any registered mechanism."""
+    """The experiments of `online` or `offline`, whichever a registered mechanism is."""
     make = online if registry.mechanism(mechanism).online else offline
     return [*make(mechanism, dimension, epsilon)]
 

@@ -66,7 +66,7 @@ class Case:
         return registry.mechanism(self.mechanism)
 
     def budget(self, epsilon: float) -> Budget:
-        """Of a run."""
+        """The budget of a run with this ε."""
         return Budget(epsilon, self.delta)
 
     def start(self, epsilon: float = 1.0) -> Synthesizer:

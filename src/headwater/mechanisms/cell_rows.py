@@ -53,7 +53,7 @@ class CellRows:
         return f"depth {self.depth} of the partition"
 
     def window(self, since: int) -> int:
-        """Always all records."""
+        """0: every release is about all records. Another start is refused."""
         if since:
             raise ValueError(f"the {self.name} mechanism has no windows; mechanism='cascade' can")
         return 0

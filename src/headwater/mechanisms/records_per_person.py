@@ -37,7 +37,7 @@ class CapError:
 
     @property
     def whole(self) -> float:
-        """Both together."""
+        """Both together: they are independent, so their squares add up."""
         return math.hypot(self.noise, self.missed)
 
 

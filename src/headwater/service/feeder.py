@@ -56,7 +56,7 @@ class Feeder:
             log("topic stopped", run=self._name, error=type(error).__name__, reason=str(error) if known else "")
 
     def _take(self, batch: kafka.TopicBatch) -> None:
-        """Until it is kept: the topic is not read on before."""
+        """Hand over a batch again and again until it is kept: the topic is not read on before."""
         rows, tally, bad = kafka.encode(self._run, batch, self._format, **self._reading)
         while not self._closing:
             position = {kafka.POSITION: batch.position}

@@ -238,7 +238,7 @@ class Category(Column):
         return numbers
 
     def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Places in the list."""
+        """The numbers as they are: places in the list."""
         return numbers
 
     def label(self, raw: NDArray[Any]) -> NDArray[Any]:

@@ -33,9 +33,9 @@ from headwater.privacy import Budget, Ledger
 
 
 def resolution(partition: Partition) -> int:
-    """The depth to which points are kept: cells far smaller than the error that noise makes.
+    """The depth to which points are kept, as numbers of cells: these are far smaller than the error of noise.
 
-    In two dimensions they have a side of 2^−16, which matters only when εt comes near 10^10.
+    In two dimensions they have a side of 2^−16; noise is larger than that until εt comes near 10^10.
     """
     d = partition.dimension
     return min(40 if d == 1 else d * (24 // d + 4), DEEPEST - 1, partition.deepest)

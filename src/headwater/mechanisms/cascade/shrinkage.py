@@ -151,8 +151,8 @@ def _shrinkage_weights(deviation: Floats, noise: Floats, base: Floats, estimable
     ``deviation²/base − noise/base`` (`excess`) is an unbiased estimate of ``s`` from one cell. Cells of one depth are
     averaged, weighted by one over their variance, twice, since that depends on ``s`` (at first 0.25); then groups of
     siblings, shrunk towards their depth's average, which counts as `PRIOR_CELLS` cells. Averages are soft-thresholded,
-    since a few cells always look uneven: that of a depth is lowered by `SIGNIFICANCE` standard errors, what a group
-    differs from it by one. Where ``s = 0``, the prior is taken as it is.
+    since a few cells always look uneven: that of a depth is lowered by `SIGNIFICANCE` standard errors of noise alone,
+    what a group differs from it by one. Where ``s = 0``, the prior is taken as it is.
     """
     relative = noise / base
     excess = np.square(deviation) / base - relative
