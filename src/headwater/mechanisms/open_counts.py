@@ -71,7 +71,7 @@ class CountedBuckets:
         return [one for one in self.buckets if first <= one.start < end]
 
     def plus(self, bucket: CountedBucket) -> Self:
-        """These and one more. Counts of one bucket are added up once they are of similar size: each is copied seldom."""
+        """These and one more. Counts of one bucket are added up when they are of similar size: each is few times."""
         buckets = [*self.buckets, bucket]
         while len(buckets) > 1 and buckets[-2].start == buckets[-1].start:
             if len(buckets[-2].counts) > 2 * len(buckets[-1].counts):
