@@ -31,6 +31,9 @@ from headwater.noise import Noise
 from headwater.partition import DEEPEST, Partition
 from headwater.privacy import Budget, Ledger
 
+TREE_BIT, TIMESCALE_BIT = 38, 44
+"""Where the numbers of a tree and of its timescale begin in the address of a draw; below is the number of the leaf."""
+
 
 def resolution(partition: Partition) -> int:
     """The depth to which points are kept, as numbers of cells: these are far smaller than the error of noise.
@@ -209,7 +212,7 @@ class CascadeMechanism(CellRows):
             for one in counted.within(start, end):
                 true = true + sum_leaves(one.rows[:, 0], one.counts, self._deepest(self.stage), tree)
             leaf = np.arange(len(true), dtype=np.uint64)
-            address = np.uint64(number << 44 | coarseness << 38) + leaf
+            address = np.uint64(number << TIMESCALE_BIT | coarseness << TREE_BIT) + leaf
             counts = true + scale.noise.draw(self.noise, start, address)
             if not self.partition.plain:
                 counts[~possible(tree, self.partition)] = 0
