@@ -42,13 +42,8 @@ class Draw:
         los: list[int] = np.asarray(lo, np.uint64).tolist()
         tree = los[0] >> TREE_BIT  # leaves of another tree would have numbers out of range
         leaves = tuple(lo - (tree << TREE_BIT) for lo in los)
-        return Draw(
-            scale,
-            int(np.asarray(hi)),
-            tree >> (TIMESCALE_BIT - TREE_BIT),
-            tree & ((1 << TIMESCALE_BIT - TREE_BIT) - 1),
-            leaves,
-        )
+        timescale, resolution = divmod(tree, 1 << TIMESCALE_BIT - TREE_BIT)
+        return Draw(scale, int(np.asarray(hi)), timescale, resolution, leaves)
 
 
 @dataclass(frozen=True, eq=False)
