@@ -99,26 +99,25 @@ def check_a_cap_of_one(case: Case) -> None:
 # ---- faults
 
 
-def one_more() -> AbstractContextManager[object]:
-    """The cap is compared with a count that lacks the record before: one more counts."""
+def _with_earlier(change: Callable[[NDArray[Any]], NDArray[Any]]) -> AbstractContextManager[object]:
+    """How many records of a person came before each one of a batch is something else."""
     of = Groups.of
 
-    def lacking(hashes: Hashes) -> Groups:
+    def wrong(hashes: Hashes) -> Groups:
         found = of(hashes)
-        return replace(found, earlier=np.maximum(found.earlier - 1, 0))
+        return replace(found, earlier=change(found.earlier))
 
-    return patch.object(Groups, "of", staticmethod(lacking))
+    return patch.object(Groups, "of", staticmethod(wrong))
+
+
+def one_more() -> AbstractContextManager[object]:
+    """The cap is compared with a count that lacks the record before: one more counts."""
+    return _with_earlier(lambda earlier: np.maximum(earlier - 1, 0))
 
 
 def counted_after() -> AbstractContextManager[object]:
     """Caps are brought up to date after a batch: all records of a person in it count, or none."""
-    of = Groups.of
-
-    def late(hashes: Hashes) -> Groups:
-        found = of(hashes)
-        return replace(found, earlier=np.zeros_like(found.earlier))
-
-    return patch.object(Groups, "of", staticmethod(late))
+    return _with_earlier(np.zeros_like)
 
 
 def colliding() -> AbstractContextManager[object]:

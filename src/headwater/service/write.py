@@ -30,7 +30,7 @@ async def records(service: Service, request: Request) -> Response:
     key = headers.get(b"idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
         raise ProblemError(400, "an Idempotency-Key is 1 to 255 printable ASCII characters without spaces")
-    with service.admission.reserve(_declared(headers.get(b"content-length"), limits)):
+    with service.reserve(_declared(headers.get(b"content-length"), limits)):
         raw = await _body(request.receive, limits)
         body = bodies.decompressed(raw, headers.get(b"content-encoding", ""), limits.body_bytes)
         request.state.bytes = len(raw)
