@@ -56,10 +56,6 @@ def _code() -> str:
     return digest.hexdigest()[:16]
 
 
-def _run(task: _Task) -> Columns:
-    return task.run()
-
-
 def _watch_parent() -> None:
     """End this worker when the process that started it is gone: a killed audit must leave nothing running."""
     parent = multiprocessing.parent_process()
@@ -165,13 +161,11 @@ def _finished(tasks: Sequence[_Task], kept: Checkpoint, processes: int | None) -
     context = multiprocessing.get_context("spawn")  # a forked process would share what must not be shared
     with ProcessPoolExecutor(count, mp_context=context, initializer=_watch_parent) as pool:
         waiting: dict[Future[Columns], _Task] = {}
-        rest = iter(todo)
         try:
-            for task in rest:
-                waiting[pool.submit(_run, task)] = task
-                if len(waiting) < 2 * count:
-                    continue
-                yield from _collected(waiting, kept)
+            for task in todo:
+                waiting[pool.submit(_Task.run, task)] = task
+                if len(waiting) >= 2 * count:
+                    yield from _collected(waiting, kept)
             while waiting:
                 yield from _collected(waiting, kept)
         except BaseException:

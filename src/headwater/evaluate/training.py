@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers, Side
 
@@ -122,9 +121,4 @@ def _fit(x: Floats, y: Integers, few: list[int], seed: int) -> Any:  # noqa: ANN
         max_iter=rounds, early_stopping=False, categorical_features=few, random_state=seed
     )
     model.fit(x, y)
-
-    def predict(rows: Floats) -> NDArray[Any]:
-        found: NDArray[Any] = model.predict(rows)
-        return found
-
-    return predict
+    return model.predict
