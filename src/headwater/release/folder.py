@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater import version
-from headwater.files import FileRefusedError, sync_folder
+from headwater.files import FileRefusedError, sync
 from headwater.guarantee import Guarantee
 from headwater.mechanisms import registry
 from headwater.release.card import VERSION, read_card
@@ -81,13 +81,13 @@ def publish(
         (hidden / "card.json").write_text(text, encoding="utf-8")
         for path in hidden.iterdir():
             path.chmod(0o644)
-            _sync_file(path)
+            sync(path)
         hidden.chmod(0o755)
-        sync_folder(hidden)
+        sync(hidden)
         os.rename(hidden, place)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
-    sync_folder(out)
+    sync(out)
     return place
 
 
@@ -209,8 +209,3 @@ def _now() -> datetime:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
