@@ -194,7 +194,7 @@ class Given:
 @pytest.mark.parametrize("radius", [0, 3, 30])
 @pytest.mark.parametrize("bits", [64, 128, 256])
 def test_a_number_just_beside_a_bound_is_put_on_its_side(radius: int, bits: int) -> None:
-    """The first ``bits`` bits of a bound, and one less or more: told apart by the exact way, and handed on to it."""
+    """The first ``bits`` bits of a bound, and one less or more: distinguished by the exact way, and handed on to it."""
     law = Radii(2.0, (1, 2, 3))
     parts, _ = law.whole_odds(1024)
     at = (sum(parts[: radius + 1]) << bits) // sum(parts)

@@ -14,7 +14,6 @@ import headwater as hw
 from headwater import files
 from headwater.audit.checks import check_draws
 from headwater.audit.trace import watching
-from headwater.mechanisms import registry
 from headwater.noise import Noise
 from headwater.release import release as release_module
 
@@ -51,31 +50,6 @@ def test_expected_errors_are_bit_for_bit_the_same_after_loading(d: int, epsilon:
                 one, other = synth.release(last=window), loaded.release(last=window)
                 assert one.expected_error() == other.expected_error()
                 assert np.array_equal(one.points(), other.points())
-
-
-@pytest.mark.parametrize("mechanism", ONLINE)
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_update_that_fails_in_the_middle_has_not_happened(mechanism: str, error: type[BaseException]) -> None:
-    """The mechanism has taken the first half of the batch when it fails; then the batch is given again."""
-    synth, whole = begun(mechanism), begun(mechanism)
-    batch = np.random.default_rng(1).random((400, 2))
-    before, kind = synth.to_bytes(), registry.mechanism(mechanism)
-    update = kind.update
-
-    def failing(self: object, rows: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> None:
-        update(self, rows[:200])  # type: ignore[arg-type]
-        raise error
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kind, "update", failing)
-        with pytest.raises(error):
-            synth.update(batch)
-    assert synth.to_bytes() == before
-    assert synth.t == 100
-    for run in (synth, whole):
-        run.update(batch)
-    assert synth.to_bytes() == whole.to_bytes()
-    assert np.array_equal(synth.release().points(), whole.release().points())
 
 
 @pytest.mark.parametrize("mechanism", ONLINE)

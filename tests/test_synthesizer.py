@@ -39,15 +39,6 @@ def test_a_release_holds_exactly_t_points_of_the_cube(mechanism: str, d: int, ep
         assert ((points >= 0) & (points <= 1)).all()
 
 
-@every_mechanism
-def test_asking_twice_gives_the_same_release(mechanism: str) -> None:
-    synth = make(mechanism=mechanism, seed=None)
-    synth.update(crowd(100))
-    release = synth.release()
-    assert same(release, synth.release())
-    assert np.array_equal(release.points(), release.points())
-
-
 def test_runs_without_a_seed_differ_and_with_a_seed_repeat() -> None:
     releases = []
     for seed in (None, None, 5, 5, 6):
@@ -120,19 +111,15 @@ BAD: dict[str, tuple[object, type[Exception], str]] = {
 }
 
 
-@every_mechanism
 @pytest.mark.parametrize("case", BAD)
-def test_bad_points_are_refused_and_change_nothing(mechanism: str, case: str) -> None:
+def test_bad_points_are_refused_and_change_nothing(case: str) -> None:
     points, error, message = BAD[case]
-    synth, other = make(mechanism=mechanism), make(mechanism=mechanism)
-    for s in (synth, other):
-        s.update(crowd(100))
+    synth = make()
+    synth.update(crowd(100))
+    before = synth.to_bytes()
     with pytest.raises(error, match=message):
         synth.update(points)
-    assert synth.t == 100
-    for s in (synth, other):
-        s.update(crowd(100, seed=1))
-    assert same(synth.release(), other.release())
+    assert synth.to_bytes() == before
 
 
 def test_errors_never_show_a_value() -> None:
@@ -192,24 +179,6 @@ def test_one_point_is_taken_as_well() -> None:
     square.update([])
     square.update([[0, 1]])
     assert square.t == 2
-
-
-@every_mechanism
-@pytest.mark.parametrize(("d", "epsilon"), [(1, 0.2), (2, 30.0)])
-def test_a_run_that_was_saved_and_loaded_goes_on_as_if_it_had_not(
-    mechanism: str, d: int, epsilon: float, tmp_path: Path
-) -> None:
-    x = crowd(400, d)
-    straight, broken = (make(d, epsilon, mechanism, seed=None) for _ in "ab")
-    straight.save(tmp_path / "start")
-    broken = hw.Synthesizer.load(tmp_path / "start")
-    for end in (0, 1, 7, 130, 131, 400):
-        part = x[straight.t : end]
-        straight.update(part)
-        broken.update(part)
-        broken.save(tmp_path / "state")
-        broken = hw.Synthesizer.load(tmp_path / "state")
-        assert same(straight.release(), broken.release())
 
 
 def test_a_state_file_is_for_its_owner_only_and_says_so(tmp_path: Path) -> None:

@@ -22,16 +22,7 @@ from headwater.table.tally import Tally
 class EncodedRows:
     """A batch as a mechanism takes it. Secret.
 
-    Parameters
-    ----------
-    rows
-        What is kept of each record; bad ones are null records.
-    bad
-        The rows that are no records, in order.
-    tally
-        What was clipped, unlisted, missing or bad.
-    people
-        Whose records they are, if they belong to people.
+    Bad rows, which ``bad`` lists in order, are null records among ``rows``; ``people`` says whose records they are.
     """
 
     rows: Rows

@@ -48,7 +48,7 @@ def write_whole(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryvie
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def pack(banner: str, header: Mapping[str, object], arrays: Arrays) -> bytes:
@@ -135,9 +135,9 @@ def assembling(path: str) -> Iterator[None]:
         raise FileRefusedError(f"{path}: its parts do not fit together; Headwater did not write this file") from error
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a rename durable: the folder itself must reach the disk."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Bring a file to the disk, or a folder: without that a rename in it is not durable."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

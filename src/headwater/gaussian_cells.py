@@ -35,20 +35,14 @@ _UNIT = 2.0**52  # weights of cells are multiples of one over this, so that thei
 BAND = 2.0**-40  # a cell is decided exactly if a word is so close to its end; errors of the table are below 2^-44
 UNSURE = 2.0**-20  # acceptance is decided exactly if floats come so close; their error is below 2^-30
 _GUIDE = 12  # bits of a word that mostly decide its cell
-_FEW = 1024  # draws for which it is not worth while to make a guide
+_FEW = 1024  # up to so many draws, making a guide takes longer than it saves
 _CELL, _VERDICT = 1 << 36, 1 << 37  # the labels of further bits of attempts, beyond those of coins
 _NO_ROWS = np.empty(0, dtype=np.int64)
 _BEYOND = 64  # an upper bound of the weight of all cells that are not summed up, in units of the last bit
 
 
 class GaussianCells:
-    """Cells, the ends of their words, and the probability to accept what is drawn in them.
-
-    Parameters
-    ----------
-    scale
-        The σ of the law.
-    """
+    """The sampler of one law: which 64-bit words propose which cell, and which numbers in it are accepted."""
 
     def __init__(self, scale: float) -> None:
         if not (math.isfinite(scale) and 2.0**-20 <= scale <= 2.0**40):
@@ -70,7 +64,7 @@ class GaussianCells:
         return int(clear), (np.stack([share[:-1] + BAND, share[1:] - BAND], axis=1) * 2.0**64).ravel().astype("u8")
 
     def near(self, cell: Integers) -> Integers:
-        """How near to 0 the numbers of a cell come, or a little nearer."""
+        """``n_s``: a lower bound of the absolute values of the numbers in a cell."""
         nearest: Integers = np.maximum(np.abs(cell) * np.int64(self.width) - np.int64(self.offset), 0)
         return nearest
 

@@ -25,7 +25,7 @@ Tie = tuple[int, int, int]
 
 HEAD = 16
 """How many bits of a coin are compared at first."""
-_FEW = 256  # draws for which it is not worth while to copy the coins beside each other
+_FEW = 256  # up to so many draws, copying the coins beside each other takes longer than it saves
 _CLEAR = 2.0**-20  # floats decide these bits unless they come so close to a whole number; their error is below 2^-30
 
 
@@ -35,11 +35,6 @@ class GeometricCoins:
     Digit ``i`` is 1 with odds ``q^(2^i)``, for ``i < digits``; one more coin, of probability ``q^(2^digits)``, says
     whether the variable is at least ``2^digits``. ``digits`` is as small as makes that last coin rarer than
     ``2^−16``, so that it shows only among the ties.
-
-    Parameters
-    ----------
-    scale
-        The σ of the law.
     """
 
     def __init__(self, scale: float) -> None:

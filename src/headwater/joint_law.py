@@ -1,4 +1,4 @@
-"""The law of joint noise: how many points balls have, the odds of radii, and what is known from them without any draw.
+"""The law of joint noise: numbers of points in balls, probabilities of radii, and variances. Nothing is drawn here.
 
 Public: a function of the scale and of the sizes of tables. `headwater.joint_noise` draws by it
 (`proofs/joint.md`).
@@ -44,7 +44,7 @@ def fits(scale: float, sizes: Sequence[int]) -> bool:
 
 
 def points_in_ball(size: int, radius: int) -> int:
-    """How many points a ball has: of ``j`` numbers that are not 0, so many choices, signs and sizes.
+    """The number of points of a ball ``B(radius)``: `with_nonzero`, summed over how many numbers are not 0.
 
     >>> points_in_ball(1, 3), points_in_ball(2, 1)
     (7, 13)
@@ -55,19 +55,22 @@ def points_in_ball(size: int, radius: int) -> int:
 
 
 def with_nonzero(size: int, sum_: int, j: int) -> int:
-    """Points with so many numbers that are not 0, whose absolute values add up to at most ``sum_``."""
+    """The number of points with ``j`` of ``size`` numbers not 0 whose absolute values sum to at most ``sum_``.
+
+    There are C(size, j) choices of which, C(sum_, j) of absolute values, and 2^j of signs.
+    """
     return math.comb(size, j) * math.comb(sum_, j) << j
 
 
 class Radii:
-    """The odds of radii: ``exp(−m/scale)`` times the number of points in all balls of radius ``m``."""
+    """The law of the radius: ``P(m) ∝ exp(−m/scale)`` times the number of points in the balls of all tables."""
 
     def __init__(self, scale: float, sizes: tuple[int, ...]) -> None:
         self.rate, self.sizes, self.scale = 1 / Fraction(scale), Counter(sizes), scale
 
     @cached_property
     def odds(self) -> Floats:
-        """Of all radii that matter; they sum to 1."""
+        """The probability of each radius from 0 on, as floats; those below e^−90 of the largest are left out."""
         numbers = 1 + sum(size * n for size, n in self.sizes.items())
         count = math.ceil(64 + self.scale * (numbers + 16 * math.sqrt(numbers) + 100))  # a guess that is mostly enough
         while True:
@@ -92,9 +95,10 @@ class Radii:
         return 2 * _ROUNDING * (3 * (15 + len(self.sizes)) * terms * log + 2 * count + 64)
 
     def variance(self, size: int) -> float:
-        """Of each number of a table of this size; never 0.
+        """The variance of each number of a table of this size; never 0.
 
-        The mean square is nearly in proportion to ``(m + 1/2)²``: how nearly is interpolated between some radii.
+        Given the radius ``m`` it is nearly a multiple of ``(m + 1/2)²``. Their ratio is computed for `NODES` radii and
+        interpolated between these.
         """
         m = np.flatnonzero(self.odds > 1e-18)
         nodes = m if size == 1 else np.unique(np.linspace(m[0], m[-1], NODES).round().astype(np.int64))
@@ -102,7 +106,7 @@ class Radii:
         return max(float(self.odds[m] @ squares), 1e-9)
 
     def draw(self, bits: Words) -> int:
-        """A radius: floats decide it if they are clear."""
+        """A radius, by inversion of the cumulative `odds`; exact where floats might err."""
         word = bits.word()
         at = word * 2.0**-64
         found = int(np.searchsorted(self._upper, at, side="right"))
@@ -177,7 +181,7 @@ def radii(scale: float, sizes: tuple[int, ...]) -> Radii:
 
 
 def log_points(size: int, m: Integers) -> Floats:
-    """The logarithm of the number of points of balls."""
+    """The logarithm of the number of points of the balls of radius ``m``."""
     if size == 1:
         single: Floats = np.log(2 * m + 1.0)
         return single

@@ -33,16 +33,8 @@ _RADIUS, _TABLE = 1 << 56, 1 << 57  # labels of the bits of joint noise: no coin
 def draw_jointly(word: Word, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> Integers:
     """The noise of several tables, one after the other.
 
-    Parameters
-    ----------
-    word
-        Where random bits come from.
-    scale
-        Of the law.
-    sizes
-        How many numbers each table has.
-    hi, los
-        The address of each table is ``(hi, los[i])``; the radius has that of the first, under another label.
+    Table ``i`` has ``sizes[i]`` numbers and the address ``(hi, los[i])``; the radius has that of the first table, under
+    another label.
     """
     if not sizes or min(sizes) < 1 or not fits(scale, sizes):
         raise ValueError(f"there is no joint noise of scale {scale!r} for tables of {list(sizes)} numbers")
@@ -74,7 +66,7 @@ class Bits:
         return self._word(*self._address, self._next - 1)
 
     def below(self, count: int) -> int:
-        """A uniform number from 0 to ``count − 1``: bits are taken until they are one."""
+        """A uniform number from 0 to ``count − 1``, by rejection: bits are drawn until they make one."""
         length = (count - 1).bit_length()
         while True:
             words = -(-length // 64)
@@ -94,8 +86,8 @@ class Bits:
 def in_ball(bits: Bits, size: int, radius: int) -> list[int]:
     """A uniform point of a ball.
 
-    First how many numbers are not 0. Then which ones, and their absolute values, which are the gaps between as many
-    marks on a line, and their signs: all equally likely.
+    How many numbers are not 0 is drawn with odds `with_nonzero`. Given that, which ones, their signs and their absolute
+    values are uniform: the latter are the gaps between as many marks among ``2·radius`` places.
     """
     if size == 1:
         return [bits.below(2 * radius + 1) - radius]

@@ -43,7 +43,7 @@ class CountLaw(Law, Protocol):
 
     @property
     def variance(self) -> float:
-        """Its variance."""
+        """The variance of one draw."""
 
     @property
     def deviation(self) -> float:
@@ -55,13 +55,7 @@ class CountLaw(Law, Protocol):
 
 @dataclass(frozen=True)
 class Exponential:
-    """What the laws have in common whose odds fall with ``exp(−…/scale)``: log ratios move by at most shift/scale.
-
-    Parameters
-    ----------
-    scale
-        How wide it is.
-    """
+    """What the laws have in common whose odds fall with ``exp(−…/scale)``: log ratios move by at most shift/scale."""
 
     scale: float
 
@@ -77,11 +71,6 @@ class Exponential:
 @dataclass(frozen=True)
 class IntegerLaplace(Exponential):
     """The law of the noise in a count: ``P(z) ∝ exp(−|z|/scale)`` on the integers.
-
-    Parameters
-    ----------
-    scale
-        How wide it is.
 
     Examples
     --------
@@ -110,10 +99,7 @@ class IntegerLaplace(Exponential):
 class DiscreteGaussian:
     """The law of the noise in a count: ``P(z) ∝ exp(−z²/(2·scale²))`` on the integers.
 
-    Parameters
-    ----------
-    scale
-        The ``σ`` of the formula: a close upper bound of the standard deviation.
+    The scale is ``σ``, a close upper bound of the standard deviation.
 
     Examples
     --------
@@ -157,11 +143,6 @@ class JointLaplace(Exponential):
     ``N`` is the largest of the norms of the tables (`headwater.joint_noise`). A replaced record moves all tables, and
     still ``N`` by at most one: so the noise of a number grows with the numbers of *all* tables less than if each had a
     part of ε for itself (the K-norm mechanism of Hardt and Talwar 2010, on integers).
-
-    Parameters
-    ----------
-    scale
-        How wide it is.
     """
 
     name: ClassVar[str] = "joint Laplace"
@@ -171,12 +152,8 @@ class JointLaplace(Exponential):
 class PermuteAndFlip(Exponential):
     """The law of a private choice by permute-and-flip (McKenna and Sheldon 2020).
 
-    Its shift is how far the difference of two scores can move: twice the sensitivity of a score.
-
-    Parameters
-    ----------
-    scale
-        Of the geometric variables that decide its coins.
+    Its shift is how far the difference of two scores can move: twice the sensitivity of a score. Its scale is that of
+    the geometric variables that decide its coins.
     """
 
     name: ClassVar[str] = "permute-and-flip"
@@ -187,17 +164,12 @@ class ExponentialChoice(Exponential):
     """The law of a private choice by the exponential mechanism: ``P(i) ∝ exp(score_i/scale)``.
 
     Its shift is how far the difference of two scores can move: twice the sensitivity of a score.
-
-    Parameters
-    ----------
-    scale
-        By how much scores must differ for their odds to differ by a factor of e.
     """
 
     name: ClassVar[str] = "exponential mechanism"
 
     def rho(self, shift: int) -> Fraction:
-        """What one choice costs in ρ: an eighth of the square of its ε, the length of the range of its log ratios."""
+        """What one choice costs in ρ: ``ε²/8``, since all its log ratios lie in a range of length ε (bounded range)."""
         return self.epsilon(shift) ** 2 / 8
 
 
@@ -260,7 +232,7 @@ class Pure:
 
     @staticmethod
     def width(budget: float, tables: float = 1.0) -> float:
-        """About the scale of Laplace noise of the variance that so many tables with equal parts of a budget have."""
+        """The scale of Laplace noise with about the variance of a count, if so many tables share a budget equally."""
         return 2 * tables / budget
 
 
@@ -282,7 +254,7 @@ class Concentrated:
 
     @staticmethod
     def width(budget: float, tables: float = 1.0) -> float:
-        """About the scale of Laplace noise of the variance that so many tables with equal parts of a budget have."""
+        """The scale of Laplace noise with about the variance of a count, if so many tables share a budget equally."""
         return math.sqrt(0.5 * tables / budget)
 
 

@@ -8,14 +8,8 @@ from collections.abc import Iterable, Sequence
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
     r"""A Markdown table that ends with a line break.
 
-    Parameters
-    ----------
-    head
-        The names of the columns.
-    rows
-        As many cells each. A vertical bar in a cell stays one.
-    align
-        A letter for each column, ``l`` or ``r`` for left or right; the last one is for all columns after it too.
+    A vertical bar in a cell stays one. ``align`` has a letter for each column, ``l`` or ``r`` for left or right; the
+    last one is for all columns after it too.
 
     Examples
     --------

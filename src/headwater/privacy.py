@@ -43,7 +43,7 @@ class Spend:
 
     @property
     def scale(self) -> float:
-        """Of the law."""
+        """The scale of the law."""
         return self.law.scale
 
     @property
@@ -62,8 +62,6 @@ class Ledger(tuple[Spend, ...]):
 
     Parameters
     ----------
-    spends
-        The kinds of draws.
     budget
         Of a whole run, if its promise is to be printed below the total.
 
@@ -111,11 +109,6 @@ class Ledger(tuple[Spend, ...]):
     def check(self, budget: Budget | float) -> None:
         """Refuse draws that cost more than a budget: in ε, and if it has a δ, in ρ as well.
 
-        Parameters
-        ----------
-        budget
-            What was declared.
-
         Raises
         ------
         OverdrawnError
@@ -134,13 +127,7 @@ class Ledger(tuple[Spend, ...]):
         )
 
     def guarantee(self, budget: Budget | float) -> Guarantee:
-        """The promise that these draws keep, if they cost no more than the budget.
-
-        Parameters
-        ----------
-        budget
-            What was declared.
-        """
+        """The promise that these draws keep, if they cost no more than the budget."""
         self.check(budget)
         return Budget.of(budget).guarantee
 

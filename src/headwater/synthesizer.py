@@ -32,7 +32,7 @@ from headwater.randomness import new_keys, new_person_key, release_seed
 from headwater.release.release import Release
 from headwater.synthesizer_state import SynthesizerState
 from headwater.table.bad_rows import policy_of
-from headwater.table.batches import Part, batches_of
+from headwater.table.batches import Chunk, batches_of
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 from headwater.table.tally import Tally
@@ -145,12 +145,12 @@ class Synthesizer(CountedUpdates):
             try:
                 self._update_batch(part, bad_rows)
             except (TypeError, ValueError) as error:
-                named = part.named(error) if isinstance(error, TableError) else error
+                named = part.batch.with_line(error) if part.batch and isinstance(error, TableError) else error
                 if self.t > before:
                     named.add_note(f"The {self.t - before:,} records before this batch were counted.")
                 raise named from None
 
-    def _update_batch(self, part: Part, bad_rows: str) -> None:
+    def _update_batch(self, part: Chunk, bad_rows: str) -> None:
         encoded = self.encode_batch(part.table, bad_rows=bad_rows)
         if part.batch is not None and (part.batch.bad or encoded.bad):
             encoded = encoded.among(part.batch)

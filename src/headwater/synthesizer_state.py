@@ -39,20 +39,8 @@ _BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
 class SynthesizerState:
     """Everything that a synthesizer needs to go on. An update gives another one. Secret.
 
-    Parameters
-    ----------
-    schema, budget, options
-        What was declared when the run began.
-    public
-        The key of the run's public randomness.
-    mechanism
-        What has taken the records.
-    tally
-        What was clipped, unlisted or missing in them.
-    kind
-        The kind of table that came last, which releases give back.
-    people
-        Who has had how many records; None if the unit is a record.
+    ``public`` is the key of the run's public randomness, ``kind`` the kind of table that came last, which releases
+    give back, and ``people`` who has had how many records, or None if the unit is a record.
     """
 
     schema: AnySchema

@@ -23,11 +23,6 @@ _SLACK = Fraction(1, 10**20)  # taken off ρ, relatively: far more than rounding
 def rho_for(epsilon: float, delta: float) -> Fraction:
     """The largest ρ that is certified to give ``epsilon`` and ``delta``, rounded down.
 
-    Parameters
-    ----------
-    epsilon, delta
-        What is to be kept.
-
     Examples
     --------
     >>> round(float(rho_for(1.0, 1e-9)), 6)

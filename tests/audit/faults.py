@@ -72,7 +72,7 @@ def small_balls(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joint_noise, "radii", cache(joint_law.Radii))
 
 
-def joint_noise_at_half_its_price(patch: pytest.MonkeyPatch) -> None:
+def joint_noise_at_half_its_cost(patch: pytest.MonkeyPatch) -> None:
     """Marginals pay for half of what a record moves."""
     patch.setattr(bucket_module, "scale_for", lambda cost: scale_for(2 * cost))
 
@@ -228,7 +228,7 @@ def a_constant_seed(patch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Telling(Measured):
+class WithRawData(Measured):
     """What crosses the trust boundary, with the points of the open bucket beside it."""
 
     raw: NDArray[Any]
@@ -237,11 +237,11 @@ class Telling(Measured):
 def _raw_data_crosses(patch: pytest.MonkeyPatch) -> None:
     measured = CascadeMechanism.measured
 
-    def telling(self: CascadeMechanism, start: int, seed: int) -> Telling:
+    def leaking(self: CascadeMechanism, start: int, seed: int) -> WithRawData:
         raw = self._cells[: self.t - self.start] >> (self._kept - 1)
-        return Telling(**vars(measured(self, start, seed)), raw=raw)
+        return WithRawData(**vars(measured(self, start, seed)), raw=raw)
 
-    patch.setattr(CascadeMechanism, "measured", telling)
+    patch.setattr(CascadeMechanism, "measured", leaking)
 
 
 def rounding_by_raw_counts(patch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def rounding_by_raw_counts(patch: pytest.MonkeyPatch) -> None:
     _raw_data_crosses(patch)
     fit = CascadeModel.fit.__func__  # type: ignore[attr-defined]
 
-    def peeking(cls: type[CascadeModel], measured: Telling, *rest: Any) -> CascadeModel:  # noqa: ANN401 - handed on
+    def peeking(cls: type[CascadeModel], measured: WithRawData, *rest: Any) -> CascadeModel:  # noqa: ANN401 - handed on
         offset = 0.3 + 0.4 * (int(measured.raw.sum()) % 2)
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(cell_model, "round_in_order", lambda mass, total, _: round_in_order(mass, total, offset))
@@ -264,7 +264,7 @@ def error_from_raw_data(patch: pytest.MonkeyPatch) -> None:
     _raw_data_crosses(patch)
     fit = CascadeModel.fit.__func__  # type: ignore[attr-defined]
 
-    def knowing(cls: type[CascadeModel], measured: Telling, *rest: Any) -> CascadeModel:  # noqa: ANN401 - handed on
+    def knowing(cls: type[CascadeModel], measured: WithRawData, *rest: Any) -> CascadeModel:  # noqa: ANN401 - handed on
         model: CascadeModel = fit(cls, measured, *rest)
         return replace(model, spread=(model.spread or 0.0) + int(measured.raw.sum()))
 

@@ -93,7 +93,7 @@ CAUGHT: list[tuple[Fault, Callable[[], None], str]] = [
     (faults.joint_noise_that_forgets_a_table, sampling(JOINT, 0), "count"),
     (faults.radii_without_points, sampling(JOINT, 0), "count"),
     (faults.small_balls, sampling(JOINT, 0), "count"),
-    (faults.joint_noise_at_half_its_price, sensitivity(MARGINALS), COSTS),
+    (faults.joint_noise_at_half_its_cost, sensitivity(MARGINALS), COSTS),
     (faults.half_the_noise_in_a_plan, sensitivity(CASCADE), COSTS),
     (faults.a_budget_that_does_not_sum, ledgers, "the draws cost ε = 1.1"),
     (faults.a_budget_that_does_not_sum, sensitivity(CASCADE), COSTS),

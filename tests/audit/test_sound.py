@@ -20,7 +20,7 @@ RANDOM = at_random(16, seed=7)
 def test_a_neighbour_costs_at_most_epsilon_whatever_is_published(experiment: Experiment) -> None:
     check_counting(experiment)
     loss = check_sensitivity(experiment, outputs=2)
-    assert loss.reached == loss.bound, "the dearest output is found"
+    assert loss.reached == loss.bound, "the output of the largest loss is found"
 
 
 @pytest.mark.parametrize("experiment", RANDOM, ids=lambda one: one.name)

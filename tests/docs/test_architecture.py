@@ -74,6 +74,8 @@ def test_every_test_that_a_page_or_a_proof_names_exists() -> None:
 
 # --- walks ------------------------------------------------------------------------------------------------
 
+AUDITS = ("cascade, d = 2, ε = 8: the first", "cascade, ledger, d = 2, ε = 1", "paper, d = 2, ε = 4: the last record")
+"""Of an exact loss, of a ledger, by sampling."""
 SCHEMA = 'headwater = 1\n[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n'
 
 
@@ -104,13 +106,23 @@ def calls(*arguments: str) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_walks_go_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a record in, a noisy count out, and a report; the audit does its work in other processes."""
+    """All but Spark's, which needs a cluster. With one processor the audit does its work in this process."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
     Path("schema.toml").write_text(SCHEMA)
     Path("in.csv").write_text("x\n" + "".join(f"{number % 97 / 97}\n" for number in range(3000)))
-    run = calls("run", "in.csv", "--schema", "schema.toml", "--epsilon", "1", "--every", "1000")
-    report = calls("report", "releases", "--out", "report.html")
-    for walk, called in (("A record in", run), ("A noisy count out", run), ("A report", report)):
+    Path("people.csv").write_text("x,who\n" + "".join(f"{number % 97 / 97},{number % 9}\n" for number in range(300)))
+    declared = ("--schema", "schema.toml", "--epsilon", "1")
+    run = calls("run", "in.csv", *declared, "--every", "1000")
+    people = calls("run", "people.csv", *declared, "--person", "who", "--records-per-person", "5", "--out", "others")
+    walks = {
+        "A record in": run,
+        "A noisy count out": run,
+        "Whose record it is": people,
+        "A report": calls("report", "releases", "--out", "report.html"),
+        "An audit": [hop for only in AUDITS for hop in calls("audit", "--runs", "8", "--only", only)],
+    }
+    for walk, called in walks.items():
         rest = iter(called)
         assert [hop for hop in hops(walk) if hop not in rest] == [], f"{walk}: not called after those before"
 

@@ -63,7 +63,7 @@ def test_a_window_has_a_name_of_its_own(tmp_path: Path) -> None:
     assert len(folders(tmp_path)) == 2
 
 
-@pytest.mark.parametrize("step", ["write_table", "_digest", "_sync_file"])
+@pytest.mark.parametrize("step", ["write_table", "card_of", "sync"])
 def test_a_failure_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

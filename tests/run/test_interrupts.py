@@ -68,6 +68,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return content(folder)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.*FileIO:pytest.PytestUnraisableExceptionWarning"
+)  # closed late if not in `with` yet
 def test_an_interrupt_at_any_line_leaves_a_batch_whole_or_out(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
     """Taking the second batch and publishing after it is interrupted once, at a line that moves on by 127 each time.
 

@@ -227,7 +227,7 @@ def test_an_input_that_was_altered_under_the_run_is_refused_and_the_run_goes_on_
     assert all(late[name] == data for name, data in early.items())
 
 
-def test_a_bad_record_stops_the_run_before_it_is_counted_and_mending_it_goes_on(
+def test_a_bad_record_stops_the_run_before_it_is_counted_and_the_corrected_one_goes_on(
     undisturbed: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
     source, expected = undisturbed

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade.leaf_counts import count_leaves
-from headwater.mechanisms.cascade.measure import CascadeMechanism
+from headwater.mechanisms.cascade.measure import TIMESCALE_BIT, TREE_BIT, CascadeMechanism
 from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
 from headwater.mechanisms.cascade.plan import Timescale
 from headwater.mechanisms.cascade.tree import Tree
@@ -25,9 +25,6 @@ Integers = NDArray[np.int64]
 Trees = tuple[Tree, ...]
 Fault = Callable[[pytest.MonkeyPatch], None]
 Publisher = Callable[["Draw", Tree], Integers]
-
-RESOLUTIONS = 38  # where the number of a tree starts in an address, and that of the timescale
-SPEEDS = 44
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +40,10 @@ class Draw:
     @staticmethod
     def of(scale: float, hi: ArrayLike, lo: ArrayLike) -> Draw:
         los: list[int] = np.asarray(lo, np.uint64).tolist()
-        tree = los[0] >> RESOLUTIONS  # leaves of another tree would have numbers out of range
-        leaves = tuple(lo - (tree << RESOLUTIONS) for lo in los)
-        return Draw(scale, int(np.asarray(hi)), tree >> (SPEEDS - RESOLUTIONS), tree & 63, leaves)
+        tree = los[0] >> TREE_BIT  # leaves of another tree would have numbers out of range
+        leaves = tuple(lo - (tree << TREE_BIT) for lo in los)
+        timescale, resolution = divmod(tree, 1 << TIMESCALE_BIT - TREE_BIT)
+        return Draw(scale, int(np.asarray(hi)), timescale, resolution, leaves)
 
 
 @dataclass(frozen=True, eq=False)

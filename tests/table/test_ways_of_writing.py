@@ -269,7 +269,7 @@ def test_an_element_of_an_array_that_is_no_record_can_be_left_out(tmp_path: Path
 
 @pytest.mark.parametrize("text", [text for text in ARRAYS if ARRAYS[text] is None and not is_json(text)])
 def test_an_array_that_is_not_json_stops_the_run_under_every_policy(tmp_path: Path, text: str) -> None:
-    """Its elements cannot be told from each other."""
+    """Its elements cannot be distinguished from each other."""
     (tmp_path / "a.json").write_text(text)
     for policy in ("stop", "null", "quarantine"):
         with pytest.raises(TableError, match=r"element that is not JSON.*one object a line") as caught:

@@ -115,7 +115,7 @@ def run_audit(
 def exact_findings(
     size: str = "standard", wanted: Callable[[str], bool] = lambda _: True, show: bool = False
 ) -> Iterator[ExactFinding]:
-    """Losses that are computed: counters on all outputs, releases on the dearest ones, ledgers."""
+    """Losses that are computed: counters on all outputs, releases on those of the largest loss, ledgers."""
     for name, claimed, how, compute in _computations(size):
         if not wanted(name):
             continue
@@ -156,7 +156,7 @@ def _computations(size: str) -> Iterator[tuple[str, float, str, Callable[[], flo
     yield "tables: a float among whole numbers", 0.0, "what is kept of other records is the same", check_tables
     for experiment in _traced(size):
         yield (
-            experiment.name, experiment.epsilon, "the dearest of the outputs tried; nothing else published differs",
+            experiment.name, experiment.epsilon, "the largest of the outputs tried; nothing else published differs",
             lambda one=experiment: _sensitivity(one, outputs=2 if size == "quick" else 4),  # type: ignore[misc]
         )  # fmt: skip
     for dimension, epsilon in [(1, 0.1), (1, 1.0), (2, 1.0), (2, 50.0), (5, 2.0), (16, 1.0)]:

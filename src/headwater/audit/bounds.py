@@ -20,15 +20,6 @@ except ImportError as error:  # when the audit is imported, not after an hour of
 def lower(hits: int, runs: int, alpha: float) -> float:
     """A bound that the true probability is below with a chance of at most ``alpha``.
 
-    Parameters
-    ----------
-    hits
-        How often the event happened.
-    runs
-        How often it could have happened.
-    alpha
-        One minus the confidence.
-
     Examples
     --------
     >>> round(lower(10, 10, 0.05), 4)

@@ -183,7 +183,7 @@ def check_draws(record: Sequence[Measurement], laws: Laws | None = None) -> dict
 
 
 def check_sensitivity(experiment: Experiment, *, outputs: int = 8) -> Loss:
-    """Alarm unless a pair costs at most what is claimed. Gives the dearest of the outputs that were tried."""
+    """Alarm unless a pair costs at most what is claimed. Gives the largest loss of the outputs that were tried."""
     claim = experiment.claim
     worst = max((loss_between(experiment, seed) for seed in range(outputs)), key=lambda loss: loss.cost(claim))
     if worst.cost(claim) > Fraction(claim.epsilon):

@@ -42,28 +42,9 @@ def in_a_process(arguments: Sequence[str], folder: Path) -> int:
 class FilePair:
     """Two files that differ in one record.
 
-    Parameters
-    ----------
-    name
-        What is special about the record.
-    file
-        The name of the file, which says what format it has.
-    schema
-        What a record is.
-    head
-        What comes before the records.
-    records
-        All records, as text.
-    position
-        Which of them is replaced.
-    replacement
-        By what.
-    every
-        When the run publishes.
-    refused
-        Whether the replacement is not a record of the schema: then the run may end there.
-    bad_rows
-        What happens to such records.
+    ``file`` is the name of the file, which says what format it has; ``head`` comes before the records, of which number
+    ``position`` is replaced. If it is ``refused``, the replacement is no record of the schema, and the run may end
+    there.
     """
 
     name: str

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +117,7 @@ def best_event(fit: Sequence[Columns], choose: Sequence[Columns], claim: Guarant
     fitted = {name: [cuts[name].bins(side[name]) for side in fit] for name in names}
     bins = {name: [cuts[name].bins(side[name]) for side in choose] for name in names}
     ratio = {name: _log_ratio(fitted[name], cuts[name].size) for name in names}
-    singles = {name: max(_singles(name, cuts[name], bins[name], epsilon), key=_how_sure) for name in names}
+    singles = {name: max(_singles(name, cuts[name], bins[name], epsilon), key=itemgetter(0)) for name in names}
     ranked = sorted(names, key=lambda name: -singles[name][0])
     points = {name: [ratio[name][side] for side in bins[name]] for name in names}
 
@@ -137,11 +138,7 @@ def best_event(fit: Sequence[Columns], choose: Sequence[Columns], claim: Guarant
         if picked and value <= together(picked)[0]:
             break
         picked.append(name)
-    return max([*candidates, together(picked)], key=_how_sure)[1]
-
-
-def _how_sure(found: tuple[float, Event]) -> float:
-    return found[0]
+    return max([*candidates, together(picked)], key=itemgetter(0))[1]
 
 
 def _singles(name: str, cut: Cut, bins: Sequence[Bins], epsilon: float | None) -> list[tuple[float, Event]]:

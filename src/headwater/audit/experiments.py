@@ -50,22 +50,14 @@ class Experiment:
 
     Parameters
     ----------
-    name
-        What to call it in a table.
     mechanism
         The name of a registered mechanism, a key of `COUNTERS`, `NOISE` or `JOINT_NOISE`.
-    epsilon
-        The budget that the run is given.
-    pair
-        The two neighbouring streams.
     times
         After how many records something is published: a release, every window, the card and the file of each.
     windows
         How many of the last records further releases are about. Only of mechanisms that have windows.
     reloads
         After which of the times the run is saved, loaded and asked again.
-    options
-        Further arguments of a counter.
     noisy_counts
         Whether to look at what crosses the trust boundary instead of at releases: the claim holds for that already.
     table
@@ -74,8 +66,6 @@ class Experiment:
         Whether releases are also saved and published, and their files looked at byte by byte: slow.
     person
         What is declared about people, if the streams of the pair differ in all records of one (`PersonPair`).
-    delta
-        The δ that the run is given.
     """
 
     name: str
@@ -169,7 +159,7 @@ class Experiment:
             if self.mechanism in COUNTERS:
                 return _counted(COUNTERS[self.mechanism](self, len(rows), seed), rows)
             if self.mechanism in BARE:
-                return View({name: values[0] for name, values in _draws(self, side, 1, seed).items()})
+                return {name: values[0] for name, values in _draws(self, side, 1, seed).items()}
             if self.kind.online:
                 return self._stream(rows, seed, self._published)
             return self._released(self.mechanism, self._release_once(rows, seed))
@@ -207,7 +197,7 @@ class Experiment:
 
     def _published(self, at: str, synth: Synthesizer) -> View:
         if self.noisy_counts:
-            return View(synth.measured().near(self.places))
+            return {**synth.measured().near(self.places)}
         seen = self._released(at, synth.release())
         for last in self.windows:
             seen |= self._released(f"{at} last={last}", synth.release(last=last))
@@ -217,7 +207,7 @@ class Experiment:
         synth.measured()
         for last in () if self.noisy_counts else self.windows:
             synth.measured(last=last)
-        return View()
+        return {}
 
     def _released(self, at: str, release: Release) -> View:
         seen = look_at_release(at, release, self.places)
@@ -262,18 +252,10 @@ def _joint_draws(scale: float, value: int, runs: int, noise: Noise) -> dict[str,
     return columns | {"all counts": [str(numbers) for numbers in seen]}
 
 
-def _sparse(e: Experiment, horizon: int, seed: int | None) -> Counter:
-    return SparseCounter(horizon, epsilon=e.epsilon, seed=seed, **e.options)  # type: ignore[arg-type]
-
-
-def _inhomogeneous(e: Experiment, _: int, seed: int | None) -> Counter:
-    return InhomogeneousCounter(epsilon=e.epsilon, seed=seed, **e.options)  # type: ignore[arg-type]
-
-
 COUNTERS: dict[str, Callable[[Experiment, int, int | None], Counter]] = {
     "binary counter": lambda e, horizon, seed: BinaryCounter(horizon, epsilon=e.epsilon, seed=seed),
     "hybrid counter": lambda e, _, seed: HybridCounter(epsilon=e.epsilon, seed=seed),
-    "sparse counter": _sparse,
-    "inhomogeneous counter": _inhomogeneous,
+    "sparse counter": lambda e, horizon, seed: SparseCounter(horizon, epsilon=e.epsilon, seed=seed, **e.options),  # type: ignore[arg-type]
+    "inhomogeneous counter": lambda e, _, seed: InhomogeneousCounter(epsilon=e.epsilon, seed=seed, **e.options),  # type: ignore[arg-type]
 }
 """How the counter of an experiment is made, for a number of steps and a seed."""

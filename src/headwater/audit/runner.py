@@ -49,15 +49,11 @@ class _Task:
 
 @functools.cache
 def _code() -> str:
-    """Of all source files: what other code has measured is not taken for this code's."""
+    """A digest of all source files: what other code has measured is not taken for this code's."""
     digest = hashlib.sha256()
     for path in sorted(Path(headwater.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _run(task: _Task) -> Columns:
-    return task.run()
 
 
 def _watch_parent() -> None:
@@ -165,13 +161,11 @@ def _finished(tasks: Sequence[_Task], kept: Checkpoint, processes: int | None) -
     context = multiprocessing.get_context("spawn")  # a forked process would share what must not be shared
     with ProcessPoolExecutor(count, mp_context=context, initializer=_watch_parent) as pool:
         waiting: dict[Future[Columns], _Task] = {}
-        rest = iter(todo)
         try:
-            for task in rest:
-                waiting[pool.submit(_run, task)] = task
-                if len(waiting) < 2 * count:
-                    continue
-                yield from _collected(waiting, kept)
+            for task in todo:
+                waiting[pool.submit(_Task.run, task)] = task
+                if len(waiting) >= 2 * count:
+                    yield from _collected(waiting, kept)
             while waiting:
                 yield from _collected(waiting, kept)
         except BaseException:

@@ -93,20 +93,9 @@ def person_replaced(
 ) -> PersonPair:
     """The background, whose records belong to people, with all records of one person replaced.
 
-    Parameters
-    ----------
-    background
-        Records.
-    people
-        Whose they are.
-    person
-        Who is replaced.
-    other
-        Where their records are on the other stream; None for null records of nobody.
-    name
-        Who they belong to there; the same person unless given.
-    period
-        How many arrivals a period has, and the number of the one in which they are replaced: everywhere unless given.
+    ``other`` is where their records are on the other stream, None for null records of nobody; ``name`` says who they
+    belong to there, if not the same person. With a ``period``, of so many arrivals and the number of one, only those in
+    it are replaced.
 
     Examples
     --------
@@ -160,7 +149,7 @@ def crowd(length: int, dimension: int, seed: int = 0) -> Points:
     return np.random.default_rng(seed).beta(1.5, 3, size=(length, dimension))
 
 
-KINDS: dict[str, tuple[float, float, str]] = {
+MOVES: dict[str, tuple[float, float, str]] = {
     "corner": (0.1, 0.9, "from one corner to the other"),
     "cut": (0.5, BELOW_HALF, "from one side of a cut to the other, a float's step away"),
     "face": (0.0, 1.0, "from the face 0 to the face 1"),
@@ -168,8 +157,8 @@ KINDS: dict[str, tuple[float, float, str]] = {
 
 
 def kind_of_pair(kind: str, background: Points, position: int) -> Pair:
-    """A pair whose point moves as `KINDS` says."""
-    one, other, _ = KINDS[kind]
+    """A pair whose point moves as `MOVES` says."""
+    one, other, _ = MOVES[kind]
     return replaced(background, position, one, other)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from headwater.audit.experiments import JOINT_NOISE, NOISE, Experiment
 from headwater.audit.streams import (
-    KINDS,
+    MOVES,
     TABLE,
     Pair,
     crowd,
@@ -89,13 +89,13 @@ def online(mechanism: str, dimension: int, epsilon: float, *, noisy_counts: bool
 
 def offline(mechanism: str, dimension: int, epsilon: float) -> Iterator[Experiment]:
     """One release of a complete data set."""
-    for kind in KINDS:
+    for kind in MOVES:
         pair = kind_of_pair(kind, heap(16, dimension), 5)
         yield Experiment(_name(mechanism, dimension, epsilon, "16 records", kind), mechanism, epsilon, pair)
 
 
 def worst_cases(mechanism: str, dimension: int, epsilon: float) -> list[Experiment]:
-    """Of any registered mechanism."""
+    """The experiments of `online` or `offline`, whichever a registered mechanism is."""
     make = online if registry.mechanism(mechanism).online else offline
     return [*make(mechanism, dimension, epsilon)]
 

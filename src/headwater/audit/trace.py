@@ -39,7 +39,7 @@ class Measurement:
 
     @property
     def scale(self) -> float:
-        """Of the law."""
+        """The scale of the law."""
         return self.law.scale
 
 

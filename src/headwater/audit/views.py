@@ -17,18 +17,13 @@ from headwater.release.folder import card_of, publish, read_card
 from headwater.release.release import Release
 from headwater.table.schema import Schema
 
-
-class View(dict[str, Value]):
-    """Feature → value."""
-
-    def __or__(self, more: dict[str, Value]) -> View:  # type: ignore[override]
-        """Both together."""
-        return View({**self, **more})
+View = dict[str, Value]
+"""What is seen of a run: a value for each feature."""
 
 
 def look_at_release(at: str, release: Release, places: Points) -> View:
     """The model near the replaced point, the points nearest to it, the card and the file."""
-    seen = View({f"{at} {name}": value for name, value in release.model.near(places).items()})
+    seen: View = {f"{at} {name}": value for name, value in release.model.near(places).items()}
     points = release.points()
     for name, place in zip("ab", places, strict=True):
         near = np.abs(points - place).max(axis=1).min(initial=math.inf)
@@ -68,7 +63,7 @@ def look_at_files(at: str, release: Release) -> View:
         saved = Path(folder) / "release.hw"
         release.save(saved)
         data = saved.read_bytes()
-        seen = View({f"{at} file size": len(data), f"{at} file": hashlib.sha256(data).hexdigest()})
+        seen: View = {f"{at} file size": len(data), f"{at} file": hashlib.sha256(data).hexdigest()}
         table = isinstance(release.schema, Schema)
         card = read_card(publish(release, folder, format="csv")) if table else card_of(release, saved)
     return seen | {f"{at} card.json {name}": json.dumps(value) for name, value in card.items() if name != "time"}

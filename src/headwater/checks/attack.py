@@ -19,7 +19,7 @@ from headwater.audit.suite import tables, with_delta, worst_cases
 from headwater.checks.cases import Case, CheckFailed, expect
 from headwater.noise import Noise
 from headwater.release.release import Release
-from headwater.table.bad_rows import BadRow, Encoded
+from headwater.table.bad_rows import BadRow, EncodedBatch
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 from headwater.table.unit_cube import UnitCube
@@ -75,18 +75,10 @@ def check_no_noise_is_noticed(case: Case) -> None:
 def without_noise() -> Iterator[None]:
     """All noise is zero."""
     with ExitStack() as stack:
-        for name, zeros in (("laplace_at", _no_noise), ("gaussian_at", _no_noise), ("jointly_at", _no_joint_noise)):
-            stack.enter_context(patch.object(Noise, name, zeros))
+        for name in ("laplace_at", "gaussian_at", "jointly_at"):
+            drawn = getattr(Noise, name)
+            stack.enter_context(patch.object(Noise, name, lambda *where, drawn=drawn: 0 * drawn(*where)))
         yield
-
-
-def _no_noise(self: Noise, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
-    shape = np.broadcast(np.atleast_1d(np.asarray(hi, np.uint64)), np.atleast_1d(np.asarray(lo, np.uint64))).shape
-    return np.zeros(shape, dtype=np.int64)
-
-
-def _no_joint_noise(self: Noise, scale: float, sizes: Sequence[int], hi: int, los: Sequence[int]) -> NDArray[np.int64]:
-    return np.zeros(sum(sizes), dtype=np.int64)
 
 
 class TooLittle(Noise):
@@ -158,8 +150,8 @@ def null_at(point: NDArray[np.float64]) -> Iterator[None]:
         for kind in (UnitCube, Schema):
             usual = kind.encode_batch
 
-            def bad_there(self: Any, table: object, usual: Any = usual, **options: str) -> Encoded:  # noqa: ANN401
-                found: Encoded = usual(self, table, **options)
+            def bad_there(self: Any, table: object, usual: Any = usual, **options: str) -> EncodedBatch:  # noqa: ANN401
+                found: EncodedBatch = usual(self, table, **options)
                 rows = np.flatnonzero((found.points == point).all(axis=1)).tolist()
                 return replace(found, bad=tuple(BadRow(row, TableError("bad", "none")) for row in rows))
 

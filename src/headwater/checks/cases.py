@@ -52,16 +52,7 @@ def expect_refused(what: str, call: Callable[..., object], *arguments: object) -
 class Case:
     """A mechanism under a schema.
 
-    Parameters
-    ----------
-    mechanism
-        The name under which it is registered.
-    schema
-        What a record is.
-    delta
-        The δ of its runs.
-    thorough
-        Whether to look at everything, which takes some times as long.
+    ``thorough`` cases look at everything, which takes some times as long.
     """
 
     mechanism: str
@@ -75,7 +66,7 @@ class Case:
         return registry.mechanism(self.mechanism)
 
     def budget(self, epsilon: float) -> Budget:
-        """Of a run."""
+        """The budget of a run with this ε."""
         return Budget(epsilon, self.delta)
 
     def start(self, epsilon: float = 1.0) -> Synthesizer:

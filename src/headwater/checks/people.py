@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -99,34 +99,28 @@ def check_a_cap_of_one(case: Case) -> None:
 # ---- faults
 
 
-@contextmanager
-def one_more() -> Iterator[None]:
+def _with_earlier(change: Callable[[NDArray[Any]], NDArray[Any]]) -> AbstractContextManager[object]:
+    """How many records of a person came before each one of a batch is something else."""
+    of = Groups.of
+
+    def wrong(hashes: Hashes) -> Groups:
+        found = of(hashes)
+        return replace(found, earlier=change(found.earlier))
+
+    return patch.object(Groups, "of", staticmethod(wrong))
+
+
+def one_more() -> AbstractContextManager[object]:
     """The cap is compared with a count that lacks the record before: one more counts."""
-    of = Groups.of
-
-    def lacking(hashes: Hashes) -> Groups:
-        found = of(hashes)
-        return replace(found, earlier=np.maximum(found.earlier - 1, 0))
-
-    with patch.object(Groups, "of", staticmethod(lacking)):
-        yield
+    return _with_earlier(lambda earlier: np.maximum(earlier - 1, 0))
 
 
-@contextmanager
-def counted_after() -> Iterator[None]:
+def counted_after() -> AbstractContextManager[object]:
     """Caps are brought up to date after a batch: all records of a person in it count, or none."""
-    of = Groups.of
-
-    def late(hashes: Hashes) -> Groups:
-        found = of(hashes)
-        return replace(found, earlier=np.zeros_like(found.earlier))
-
-    with patch.object(Groups, "of", staticmethod(late)):
-        yield
+    return _with_earlier(np.zeros_like)
 
 
-@contextmanager
-def colliding() -> Iterator[None]:
+def colliding() -> AbstractContextManager[object]:
     """People whose names are as long as each other have one hash."""
 
     def weak(values: Any, key: bytes) -> tuple[Hashes, dict[int, Any]]:  # noqa: ANN401 - `Values`
@@ -137,12 +131,10 @@ def colliding() -> Iterator[None]:
         hashes[named] = lengths[named, None]
         return hashes, wrong
 
-    with patch.object(module, "hash_each", weak):
-        yield
+    return patch.object(module, "hash_each", weak)
 
 
-@contextmanager
-def forgetting() -> Iterator[None]:
+def forgetting() -> AbstractContextManager[object]:
     """A run that goes on from a state has forgotten who had records."""
     restore = People.restore
 
@@ -150,24 +142,20 @@ def forgetting() -> Iterator[None]:
         found = restore(header, arrays)
         return replace(found, caps=found.caps.emptied())
 
-    with patch.object(People, "restore", staticmethod(forgetful)):
-        yield
+    return patch.object(People, "restore", staticmethod(forgetful))
 
 
-@contextmanager
-def shifting() -> Iterator[None]:
+def shifting() -> AbstractContextManager[object]:
     """Records beyond the cap are left out, so that all later ones move up."""
     real = with_null_records
 
     def dropped(rows: NDArray[Any], beyond: NDArray[np.bool_]) -> NDArray[Any]:
         return real(rows, beyond)[~beyond]
 
-    with patch.object(synthesizer_state, "with_null_records", dropped):
-        yield
+    return patch.object(synthesizer_state, "with_null_records", dropped)
 
 
-@contextmanager
-def uncapped_buckets() -> Iterator[None]:
+def uncapped_buckets() -> AbstractContextManager[object]:
     """Noise is made for a cap in buckets, and nobody counts there."""
     after = People.after
 
@@ -175,8 +163,7 @@ def uncapped_buckets() -> Iterator[None]:
         counted, people = after(replace(self, in_bucket=None), *batch)
         return counted, replace(people, in_bucket=self.in_bucket)
 
-    with patch.object(People, "after", careless):
-        yield
+    return patch.object(People, "after", careless)
 
 
 FAULTS: tuple[Callable[[], Any], ...] = (one_more, counted_after, colliding, forgetting, shifting)

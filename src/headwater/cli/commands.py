@@ -26,13 +26,7 @@ COMMANDS = {  # a summary fits on a line of the list of commands
 
 
 def build(names: Iterable[str]) -> typer.Typer:
-    """The command line with some of its commands.
-
-    Parameters
-    ----------
-    names
-        Of `COMMANDS`.
-    """
+    """The command line with some of its commands."""
     app = typer.Typer(
         name="headwater",
         help="Synthetic data from a live stream, published again and again under one fixed privacy budget.",

@@ -15,7 +15,7 @@ from headwater.mechanisms import registry
 from headwater.mechanisms.accuracy import ONE_WAY
 from headwater.mechanisms.outlook import Outlook, is_poor, outlook
 from headwater.release.release import Release
-from headwater.run import Published, Run, Sink
+from headwater.run import FolderSink, Published, Run
 from headwater.table.tally import Tally
 
 
@@ -133,27 +133,15 @@ def say_tally(tally: Tally, quarantine: Path | None) -> None:
             say(f"  bad rows are in {quarantine}, which is as secret as the data")
 
 
-class ShownSink:
-    """A sink that shows what goes through it."""
+class ShownSink(FolderSink):
+    """A folder of releases that shows each when it is published."""
 
-    def __init__(self, sink: Sink, display: Display) -> None:
-        self._sink, self._display = sink, display
-
-    @property
-    def location(self) -> str:
-        """That of the sink behind it."""
-        return self._sink.location
-
-    def begin(self, run_id: str) -> None:
-        """Begin the sink behind it."""
-        self._sink.begin(run_id)
+    def __init__(self, display: Display, out: Path, format: str, **limits: int | None) -> None:  # noqa: A002 - as there
+        super().__init__(out, format, **limits)
+        self._display = display
 
     def publish(self, release: Release, run_id: str) -> Published:
-        """Publish through the sink behind it, and show the result."""
-        published = self._sink.publish(release, run_id)
+        """Publish, and show the result."""
+        published = super().publish(release, run_id)
         self._display.show(published)
         return published
-
-    def newest(self, run_id: str) -> int:
-        """What the sink behind it says."""
-        return self._sink.newest(run_id)

@@ -18,7 +18,7 @@ from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.mechanisms.outlook import outlook
 from headwater.privacy import warn_of_delta
-from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
+from headwater.run import Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
 from headwater.run.opening import state_beside
 from headwater.run.store import StateInUseError, StoreError
@@ -133,8 +133,8 @@ def command(
                     outlook(config.schema, epsilon=epsilon, records=expect, expect=expect, mechanism=mechanism, **each)
                 )
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
-            sink = ShownSink(FolderSink(out_, format_, **limits), display)
-            windows = {n: ShownSink(FolderSink(out_ / f"last-{n}", format_, **limits), display) for n in window or ()}
+            sink = ShownSink(display, out_, format_, **limits)
+            windows = {n: ShownSink(display, out_ / f"last-{n}", format_, **limits) for n in window or ()}
             options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
             options["windows"] = windows
             with _opened(config, sink, options) as run:

@@ -73,5 +73,5 @@ class BinaryCounter(Counter):
         return Ledger([Spend("binary block", IntegerLaplace(self.scale), touches=self.lengths)] if self.horizon else [])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta`` at this step: as many draws as the time has binary ones."""
+        """A bound that holds with probability ``1 − beta``: of a sum of as many draws as the time has binary ones."""
         return laplace_sum_bound([self.scale] * self.time.bit_count(), beta)

@@ -62,7 +62,7 @@ class HybridCounter(Counter):
         return Ledger([Spend("epoch total", IntegerLaplace(self._scale)), *self._inner.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta`` at this step."""
+        """A bound that holds with probability ``1 − beta``: of past epochs, and of the binary counter of this one."""
         check_beta(beta)
         epochs = self._inner.horizon.bit_length() - 1
         past = laplace_sum_bound([self._scale] * epochs, beta / 2)

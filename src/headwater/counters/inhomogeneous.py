@@ -116,7 +116,7 @@ class InhomogeneousCounter(Counter):
         return Ledger([Spend("level total", law), *self._counter.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta`` for the count since the first counted level."""
+        """A bound that holds with probability ``1 − beta``, for the count since the first counted level."""
         check_beta(beta)
         if self._counter is None:
             return 0.0

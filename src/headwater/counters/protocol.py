@@ -47,9 +47,7 @@ class Counter(Protocol):
 
 def check_increment(increment: int) -> int:
     """An increment as an int, refused unless it is a non-negative whole number."""
-    if isinstance(increment, bool) or not hasattr(increment, "__index__"):
-        raise TypeError(f"an increment must be a whole number, not {type(increment).__name__}")
-    if (value := increment.__index__()) < 0:
+    if (value := _whole("an increment", increment)) < 0:
         raise ValueError("an increment must not be negative: counters only count up")
     return value
 
@@ -65,11 +63,15 @@ def stream_of(noise: NoiseStream | None, seed: int | None) -> NoiseStream:
 
 def check_horizon(horizon: int) -> int:
     """A horizon as an int, refused unless it is a non-negative whole number."""
-    if isinstance(horizon, bool) or not hasattr(horizon, "__index__"):
-        raise TypeError(f"the horizon must be a whole number, not {type(horizon).__name__}")
-    if (value := horizon.__index__()) < 0:
+    if (value := _whole("the horizon", horizon)) < 0:
         raise ValueError(f"the horizon must not be negative, but is {value}")
     return value
+
+
+def _whole(what: str, number: int) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{what} must be a whole number, not {type(number).__name__}")
+    return number.__index__()
 
 
 def check_beta(beta: float) -> float:

@@ -1,4 +1,4 @@
-"""Algorithm 2: a count with a horizon that is cheap while little happens."""
+"""Algorithm 2: a count with a horizon, whose noise grows with how often the count changes, not with time."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class SparseCounter(Counter):
         return Ledger([Spend("segment threshold or test", IntegerLaplace(self.scale)), *self._sub.budget()])
 
     def error_bound(self, beta: float = 0.05) -> float:
-        """Holds with probability ``1 − beta``: all draws so far are bounded at once, so the open segment is too."""
+        """A bound that holds with probability ``1 − beta``: all draws so far are bounded, so the open segment is."""
         check_beta(beta)
         draws = 2 * self.time + 1
         widest = self.scale * math.log(2 * draws / beta)

@@ -23,16 +23,7 @@ _UNORDERED = ("category", "boolean")
 class ColumnAxis:
     """One column of a schema as an axis of the cube.
 
-    Parameters
-    ----------
-    name
-        Of the column.
-    kind
-        As a schema file has it, such as ``"number"``.
-    axis
-        Where values lie, and how many there are.
-    declared
-        What a schema file says of the column.
+    ``kind`` and ``declared`` are what a schema file says of it.
     """
 
     name: str

@@ -89,7 +89,7 @@ class Encoded:
 
 
 def joined(parts: Iterable[Encoded], dimension: int) -> Encoded:
-    """Some rows after others."""
+    """The rows of all parts, one part after the other."""
     found = list(parts)
     cut = {i for part in found for i in part.beyond}
     beyond = {i: np.concatenate([part.beyond.get(i, np.zeros(len(part))) for part in found]) for i in sorted(cut)}

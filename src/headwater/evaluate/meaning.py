@@ -37,17 +37,7 @@ def grade(error: float) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """How well one kind of question is answered.
-
-    Parameters
-    ----------
-    question
-        What is asked.
-    error
-        How far answers are off.
-    detail
-        Which columns or pairs are better and worse.
-    """
+    """How well one kind of question is answered."""
 
     question: str
     error: float

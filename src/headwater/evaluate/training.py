@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers, Side
 
@@ -49,17 +48,8 @@ def train(
 ) -> Training:
     """Train a classifier on either table, and test both on real rows that were held back.
 
-    Parameters
-    ----------
-    target
-        The name of a column, or ``"NAME > NUMBER"``. A column with an order is predicted as above its real median or
-        not, or above the number.
-    real, synthetic
-        Values of each column, and which are there.
-    columns
-        What they are.
-    seed
-        Of the split and of the classifier.
+    ``target`` is the name of a column, or ``"NAME > NUMBER"``. A column with an order is predicted as above its real
+    median or not, or above the number.
     """
     index, threshold = _target(target, columns)
     if len(columns) < 2:
@@ -131,9 +121,4 @@ def _fit(x: Floats, y: Integers, few: list[int], seed: int) -> Any:  # noqa: ANN
         max_iter=rounds, early_stopping=False, categorical_features=few, random_state=seed
     )
     model.fit(x, y)
-
-    def predict(rows: Floats) -> NDArray[Any]:
-        found: NDArray[Any] = model.predict(rows)
-        return found
-
-    return predict
+    return model.predict

@@ -156,11 +156,6 @@ def fits_exact(n: int, m: int) -> bool:
 def w1_line(a: Floats, b: Floats) -> float:
     """W₁ of two sets of numbers, which may lie anywhere: the integral of ``|F − G|``. NOT PRIVATE.
 
-    Parameters
-    ----------
-    a, b
-        Finite numbers, at least one in each set.
-
     Examples
     --------
     >>> w1_line(np.array([0.0, 1.0]), np.array([3.0]))

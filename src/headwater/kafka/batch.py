@@ -17,14 +17,7 @@ _MARK = b"\xef\xbb\xbf"
 class TopicBatch:
     """Some records of a topic, and the offsets behind them.
 
-    Parameters
-    ----------
-    values
-        The values of the messages, in the order in which they arrived.
-    places
-        Partition and offset of each message.
-    position
-        What a run keeps with the records.
+    ``places`` are partition and offset of each message, ``position`` is what a run keeps with the records.
     """
 
     values: list[bytes]
@@ -41,16 +34,8 @@ class TopicBatch:
     ) -> Iterator[Batch]:
         """The records in batches; an error names partition and offset of the message, never its value.
 
-        Parameters
-        ----------
-        schema
-            What a record is.
-        form
-            ``"json"``, or ``"csv"``: one line without a header, columns in the order of the schema, the person last.
-        bad_rows
-            What happens to messages that are no records: a policy of `headwater.table.bad_rows`.
-        ignore_extra
-            Whether fields that the schema does not name are left out.
+        ``form`` is ``"json"``, or ``"csv"``: one line without a header, columns in the order of the schema, the person
+        last.
         """
         lines = [self._line(number, form, bad_rows) for number in range(len(self.values))]
         if form == "csv":

@@ -15,8 +15,6 @@ class Offsets:
 
     Parameters
     ----------
-    topic
-        Its name.
     position
         What `position` gave before; None at the very beginning.
     compacted

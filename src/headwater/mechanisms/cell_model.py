@@ -32,8 +32,6 @@ class CellModel:
 
     Parameters
     ----------
-    partition
-        How the cube is cut.
     cells, depths, counts
         Which cells hold records, how deep they are, and how many records they hold. Cells that hold none are left out.
     spread

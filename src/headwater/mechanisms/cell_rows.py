@@ -23,13 +23,7 @@ def word(depth: int) -> type[np.unsignedinteger[Any]]:
 
 
 class CellRows:
-    """Rows of one integer: the cell of depth `finest`, or `NULL`. What a mechanism does not say is as here.
-
-    Parameters
-    ----------
-    schema, budget, noise
-        As of any `headwater.mechanisms.protocol.Mechanism`.
-    """
+    """Rows of one integer: the cell of depth `finest`, or `NULL`. What a mechanism does not say is as here."""
 
     name: ClassVar[str]
     online: ClassVar[bool] = True
@@ -59,7 +53,7 @@ class CellRows:
         return f"depth {self.depth} of the partition"
 
     def window(self, since: int) -> int:
-        """Always all records."""
+        """0: every release is about all records. Another start is refused."""
         if since:
             raise ValueError(f"the {self.name} mechanism has no windows; mechanism='cascade' can")
         return 0

@@ -72,14 +72,7 @@ def sample(
 def round_in_order(mass: Points, total: int, offset: float) -> NDArray[np.int64]:
     """Whole counts that sum to ``total``; every run of neighbours, so every cell, is off by less than one.
 
-    Parameters
-    ----------
-    mass
-        Not negative; sums to ``total`` up to rounding.
-    total
-        What the counts sum to.
-    offset
-        In [0, 1), random, so that no cell is favoured.
+    ``mass`` is not negative and sums to ``total`` up to rounding; a random ``offset`` in [0, 1) favours no cell.
     """
     if not len(mass) or total == 0:
         return np.zeros(len(mass), dtype=np.int64)

@@ -26,8 +26,6 @@ class CountedBucket:
         How many there are, null records too.
     rows
         The distinct rows of those that are not null, perhaps coarser than they were.
-    counts
-        How often each occurs.
     """
 
     start: int
@@ -47,7 +45,7 @@ class CountedBucket:
         return CountedBucket(start, records, rows, _short(counts))
 
     def plus(self, others: Iterable[CountedBucket]) -> CountedBucket:
-        """All together, in the bucket of this one."""
+        """The sum of this and others, as counts of the bucket of this one."""
         every = [self, *others]
         rows, counts = distinct(*(np.concatenate([getattr(one, f) for one in every]) for f in ("rows", "counts")))
         return CountedBucket(self.start, sum(one.records for one in every), rows, _short(counts))
@@ -69,11 +67,11 @@ class CountedBuckets:
         return sum(one.records for one in self.buckets if one.start < number)
 
     def within(self, first: int, end: int) -> list[CountedBucket]:
-        """Those of a bucket."""
+        """The counts of records ``first … end − 1``, which are a bucket."""
         return [one for one in self.buckets if first <= one.start < end]
 
     def plus(self, bucket: CountedBucket) -> Self:
-        """These and more. Parts of one bucket are added up when they are of similar size, so that each is few times."""
+        """These and one more. Counts of one bucket are added up when they are of similar size: each is few times."""
         buckets = [*self.buckets, bucket]
         while len(buckets) > 1 and buckets[-2].start == buckets[-1].start:
             if len(buckets[-2].counts) > 2 * len(buckets[-1].counts):

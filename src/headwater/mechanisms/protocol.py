@@ -35,9 +35,9 @@ Arrays = dict[str, NDArray[Any]]
 Conditions = Mapping[int, tuple[float, float]]
 """For some columns, the lowest and the highest coordinate that a record may have, both included."""
 State = tuple[Header, Arrays]
+"""Plain JSON values, and arrays: what files hold."""
 Options = dict[str, tuple[str, ...] | type[int]]
 """What a mechanism's constructor takes by name: a choice of some values, the first being the default, or a number."""
-"""Plain JSON values, and arrays: what files hold."""
 
 
 def null_records(rows: Rows) -> Flags:
@@ -60,18 +60,7 @@ def with_null_records(rows: Rows, bad: Flags | None) -> Rows:
 class Facts:
     """What everybody may know of a run: neither the noise nor the data is in it.
 
-    Parameters
-    ----------
-    t
-        How many records have arrived.
-    guarantee
-        What is promised about all that the run publishes.
-    schema
-        What a record is.
-    mechanism
-        The name of the mechanism.
-    noise
-        The names of the laws of its noise.
+    ``noise`` names the laws of its noise.
     """
 
     t: int
@@ -103,12 +92,8 @@ class Mechanism(Protocol):
 
     Parameters
     ----------
-    schema
-        What a record is.
     budget
         Of the whole run: pure ε only, unless `deltas` says otherwise.
-    noise
-        Where the noise comes from.
     **options
         Of `options`.
 
@@ -211,7 +196,7 @@ class ErrorModel(Protocol):
     """Which error `typical` is: a key of `headwater.mechanisms.accuracy.POOR`."""
 
     def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
-        """The error to expect of a release of so many records, in a run that was told to expect ``expect`` of them."""
+        """The error to expect of a release of so many records, in a run that expects ``expect`` of them."""
 
     def capped(
         self, schema: AnySchema, epsilon: float, records: int, counted: float, expect: int | None = None

@@ -29,12 +29,7 @@ _STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 class CapError:
     """One error to expect.
 
-    Parameters
-    ----------
-    noise
-        What noise makes.
-    missed
-        What is made by what is left out.
+    ``noise`` is what noise makes, ``missed`` what is made by records that do not count.
     """
 
     noise: float
@@ -42,7 +37,7 @@ class CapError:
 
     @property
     def whole(self) -> float:
-        """Both together."""
+        """Both together: they are independent, so their squares add up."""
         return math.hypot(self.noise, self.missed)
 
 
@@ -50,14 +45,7 @@ class CapError:
 class Cap:
     """What to expect of one number of records.
 
-    Parameters
-    ----------
-    records
-        How many records of a person count.
-    counted
-        The share of all records that count.
-    errors
-        What to expect, by measure.
+    ``counted`` is the share of all records that count; ``errors`` are what to expect, by measure.
     """
 
     records: int
@@ -65,13 +53,7 @@ class Cap:
     errors: Mapping[str, CapError]
 
     def error(self, measure: str | None = None) -> float:
-        """The error by one measure, or the mean of all.
-
-        Parameters
-        ----------
-        measure
-            A key of ``errors``; None for the mean.
-        """
+        """The error by one measure, or the mean of all."""
         return self.errors[measure].whole if measure else fmean(error.whole for error in self.errors.values())
 
 
@@ -79,12 +61,7 @@ class Cap:
 class RecordsPerPerson:
     """How many records of a person should count, and what other numbers would cost: print it.
 
-    Parameters
-    ----------
-    records
-        The number with the smallest expected error: for `headwater.Person`.
-    caps
-        All numbers that were compared.
+    ``records`` has the smallest expected error of all ``caps`` that were compared.
     """
 
     records: int

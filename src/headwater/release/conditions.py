@@ -23,13 +23,8 @@ MOST_DRAWN = 64
 def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
     """For each named column the lowest and the highest coordinate that a record may have.
 
-    Parameters
-    ----------
-    schema
-        What a record is.
-    where
-        A value for some columns, None for a missing one; or a tuple of two: a range, both ends included, where None is
-        an open end; or a list or set of values, of which this gives the range that holds them all.
+    ``where`` has a value for some columns, None for a missing one; or a tuple of two: a range, both ends included,
+    where None is an open end; or a list or set of values, of which this gives the range that holds them all.
     """
     if isinstance(schema, UnitCube):
         raise TypeError("where= needs a schema with named columns; filter the points of a cube yourself")

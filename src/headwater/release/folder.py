@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from headwater import version
-from headwater.files import FileRefusedError, sync_folder
+from headwater.files import FileRefusedError, sync
 from headwater.guarantee import Guarantee
 from headwater.mechanisms import registry
 from headwater.release.card import VERSION, read_card
 from headwater.release.read_table import has_table
 from headwater.release.release import Release
-from headwater.release.write_table import FORMATS, check_format, write_table
+from headwater.release.write_table import RELEASE_FORMATS, check_format, write_table
+from headwater.table.arrow import pyarrow
 
 __all__ = ["card_of", "folders", "has_table", "name_of", "prune", "publish", "read_card", "refuse_others", "sweep"]
 
@@ -80,26 +81,25 @@ def publish(
         (hidden / "card.json").write_text(text, encoding="utf-8")
         for path in hidden.iterdir():
             path.chmod(0o644)
-            _sync_file(path)
+            sync(path)
         hidden.chmod(0o755)
-        sync_folder(hidden)
+        sync(hidden)
         os.rename(hidden, place)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
-    sync_folder(out)
+    sync(out)
     return place
 
 
 def _rows_of(there: Path, otherwise: int | None) -> int | None:
     """How many rows a table that was published has; ``otherwise`` if it cannot be read."""
-    from pyarrow import ArrowException, csv, parquet
-
     try:
         if there.suffix == ".parquet":
-            return int(parquet.read_metadata(there).num_rows)
+            return int(pyarrow("parquet").read_metadata(there).num_rows)
+        csv = pyarrow("csv")
         parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
         return sum(int(batch.num_rows) for batch in csv.open_csv(there, parse_options=parse))
-    except ArrowException:
+    except pyarrow().ArrowException:
         return otherwise
 
 
@@ -118,9 +118,10 @@ def _refuse_other_content(there: Path, data: Path) -> None:
 
 def _same_table(one: Path, other: Path) -> bool:
     """Another version of a library may write the same table in other bytes."""
-    from pyarrow import parquet
-
-    return one.suffix == ".parquet" and bool(parquet.read_table(one).equals(parquet.read_table(other)))
+    if one.suffix != ".parquet":
+        return False
+    read = pyarrow("parquet").read_table
+    return bool(read(one).equals(read(other)))
 
 
 def sweep(out: str | os.PathLike[str]) -> None:
@@ -136,7 +137,7 @@ def prune(out: str | os.PathLike[str], keep: int) -> None:
     run may do this.
     """
     for folder in folders(out)[:-keep]:
-        for format_ in FORMATS:
+        for format_ in RELEASE_FORMATS:
             (folder / f"data.{format_}").unlink(missing_ok=True)
 
 
@@ -208,8 +209,3 @@ def _now() -> datetime:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

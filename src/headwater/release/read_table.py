@@ -12,14 +12,14 @@ import numpy as np
 
 from headwater.files import FileRefusedError
 from headwater.partition import Points
-from headwater.release.write_table import FORMATS
+from headwater.release.write_table import RELEASE_FORMATS
 from headwater.table.arrow import pyarrow
 from headwater.table.unit_cube import UnitCube
 
 
 def has_table(folder: str | os.PathLike[str]) -> bool:
     """Whether a release folder still holds its table: of one that was pruned only the card is left."""
-    return any((Path(folder) / f"data.{format_}").exists() for format_ in FORMATS)
+    return any((Path(folder) / f"data.{format_}").exists() for format_ in RELEASE_FORMATS)
 
 
 def read_rows(folder: str | os.PathLike[str], card: Mapping[str, Any], schema: Any) -> Points:  # noqa: ANN401

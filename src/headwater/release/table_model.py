@@ -17,15 +17,7 @@ _NO_MODEL = "a release that was read from its folder has rows and no model; copy
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """The rows of a table that was published.
-
-    Parameters
-    ----------
-    rows
-        Points of the schema's cube.
-    expected
-        What the card says of the error.
-    """
+    """The rows of a table that was published."""
 
     rows: Points
     expected: ExpectedError

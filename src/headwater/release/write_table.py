@@ -7,27 +7,27 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-FORMATS = ("parquet", "csv")
+from headwater.table.arrow import pyarrow
+
+RELEASE_FORMATS = ("parquet", "csv")
 _LOOKED_AT = 1 << 12  # values of each column: their order is random
 
 
 def check_format(format: str) -> None:  # noqa: A002 - as in `publish`
     """Refuse formats that releases are not written in."""
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    if format not in RELEASE_FORMATS:
+        raise ValueError(f"format must be one of {', '.join(RELEASE_FORMATS)}, not {format!r}")
 
 
 def write_table(tables: Iterator[Any], path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - as above
     """Write Arrow tables with one schema, of which there is at least one, one after the other into one file."""
-    from pyarrow import csv, parquet  # the core works without
-
     check_format(format)
     first = next(tables)
     if format == "csv":
-        writer = csv.CSVWriter(path, first.schema)
+        writer = pyarrow("csv").CSVWriter(path, first.schema)
     else:
         few = [name for name in first.schema.names if _repeats(first.column(name))]
-        writer = parquet.ParquetWriter(path, first.schema, compression="zstd", use_dictionary=few)
+        writer = pyarrow("parquet").ParquetWriter(path, first.schema, compression="zstd", use_dictionary=few)
     with writer, ThreadPoolExecutor(1, "headwater-write") as thread:
         written = thread.submit(writer.write_table, first)
         for table in tables:  # made while the one before is written

@@ -17,7 +17,7 @@ from headwater.run.store import Store, StoreError
 from headwater.run.store.entries import Entry, Rows
 from headwater.synthesizer import Synthesizer
 
-LEAST_SNAPSHOT = 1 << 23  # bytes of journal that are not worth a snapshot
+LEAST_SNAPSHOT = 1 << 23  # bytes of journal up to which no snapshot is made
 
 
 class DurableSynthesizer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import cast
 
 from headwater.run.requests import answer_requests
@@ -46,7 +46,8 @@ def feed(
         Called after each batch.
     """
     run.publish_if_due(clock())
-    with closing(_read_ahead(source) if getattr(source, "complete", False) else _as_it_comes(source)) as batches:
+    ahead = closing(_read_ahead(source)) if getattr(source, "complete", False) else nullcontext(source)
+    with ahead as batches:
         for batch in batches:
             if batch is not None:
                 try:
@@ -62,10 +63,6 @@ def feed(
     if pending := getattr(source, "pending", None):  # all files were read to their ends, and may go
         run.keep_position({INPUT: pending})
     run.publish()
-
-
-def _as_it_comes(source: Iterable[Batch | None]) -> Generator[Batch | None]:
-    yield from source
 
 
 def _read_ahead(source: Iterable[Batch | None]) -> Generator[Batch | None]:

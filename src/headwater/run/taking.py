@@ -100,17 +100,7 @@ class TakingRun:
         return self.take_rows(found.rows, found.tally, position=position, quarantined=bad)
 
     def take_batch(self, batch: Batch, *, position: Mapping[str, Any], bad_rows: str | None = None) -> int:
-        """Take a batch that was read from files, as `take` does, with its bad lines.
-
-        Parameters
-        ----------
-        batch
-            Of `headwater.table.readers`.
-        position
-            As for `take`.
-        bad_rows
-            As for `take`; the batch must have been read under the same policy.
-        """
+        """Take a batch that was read from files, as `take` does, with its bad lines."""
         rows, tally, bad = self.encode_batch(batch, bad_rows=bad_rows)
         return self.take_rows(rows, tally, position=position, quarantined=bad)
 
@@ -133,18 +123,8 @@ class TakingRun:
     ) -> int:
         """Take a batch that was encoded before (`Synthesizer.encode_batch`), as `take` does.
 
-        Parameters
-        ----------
-        rows
-            What is kept of each record.
-        tally
-            What was clipped, unlisted, missing or bad in it.
-        position
-            As for `take`.
-        quarantined
-            Bad rows whose text is to be put beside the state.
-        receipts
-            Kept in the same transaction, and given back by `receipts`.
+        ``tally`` says what was clipped, unlisted, missing or bad in it; the text of rows that are ``quarantined`` is
+        put beside the state; `receipts` gives ``receipts`` back.
         """
         with self._durable.step():
             kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
@@ -163,16 +143,7 @@ class TakingRun:
     ) -> int:
         """Take records that were counted elsewhere (`Synthesizer.histogram`), as `take` does with the records.
 
-        Parameters
-        ----------
-        counts
-            Of all records after the first `t`, up to any number, each of them counted once.
-        tally
-            What was clipped, unlisted, missing or bad in them.
-        position
-            As for `take`.
-        quarantined
-            Bad rows whose text is to be put beside the state.
+        They are all records after the first `t`, up to any number, each of them counted once.
         """
         with self._durable.step():
             checked = self.synth.check_counts(counts, self.t)

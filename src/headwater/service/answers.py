@@ -56,11 +56,10 @@ def is_known(request: Request, etag: str) -> bool:
     )
 
 
-def send(request: Request, content: bytes, media_type: str, cache: str = REVALIDATE, **headers: str) -> Response:
-    """Send content with a validator, compressed if it is long. In the names of further headers, _ stands for -."""
+def send(request: Request, content: bytes, media_type: str, cache: str = REVALIDATE) -> Response:
+    """Send content with a validator, compressed if it is long."""
     etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     found = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept, Accept-Encoding, Authorization"}
-    found |= {name.replace("_", "-"): value for name, value in headers.items()}
     if is_known(request, etag):
         return Response(status_code=304, headers=found)
     if len(content) >= _COMPRESSED_FROM and takes_gzip(request):

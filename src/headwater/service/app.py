@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
@@ -55,13 +53,8 @@ def create_app(service: Service) -> ASGIApp:
         Route("/static/{file}", _static),
     ]
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        service.start(asyncio.get_running_loop())
-        yield
-
     handlers: dict[Any, Any] = {ProblemError: _problem, HTTPException: _http_exception, Exception: _unexpected}
-    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     app.state.service = service
     return _Guard(app, service, next(route for route in routes if route.endpoint is _records))

@@ -12,7 +12,7 @@ from headwater.table.errors import TableError
 from headwater.table.readers import Batch
 from headwater.table.readers.memory import read_bytes
 
-FORMATS = {
+CONTENT_TYPES = {
     "application/json": "json",
     "application/x-ndjson": "jsonl",
     "application/jsonl": "jsonl",
@@ -27,11 +27,10 @@ _WHITE = " \t\r\n"
 
 def format_of(content_type: str) -> str:
     """The format that a content type names, or a 415."""
-    kind, _, options = content_type.partition(";")
-    charset = options.strip().lower()
-    if kind.strip().lower() not in FORMATS or charset not in ("", "charset=utf-8", 'charset="utf-8"', "header=present"):
-        raise ProblemError(415, f"send one of {', '.join(FORMATS)} as Content-Type, text as UTF-8")
-    return FORMATS[kind.strip().lower()]
+    kind, _, charset = (part.strip() for part in content_type.lower().partition(";"))
+    if kind not in CONTENT_TYPES or charset not in ("", "charset=utf-8", 'charset="utf-8"', "header=present"):
+        raise ProblemError(415, f"send one of {', '.join(CONTENT_TYPES)} as Content-Type, text as UTF-8")
+    return CONTENT_TYPES[kind]
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
@@ -109,8 +108,6 @@ def batches(body: bytes, form: str, schema: Any, most: int, **reading: Any) -> I
 
     ``reading`` holds ``bad_rows`` and ``ignore_extra``, as `read_bytes` takes them.
     """
-    if form == "json":
-        body, form = lines_of(body), "jsonl"
     rows = 0
     try:
         for batch in read_bytes(body, schema, form, **reading):

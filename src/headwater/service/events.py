@@ -20,7 +20,7 @@ class Events:
 
     def __init__(self, state: Callable[[], dict[str, Any]]) -> None:
         self._state = state
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # that of the readers
         self._changed: set[asyncio.Event] = set()
         self.closing = False
 
@@ -28,10 +28,6 @@ class Events:
     def readers(self) -> int:
         """How many there are."""
         return len(self._changed)
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Use this loop."""
-        self._loop = loop
 
     def notify(self) -> None:
         """Something may have changed. From any thread."""
@@ -50,7 +46,7 @@ class Events:
 
     async def stream(self) -> AsyncIterator[str]:
         """The events of one reader, as text of the event stream format. Begins with the present state."""
-        changed, last = asyncio.Event(), None
+        changed, last, self._loop = asyncio.Event(), None, asyncio.get_running_loop()
         self._changed.add(changed)
         try:
             yield "retry: 1000\n\n"

@@ -11,7 +11,7 @@ from headwater import kafka
 from headwater.run import Run
 from headwater.service.config import RunSettings
 from headwater.service.logs import log
-from headwater.service.posts import Answer, Post
+from headwater.service.posts import Accepted, Post
 from headwater.service.problems import ProblemError
 from headwater.service.writer import Writer
 
@@ -56,11 +56,11 @@ class Feeder:
             log("topic stopped", run=self._name, error=type(error).__name__, reason=str(error) if known else "")
 
     def _take(self, batch: kafka.TopicBatch) -> None:
-        """Until it is kept: the topic is not read on before."""
+        """Hand over a batch again and again until it is kept: the topic is not read on before."""
         rows, tally, bad = kafka.encode(self._run, batch, self._format, **self._reading)
         while not self._closing:
             position = {kafka.POSITION: batch.position}
-            kept = Future[Answer]()
+            kept = Future[Accepted]()
             try:
                 self._writer.submit(Post(b"", "rows", None, b"", rows, tally, bad, position, kept))
                 kept.result()

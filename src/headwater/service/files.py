@@ -16,12 +16,7 @@ _SPARE = 60.0  # seconds for which a file stays that may be about to be sent
 class FileCache:
     """Files by name; the ones that were not asked for longest are removed when they take too much room.
 
-    Parameters
-    ----------
-    folder
-        Where they are, and nothing else: see `clear`.
-    most
-        How many bytes they may take.
+    Nothing else is in the ``folder`` (`clear`); the files take at most ``most`` bytes.
     """
 
     def __init__(self, folder: Path, most: int) -> None:

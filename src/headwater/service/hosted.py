@@ -34,7 +34,7 @@ class HostedRun:
         )
         try:
             self.t = self.run.t  # written by the writer's thread; reading it never waits for a step of the run
-            self._mechanism, self.guarantee = self.run.synth.mechanism, self.run.synth.guarantee
+            self.mechanism, self.guarantee = self.run.synth.mechanism, self.run.synth.guarantee
             self.events = Events(self.state)
             self.releases = Releases(self.run, lambda: self.t, settings.out, cache)
             self.live = LivePage(name, self.releases)
@@ -57,11 +57,6 @@ class HostedRun:
         """What readers of events get when it changes. Public."""
         newest = self.releases.newest()
         return {"t": self.t, "releases": self.releases.count(), "newest": newest}
-
-    @property
-    def mechanism(self) -> str:
-        """The name of the mechanism that measures."""
-        return self._mechanism
 
     def count_refused(self, problem: ProblemError) -> None:
         """Note that a post was refused because of its records. Secret: only admins may see it."""

@@ -65,7 +65,7 @@ class Moment:
         return self._saved + SHARE * (time.monotonic() - self._saved_at) > 0
 
     def _stay(self) -> None:
-        """Until there is time for another one."""
+        """Sleep until another release may be made."""
         end = time.monotonic() + _LONGEST
         while not self._may_make() and time.monotonic() < end:
             time.sleep(0.05)

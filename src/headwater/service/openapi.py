@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.service.bodies import FORMATS
+from headwater.service.bodies import CONTENT_TYPES
 from headwater.service.render import MEDIA
 from headwater.version import __version__
 
@@ -169,7 +169,7 @@ def _get(summary: str, content: dict[str, Any], *more: int | dict[str, Any], htm
 def _post() -> dict[str, Any]:
     binary = {"schema": {"type": "string", "format": "binary"}}
     json_schema = {"type": ["array", "object"], "items": {"type": "object"}}
-    content: dict[str, Any] = dict.fromkeys(FORMATS, binary)
+    content: dict[str, Any] = dict.fromkeys(CONTENT_TYPES, binary)
     content |= {kind: {"schema": {"type": "string"}, "example": text} for kind, text in _EXAMPLES.items()}
     content["application/json"] = {"schema": json_schema, "example": _RECORDS}
     key = {

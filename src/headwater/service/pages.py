@@ -24,7 +24,6 @@ _PARTS = {
     "live.css": [(_SHARED, "page.css"), (_OWN, "live.css")],
     "icon.svg": [(_OWN, "icon.svg")],
 }
-_PARTS["icon.svg"] = [(_OWN, "icon.svg")]
 _LINKED = ("parquet", "csv", "json")
 _TYPES = {
     "icon.svg": "image/svg+xml",
@@ -66,9 +65,7 @@ def releases(name: str, listed: list[dict[str, Any]]) -> bytes:
     base = f"/runs/{escape(name)}"
     rows = "".join(
         f'<tr><td><a href="{base}/releases/{one["t"]}/card">{one["t"]:,}</a></td><td>{escape(one["time"])}</td><td>'
-        + " ".join(
-            f'<a href="{base}/releases/{one["t"]}/data.{form}">{form}</a>' for form in ("parquet", "csv", "json")
-        )
+        + " ".join(f'<a href="{base}/releases/{one["t"]}/data.{form}">{form}</a>' for form in _LINKED)
         + "</td></tr>"
         for one in reversed(listed)
     )

@@ -25,7 +25,7 @@ from headwater.table.unit_cube import UnitCube
 _SMALL = 1 << 12  # bytes of JSON lines that are read together with others
 
 
-class Answer(NamedTuple):
+class Accepted(NamedTuple):
     """The answer to a writer: how many records were accepted, the ``t`` they ended at, and whether it was a retry."""
 
     accepted: int
@@ -41,20 +41,10 @@ class Post:
     ----------
     body
         The records, decompressed.
-    form
-        The format of the body.
     key
         The digest of the idempotency key, if there is one.
-    digest
-        The digest of the body.
     rows
         The records as the run keeps them; None if they are still to be read.
-    tally
-        What was bad or clipped in them. Secret.
-    bad
-        Bad rows that go into quarantine. Secret.
-    position
-        Where the source of the records stands, kept in the same transaction.
     future
         Gets the answer when the records are on the disk, or why they were refused.
     """
@@ -67,12 +57,12 @@ class Post:
     tally: Tally = field(default_factory=Tally)
     bad: list[BadRow] = field(default_factory=list)
     position: Mapping[str, Any] = field(default_factory=dict)
-    future: asyncio.Future[Answer] | concurrent.futures.Future[Answer] | None = None
-    outcome: Answer | ProblemError | None = None
+    future: asyncio.Future[Accepted] | concurrent.futures.Future[Accepted] | None = None
+    outcome: Accepted | ProblemError | None = None
     size: int = 0
 
 
-class Encoder:
+class PostReader:
     """Reads and checks the records of posts. Threads may share it."""
 
     def __init__(self, run: Run, limits: Limits, bad_rows: str = "stop", *, ignore_extra: bool = False) -> None:

@@ -13,16 +13,8 @@ MEDIA_TYPE = "application/problem+json"
 class ProblemError(Exception):
     """A request that is refused.
 
-    Parameters
-    ----------
-    status
-        The status code.
-    detail
-        What is wrong and what to do, in one sentence. Anyone may see it.
-    headers
-        Further headers of the answer.
-    more
-        Further members of the answer.
+    ``detail`` says what is wrong and what to do, in one sentence that anyone may see. ``more`` are further members of
+    the answer.
     """
 
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None, **more: Any) -> None:  # noqa: ANN401

@@ -17,14 +17,8 @@ class Publisher:
 
     The clock is read when records were taken, and once a second: never at a time that the content of a record decides.
 
-    Parameters
-    ----------
-    run
-        The run.
-    published
-        Called in the thread after each release.
-    looked
-        Called in the thread after each look, when all that could be counted is counted.
+    In the thread, ``published`` is called after each release, and ``looked`` after each look, when all that could be
+    counted is counted.
     """
 
     def __init__(self, run: Run, published: Callable[[Published], None], looked: Callable[[], None]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -207,14 +208,13 @@ class Releases:
         return Table(path, _etag(f"{etag}.{form}{'.gz' if gzip else ''}"), t, MEDIA[form])
 
 
-class _refusing:  # noqa: N801 - used like a function
+@contextmanager
+def _refusing() -> Iterator[None]:
     """Turn what a release refuses into an answer."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ValueError | TypeError | NotImplementedError):
-            raise ProblemError(400, f"{error}") from None
+    try:
+        yield
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise ProblemError(400, f"{error}") from None
 
 
 def _tuples(where: dict[str, Any] | None) -> dict[str, Any] | None:

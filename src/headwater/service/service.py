@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
-from headwater.service.admission import Admission
 from headwater.service.config import ServiceConfig
 from headwater.service.files import FileCache
 from headwater.service.hosted import HostedRun
 from headwater.service.metrics import Metrics
+from headwater.service.problems import ProblemError
 from headwater.service.tokens import Tokens
 
 
@@ -21,36 +22,37 @@ class Service:
         self.config = config
         self.tokens = Tokens(config.tokens) if config.tokens is not None else None
         self.metrics = Metrics()
-        self.admission = Admission(config.limits.queued_bytes)
+        self._reserved = 0  # bytes of bodies; used in one loop only
         self.encoding = asyncio.Semaphore(2)  # bodies that are read at a time, by threads
         self.rendering = asyncio.Semaphore(4)  # tables that are made or found at a time, by threads
         self.stopping = False
         state = next(iter(config.runs.values())).state_path
         self._cache = FileCache(state.with_name(f"{state.name}.cache"), config.limits.cache_bytes)
-        self._runs: dict[str, HostedRun] = {}
+        self.runs: dict[str, HostedRun] = {}
         try:
             for name, settings in config.runs.items():
-                self._runs[name] = HostedRun(name, settings, config.limits, self._cache)
+                self.runs[name] = HostedRun(name, settings, config.limits, self._cache)
             self._cache.clear()  # whoever has the states has the folder
         except BaseException:
             self.close()
             raise
 
-    @property
-    def runs(self) -> Mapping[str, HostedRun]:
-        """The runs by name."""
-        return self._runs
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Use this loop for events."""
-        for run in self._runs.values():
-            run.events.start(loop)
+    @contextmanager
+    def reserve(self, size: int) -> Iterator[None]:
+        """Reserve memory while a body is read and its records are taken; a 429 if too much is reserved."""
+        if self._reserved and self._reserved + size > self.config.limits.queued_bytes:
+            raise ProblemError(429, "too much is being sent; send this again in a moment", {"Retry-After": "1"})
+        self._reserved += size
+        try:
+            yield
+        finally:
+            self._reserved -= size
 
     def close(self) -> None:
         """Take what is queued, publish what is due, keep snapshots, release the states."""
         self.stopping = True
         self._cache.close()  # first: the next owner of the states has the same folder
-        for run in self._runs.values():
+        for run in self.runs.values():
             run.close()
 
     def __enter__(self) -> Self:

@@ -12,7 +12,7 @@ from starlette.types import Receive
 from headwater.service import bodies
 from headwater.service.access import run_for
 from headwater.service.config import Limits
-from headwater.service.posts import Answer, Post
+from headwater.service.posts import Accepted, Post
 from headwater.service.problems import ProblemError
 from headwater.service.receipts import digest
 from headwater.service.service import Service
@@ -30,7 +30,7 @@ async def records(service: Service, request: Request) -> Response:
     key = headers.get(b"idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
         raise ProblemError(400, "an Idempotency-Key is 1 to 255 printable ASCII characters without spaces")
-    with service.admission.reserve(_declared(headers.get(b"content-length"), limits)):
+    with service.reserve(_declared(headers.get(b"content-length"), limits)):
         raw = await _body(request.receive, limits)
         body = bodies.decompressed(raw, headers.get(b"content-encoding", ""), limits.body_bytes)
         request.state.bytes = len(raw)
@@ -43,7 +43,7 @@ async def records(service: Service, request: Request) -> Response:
                     await asyncio.to_thread(run.writer.encode, post)
             post.future = answered = asyncio.get_running_loop().create_future()
             run.writer.submit(post)
-            answer: Answer = await answered
+            answer: Accepted = await answered
         except ProblemError as problem:
             if problem.status == 422:
                 run.count_refused(problem)
@@ -67,8 +67,12 @@ def _declared(text: str | None, limits: Limits) -> int:
     if length < 0:
         raise ProblemError(400, "Content-Length is not a number", _CLOSE)
     if length > limits.body_bytes:
-        raise ProblemError(413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE)
+        raise _too_long(limits)
     return length
+
+
+def _too_long(limits: Limits) -> ProblemError:
+    return ProblemError(413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE)
 
 
 async def _body(receive: Receive, limits: Limits) -> bytes:
@@ -82,9 +86,7 @@ async def _body(receive: Receive, limits: Limits) -> bytes:
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > limits.body_bytes:
-                    raise ProblemError(
-                        413, f"a body may have at most {limits.body_bytes:,} bytes; send several", _CLOSE
-                    )
+                    raise _too_long(limits)
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:

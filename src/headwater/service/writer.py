@@ -13,7 +13,7 @@ import numpy as np
 from headwater.run import Run
 from headwater.run.store import StoreError
 from headwater.service.config import Limits
-from headwater.service.posts import Answer, Encoder, Post
+from headwater.service.posts import Accepted, Post, PostReader
 from headwater.service.problems import ProblemError
 from headwater.service.receipts import Receipt, Receipts
 from headwater.table.tally import Tally
@@ -40,7 +40,8 @@ class Writer:
     ) -> None:
         self._run, self._limits, self._taken = run, limits, taken
         self._receipts = Receipts(run.receipts())
-        self._encoder = Encoder(run, limits, bad_rows, ignore_extra=ignore_extra)
+        self._encoder = PostReader(run, limits, bad_rows, ignore_extra=ignore_extra)
+        self.encode = self._encoder.encode  # reads the records of a post before it is submitted
         self._queue: deque[Post] = deque()
         self._bytes, self._closing = 0, False
         self._row_bytes, self._behind = 1, 0  # of a record as it is kept; of all that are kept and not yet counted
@@ -85,11 +86,6 @@ class Writer:
             self._changed.notify()
         self._thread.join()
 
-    @property
-    def encode(self) -> Callable[[Post], None]:
-        """Reads the records of a post before it is submitted."""
-        return self._encoder.encode
-
     # ---- in the thread
 
     def _loop(self) -> None:
@@ -108,7 +104,7 @@ class Writer:
             decided, self._decided = self._decided, []
             _hand_over(decided)
 
-    def _decide(self, post: Post, outcome: Answer | ProblemError) -> None:
+    def _decide(self, post: Post, outcome: Accepted | ProblemError) -> None:
         if post.outcome is None:
             post.outcome = outcome
             self._decided.append(post)
@@ -130,11 +126,11 @@ class Writer:
         """Keep and count the records of a group, then answer. Errors of one post do not touch the others."""
         fresh = self._encoded(self._unanswered(group))
         t = self._run.t
-        answers, receipts = list[tuple[Post, Answer]](), list[Receipt]()
+        answers, receipts = list[tuple[Post, Accepted]](), list[Receipt]()
         for post in fresh:
             accepted = len(post.rows) if post.rows is not None else 0
             t += accepted
-            answers.append((post, Answer(accepted, t)))
+            answers.append((post, Accepted(accepted, t)))
             if post.key is not None:
                 receipts.append(Receipt(post.key, post.digest, accepted, t))
         if answers:
@@ -181,7 +177,7 @@ class Writer:
         if known is None:
             return False
         if known.body == post.digest:
-            self._decide(post, Answer(known.accepted, known.t, repeated=True))
+            self._decide(post, Accepted(known.accepted, known.t, repeated=True))
         else:
             detail = "this Idempotency-Key was used for another body; use a new key for new records"
             self._refuse([post], ProblemError(409, detail))
@@ -216,7 +212,7 @@ def _set_outcomes(posts: list[Post]) -> None:
     """In the loop of their futures; whoever went away does not care."""
     for post in posts:
         if post.future is not None and not post.future.done():
-            if isinstance(post.outcome, Answer):
+            if isinstance(post.outcome, Accepted):
                 post.future.set_result(post.outcome)
             elif post.outcome is not None:
                 post.future.set_exception(post.outcome)

@@ -51,10 +51,6 @@ class BadRow:
 
     Parameters
     ----------
-    row
-        Its place in the batch, from 0.
-    error
-        What is wrong with it.
     text
         The row as it came, if that is known. As secret as the data.
     person
@@ -68,17 +64,13 @@ class BadRow:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedBatch:
     """A batch as points, where bad rows are any point at all.
 
     Parameters
     ----------
-    points
-        An array of shape ``(n, d)``.
     bad
         The rows that are no records; none under the policy ``stop``.
-    tally
-        What was clipped, unlisted, missing or bad. Secret.
     beside
         The column that was read beside those of the schema, if one was asked for.
     unread

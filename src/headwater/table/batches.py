@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from headwater.table.errors import TableError
 from headwater.table.readers import Batch, open_source
 
 
-class Part(NamedTuple):
-    """One batch, and what names the place in a file where an error of it is."""
+class Chunk(NamedTuple):
+    """One table, and the batch that it is of, if it was read from a file."""
 
     table: Any
-    named: Callable[[TableError], TableError] = lambda error: error
     batch: Batch | None = None
 
 
-def batches_of(table: Any, schema: Any, bad_rows: str = "stop") -> Iterator[Part]:  # noqa: ANN401 - of any library
+def batches_of(table: Any, schema: Any, bad_rows: str = "stop") -> Iterator[Chunk]:  # noqa: ANN401 - of any library
     """The batches of whatever a user calls records."""
     if isinstance(table, str | os.PathLike):
         with open_source(table, schema, bad_rows=bad_rows) as source:
             for batch in source:
                 if batch is not None:
-                    yield Part(batch.table, batch.with_line, batch)
+                    yield Chunk(batch.table, batch)
     elif hasattr(table, "__next__"):
         for chunk in table:
-            yield Part(chunk)
+            yield Chunk(chunk)
     else:
-        yield Part(table)
+        yield Chunk(table)

@@ -118,9 +118,8 @@ class Category(Column):
         super().__post_init__()
         self.set(values=tuple(map(_label, _listed(values))), other=None if other is None else _label(other))
         if len({type(value) for value in self.values}) > 1:
-            raise SchemaError(
-                "the values of a Category must be of one type", "write all of them as texts, or all as whole numbers"
-            )
+            remedy = "write all of them as texts, or all as whole numbers"
+            raise SchemaError("the values of a Category must be of one type", remedy)
         if len(set(self.values)) < len(self.values):
             raise SchemaError("a value of a Category is listed twice", "list every value once")
         if any(str(value).strip() in self.null_values for value in self.values):
@@ -173,11 +172,8 @@ class Category(Column):
             return [str(value), str(value).lower()] if self.type is str else []
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         if self.type is str:
-            return (
-                [value]
-                if isinstance(value, str)
-                else map(str, [value, whole] if isinstance(value, float | int) else [])
-            )
+            written = [value, whole] if isinstance(value, float | int) else []
+            return [value] if isinstance(value, str) else map(str, written)
         if isinstance(value, str):  # a code such as 007 is not the number 7
             text = value.strip()
             whole_number = len(text) < 20 and text.removeprefix("-").isdecimal()
@@ -238,7 +234,7 @@ class Category(Column):
         return numbers
 
     def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Places in the list."""
+        """The numbers as they are: places in the list."""
         return numbers
 
     def label(self, raw: NDArray[Any]) -> NDArray[Any]:

@@ -13,15 +13,7 @@ from headwater.table.schema import Schema
 
 @dataclass(frozen=True)
 class InputSchema:
-    """What readers of files are given where people have several records. Releases never have the person.
-
-    Parameters
-    ----------
-    schema
-        What a record is, and what a release has.
-    person
-        The column that names the person; the last one where columns have no names.
-    """
+    """What readers of files are given where people have several records. Releases never have the person."""
 
     schema: Schema
     person: str

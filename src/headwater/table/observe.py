@@ -29,7 +29,7 @@ NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "Na
 _DAYS = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%y", "%m/%d/%y", "%d.%m.%y")
 _NAMED = ("%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%B %d, %Y", "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y")
 _CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
-FORMATS = tuple(day + clock for clock in _CLOCKS for day in _DAYS) + _NAMED
+DATE_FORMATS = tuple(day + clock for clock in _CLOCKS for day in _DAYS) + _NAMED
 """Formats of dates that are tried after ISO 8601."""
 
 _ZONED = "0001-01-02T00:00:00+00:00", "9999-12-30T00:00:00+00:00"
@@ -155,7 +155,7 @@ def _written(texts: set[str], seen: Observed) -> None:
     if all(":" in text for text in texts) and _reads(TimeOfDay(), texts):  # 2016,5 is a number
         seen.kind = "time-of-day"
         return
-    formats = [format_ for format_ in FORMATS if _in_format(texts, format_)]
+    formats = [format_ for format_ in DATE_FORMATS if _in_format(texts, format_)]
     if formats:
         seen.kind, seen.declared["format"] = "datetime", formats[0]
         seen.declared |= {"zoned": True} if "%z" in formats[0] else {}
@@ -230,10 +230,10 @@ def _times(seen: Observed, values: list[Any]) -> None:
     """How fine times are: whole days, hours, minutes or seconds; and whether they are those of the file itself."""
     if seen.kind not in ("datetime", "time-of-day"):
         return
-    format_ = {key: seen.declared[key] for key in ("format",) if key in seen.declared}
-    columns = (
-        [TimeOfDay(**format_)] if seen.kind == "time-of-day" else [Datetime(**format_), Datetime(*_ZONED, **format_)]
-    )
+    written = seen.declared.get("format")
+    columns: list[Column] = [Datetime(format=written), Datetime(*_ZONED, format=written)]
+    if seen.kind == "time-of-day":
+        columns = [TimeOfDay(format=written)]
     for column in columns:
         with suppress(TableError):
             numbers, _ = column.read_values(values[:2000])
@@ -260,10 +260,9 @@ def _exact(value: Any, seen: Observed) -> Decimal | None:  # noqa: ANN401 - text
 
 
 def _decimal(text: str) -> Decimal | None:
-    try:
+    with suppress(ArithmeticError):
         return Decimal(text)
-    except ArithmeticError:
-        return None
+    return None
 
 
 def _persons(name: str, seen: Observed, values: list[Any]) -> None:
@@ -296,19 +295,14 @@ def _are_sentences(values: list[Any]) -> bool:
 
 
 def _in_format(texts: set[str], format_: str) -> bool:
-    def fits(text: str) -> bool:
-        try:
-            return bool(datetime.strptime(text, format_))
-        except ValueError:
-            return False
-
-    return all(map(fits, texts))
+    with suppress(ValueError):
+        return all(datetime.strptime(text, format_) for text in texts)
+    return False
 
 
 def _reads(column: Column, texts: Iterable[str]) -> bool:
-    try:
+    with suppress(TableError):
         for text in texts:
             column.read_text(text)
-    except TableError:
-        return False
-    return True
+        return True
+    return False

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from headwater.partition import Partition, Points
-from headwater.table.bad_rows import BadRow, Encoded, check_policy, complete_records, names_person
+from headwater.table.bad_rows import BadRow, EncodedBatch, check_policy, complete_records, names_person
 from headwater.table.build import build
 from headwater.table.columns import COLUMN_KINDS, Column
 from headwater.table.declared import check_format, declared_columns
@@ -127,7 +127,7 @@ class Schema:
         """
         return self.encode_batch(table).points
 
-    def encode_batch(self, table: object, *, bad_rows: str = "stop", beside: str | None = None) -> Encoded:
+    def encode_batch(self, table: object, *, bad_rows: str = "stop", beside: str | None = None) -> EncodedBatch:
         """A batch with all that is known of it: its points, its bad rows, and what was clipped. Not private.
 
         Parameters
@@ -169,7 +169,7 @@ class Schema:
                 wrong.setdefault(row, found.at(row=row, column=name))
         bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
         tally.add_bad(one.error for one in bad)
-        return Encoded(points, bad, tally, read_column(series[beside], beside, rows) if beside else None, unread)
+        return EncodedBatch(points, bad, tally, read_column(series[beside], beside, rows) if beside else None, unread)
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
         """Points as a table; its types are those of the schema.

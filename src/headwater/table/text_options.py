@@ -18,12 +18,7 @@ def written(shared: Mapping[str, Any], columns: Mapping[str, Column]) -> dict[st
 
     A category keeps the values it lists: a country may be called NA.
 
-    Parameters
-    ----------
-    shared
-        Some of `TEXT_KEYS`; and ``formats``, of some columns by name.
-    columns
-        By name.
+    What is ``shared`` are some of `TEXT_KEYS`, and ``formats`` of some columns by name.
 
     Examples
     --------
@@ -54,15 +49,6 @@ def usual(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 def with_shared(kind: type[Column], declared: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
     """What a column declares, with what is shared and it neither says itself nor contradicts.
-
-    Parameters
-    ----------
-    kind
-        Of the column.
-    declared
-        As `Column.from_dict` takes it.
-    shared
-        As for `written`.
 
     Examples
     --------

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Partition
-from headwater.table.bad_rows import BadRow, Encoded, check_policy
+from headwater.table.bad_rows import BadRow, EncodedBatch, check_policy
 from headwater.table.errors import TableError
 from headwater.table.tally import Tally
 
@@ -33,17 +33,17 @@ class UnitCube:
         """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong."""
         return check_points(points, self.dimension)
 
-    def encode_batch(self, points: object, *, bad_rows: str = "stop") -> Encoded:
+    def encode_batch(self, points: object, *, bad_rows: str = "stop") -> EncodedBatch:
         """A batch with its bad rows: those with a number outside of ``[0, 1]``, or with none."""
         if check_policy(bad_rows) == "stop":
             array = self.encode(points)
-            return Encoded(array, (), Tally(len(array)))
+            return EncodedBatch(array, (), Tally(len(array)))
         array = check_shape(points, self.dimension)
         inside = np.asarray(((array >= 0) & (array <= 1)).all(axis=1))
         error = TableError("a coordinate that is not a number in [0, 1]", "give numbers from 0 to 1")
         bad = tuple(BadRow(int(row), error.at(row=int(row))) for row in np.flatnonzero(~inside))
         tally = Tally(len(array)).add_bad(one.error for one in bad)
-        return Encoded(self.encode(np.where(inside[:, None], array, 0)), bad, tally)
+        return EncodedBatch(self.encode(np.where(inside[:, None], array, 0)), bad, tally)
 
     def decode(self, points: NDArray[np.float64], kind: str | None = None) -> Any:  # noqa: ANN401 - of any library
         """Points as they are, or as a table with columns ``x0, x1, …`` if a kind of table is asked for."""

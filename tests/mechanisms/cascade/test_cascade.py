@@ -216,7 +216,7 @@ def test_replacing_a_point_moves_two_counts_of_one_bucket_of_each_timescale(
 
 
 @pytest.mark.parametrize(("d", "epsilon", "timescales"), [(2, 20.0, 3), (1, 20.0, 3), (3, 3000.0, 2)])
-def test_a_replaced_point_is_found_at_every_speed(d: int, epsilon: float, timescales: int) -> None:
+def test_a_replaced_point_is_found_at_every_timescale(d: int, epsilon: float, timescales: int) -> None:
     """From one corner of the cube to the other, late in a stream that is asked all the time: every tree sees it."""
     x = crowd(6000, d)
     x[5000] = 0.0

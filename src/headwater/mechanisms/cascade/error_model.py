@@ -14,12 +14,12 @@ BLIND = 0.25  # W1 of points drawn evenly from data that are clustered
 
 
 class CascadeErrors:
-    """As `headwater.mechanisms.protocol.ErrorModel` describes it."""
+    """The `headwater.mechanisms.protocol.ErrorModel` of cascade."""
 
     measure = W1
 
     def typical(self, schema: AnySchema, budget: Budget, records: int, expect: int | None = None) -> float:
-        """A count has variance 8/ε² of Laplace noise or 1/ρ of Gaussian, whichever is less."""
+        """The W1 to expect. A count has variance 8/ε² (Laplace noise) or 1/ρ (Gaussian noise), whichever is less."""
         return _w1(schema.dimension, max(budget.epsilon, math.sqrt(8 * (budget.rho or 0))) * records)
 
     def capped(
@@ -30,12 +30,12 @@ class CascadeErrors:
         counted: float,
         expect: int | None = None,
     ) -> CapErrors:
-        """Records that do not count are as good as none."""
+        """The W1 of noise on the records that count, and that of a release that has nothing in common with the data."""
         return {W1: (_w1(schema.dimension, epsilon * records * counted), BLIND)}
 
 
 def _w1(columns: int, product: float) -> float:
-    """By ε times the number of records."""
+    """W1 by number of columns and by ε times the number of records (`_CELLS`)."""
     constant, power = _CELLS.get(columns, (3.5, 0.43 * 5 / columns))
     return min(constant * math.pow(product, -power), BLIND)
 

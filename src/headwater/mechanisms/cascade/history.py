@@ -30,10 +30,6 @@ class History:
 
     Parameters
     ----------
-    partition
-        How the cube is cut.
-    epsilon
-        The budget of the run.
     slow
         The noisy counts of all closed slow buckets, oldest first.
     recent
@@ -54,14 +50,14 @@ class History:
         return History(self.partition, self.epsilon, (*self.slow, slow), tuple(fast), pooled)
 
     def next_trees(self, timescales: Sequence[Timescale], stage: Stage, fast: list[NoisyCounts], finest: int) -> Trees:
-        """Trees for buckets of these timescales, if the next points are like those measured last.
+        """The trees to measure in buckets of these timescales, chosen as if the next points were like the last ones.
 
         Parameters
         ----------
         timescales
             The timescales to measure.
         stage
-            The stage at this time. Depth depends on its end, not on when somebody asks.
+            The stage at this time; its end decides the largest depth, whenever releases are made.
         fast
             Noisy counts of the fast buckets since the last slow bucket.
         finest
@@ -81,9 +77,10 @@ class History:
         ]
 
     def deepest(self, stage: Stage, finest: int) -> int:
-        """The depth that no tree of a stage goes beyond: there cells have a side of about 1/(ε·end), or ``finest``.
+        """The largest depth of any tree of a stage: where cells have a side of about 1/(ε·end), or ``finest``.
 
-        Noise of 1/ε records at the end of the stage hides whatever is smaller.
+        Moving every record by such a side changes W1 as much as moving 1/ε of ``end`` records, about the noise of one
+        count, across the whole cube. Smaller cells would not lower the error.
         """
         return min(self.partition.dimension * math.ceil(math.log2(max(2.0, self.epsilon * stage.end))), finest)
 
@@ -108,14 +105,10 @@ class Measured:
 
     Parameters
     ----------
-    t
-        How many points have arrived.
     start
         Where the window starts: 0, or the start of some bucket.
     covered
         The points from here on are in no closed bucket.
-    history
-        The closed slow buckets.
     fast
         The closed fast buckets since the last slow one, each timescale after the end of the slower one.
     """

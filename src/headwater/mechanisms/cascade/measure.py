@@ -31,11 +31,14 @@ from headwater.noise import Noise
 from headwater.partition import DEEPEST, Partition
 from headwater.privacy import Budget, Ledger
 
+TREE_BIT, TIMESCALE_BIT = 38, 44
+"""Where the numbers of a tree and of its timescale begin in the address of a draw; below is the number of the leaf."""
+
 
 def resolution(partition: Partition) -> int:
-    """The depth to which points are kept: cells far smaller than the error that noise makes.
+    """The depth to which points are kept, as numbers of cells: these are far smaller than the error of noise.
 
-    In two dimensions they have a side of 2^−16, which matters only when εt comes near 10^10.
+    In two dimensions they have a side of 2^−16; noise is larger than that until εt comes near 10^10.
     """
     d = partition.dimension
     return min(40 if d == 1 else d * (24 // d + 4), DEEPEST - 1, partition.deepest)
@@ -209,7 +212,7 @@ class CascadeMechanism(CellRows):
             for one in counted.within(start, end):
                 true = true + sum_leaves(one.rows[:, 0], one.counts, self._deepest(self.stage), tree)
             leaf = np.arange(len(true), dtype=np.uint64)
-            address = np.uint64(number << 44 | coarseness << 38) + leaf
+            address = np.uint64(number << TIMESCALE_BIT | coarseness << TREE_BIT) + leaf
             counts = true + scale.noise.draw(self.noise, start, address)
             if not self.partition.plain:
                 counts[~possible(tree, self.partition)] = 0

@@ -35,7 +35,7 @@ class CascadeModel(CellModel):
 
     @staticmethod
     def rate(epsilon: float, t: int, dimension: int) -> ErrorBound:
-        """Proved in `proofs/cascade.md`."""
+        """The proved rate of W1 on plain streams in the cube (`proofs/cascade.md`)."""
         d = dimension
         rate, formula, source = (epsilon * t) ** (-1 / d), "(εt)^(-1/d)", "proofs/cascade.md, down to its resolution"
         if d == 2:

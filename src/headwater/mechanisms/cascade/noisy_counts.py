@@ -20,10 +20,6 @@ class NoisyCounts:
 
     Parameters
     ----------
-    start, end
-        The span of the bucket.
-    tree
-        Whose leaves were counted.
     counts
         One for each leaf; they may be negative.
     variance
@@ -52,7 +48,7 @@ class NoisyCounts:
         return [part.tree.key for part in self.parts]
 
     def plus(self, other: NoisyCounts) -> NoisyCounts:
-        """Both together, if they have the same trees: noise adds like counts do."""
+        """The sum of two buckets over the same trees: counts add up, and so do variances."""
         coarse = tuple(a.plus(b) for a, b in zip(self.coarse, other.coarse, strict=True))
         counts, variance = self.counts + other.counts, self.variance + other.variance
         return NoisyCounts(self.start, other.end, self.tree, counts, variance, coarse)

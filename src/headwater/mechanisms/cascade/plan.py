@@ -28,12 +28,9 @@ class Timescale:
 
     Parameters
     ----------
-    size
-        How many points a bucket holds.
-    epsilon
-        The budget of a bucket.
     siblings
-        How many buckets are added up when they are estimated from: those in one bucket of the next slower timescale.
+        How many buckets an estimate adds up: those in one bucket of the next slower timescale; of the slow timescale,
+        those of two stages.
     resolutions
         How many trees are measured in a bucket, from fine to coarse, with equal shares of its budget.
     rho
@@ -58,12 +55,7 @@ class Timescale:
 class Stage:
     """A stretch of time with one set of timescales, the slow one first.
 
-    Parameters
-    ----------
-    start, end
-        The points ``start … end − 1``.
-    timescales
-        The sizes of buckets in it. Each is a multiple of the next.
+    It has the points ``start … end − 1``. The size of each timescale is a multiple of the next.
     """
 
     start: int
@@ -106,10 +98,12 @@ def stage_at(t: int, dimension: int, budget: Budget | float) -> Stage:
 
 
 def with_law(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, ...]:
-    """The same timescales with Gaussian noise, if there is a δ and all variances are smaller then, by one factor.
+    """The same timescales with Gaussian noise, if there is a δ and that noise has the smaller variance.
 
-    A bucket with ``r`` trees has variance ``8·(r/ε)²`` with Laplace noise and ``r/ρ`` with Gaussian noise. Some records
-    of a person in ε and others in ρ would not add up: then the answer is the same at all times, that for one tree.
+    A count of a bucket with ``r`` trees has variance ``8·(r/ε)²`` with Laplace noise and ``r/ρ`` with Gaussian noise. ρ
+    is divided in proportion to ``ε²/8r``, so that all variances change by one factor, the sum of these over ρ. If a
+    person may have records in several stages, all stages must have one kind of noise, since ε and ρ do not add up: then
+    the comparison is that of a single bucket with one tree, which is the same at all times.
     """
     if budget.rho is None:
         return scales
@@ -121,7 +115,11 @@ def with_law(scales: tuple[Timescale, ...], budget: Budget) -> tuple[Timescale, 
 
 
 def timescale_of(size: int, epsilon: float, siblings: int, dimension: int) -> Timescale:
-    """On a line leaf noise adds up: ``L`` leaves are off by ``√L``, but with coarser trees by a power of ``log L``."""
+    """A timescale with one tree a bucket, or on a line with several, from fine to coarse.
+
+    There an interval is a sum of many leaves: the noise of ``L`` leaves adds up to ``√L`` times that of one, but with
+    coarser trees besides only to a power of ``log L``.
+    """
     trees = 1 if dimension > 1 else max(1, round(math.log2(max(epsilon * size * math.sqrt(siblings), 1)) / PER_TREE))
     return Timescale(size, epsilon, siblings, trees)
 

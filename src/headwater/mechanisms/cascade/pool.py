@@ -1,4 +1,4 @@
-"""Sums of noisy counts over buckets."""
+"""Noisy counts of several buckets, added up cell by cell with their variances."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Pool:
         return Pool(bucket.points, bucket.tree, half_counts(bucket, partition))
 
     def plus(self, other: Pool) -> Pool:
-        """Both together."""
+        """The sum of both. A cell that only one of them splits has the values of that one."""
         if LEAF.size in (self.tree.size, other.tree.size):
             deeper = max(self, other, key=lambda pool: pool.tree.size)
             return Pool(self.points + other.points, deeper.tree, deeper.values)

@@ -39,8 +39,6 @@ class Fractions:
 
     Parameters
     ----------
-    tree
-        Whose split cells these are.
     left
         The fraction of each split cell's mass that is in its left half.
     variance
@@ -134,14 +132,7 @@ def masses_and_fractions(
 ) -> tuple[Floats, Floats]:
     """From the root down: the mass of every node, and the left fraction of every split cell.
 
-    Parameters
-    ----------
-    tree
-        Which cells are split.
-    points
-        The mass of the root.
-    fraction_of
-        Given which split cells and their masses, their left fractions.
+    The root has the mass ``points``. ``fraction_of`` gives left fractions, given which split cells and their masses.
     """
     mass, left = np.empty(2 * tree.size - 1), np.empty(tree.size - 1)
     mass[0] = points
@@ -160,8 +151,8 @@ def _shrinkage_weights(deviation: Floats, noise: Floats, base: Floats, estimable
     ``deviation²/base − noise/base`` (`excess`) is an unbiased estimate of ``s`` from one cell. Cells of one depth are
     averaged, weighted by one over their variance, twice, since that depends on ``s`` (at first 0.25); then groups of
     siblings, shrunk towards their depth's average, which counts as `PRIOR_CELLS` cells. Averages are soft-thresholded,
-    since a few cells always look uneven: that of a depth is lowered by `SIGNIFICANCE` standard errors, what a group
-    differs from it by one. Where ``s = 0``, the prior is taken as it is.
+    since a few cells always look uneven: that of a depth is lowered by `SIGNIFICANCE` standard errors of noise alone,
+    what a group differs from it by one. Where ``s = 0``, the prior is taken as it is.
     """
     relative = noise / base
     excess = np.square(deviation) / base - relative

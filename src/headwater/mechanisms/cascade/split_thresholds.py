@@ -19,8 +19,8 @@ DEPTH_EXPONENT = 0.3  # for d ≥ 3, thresholds rise with this power of one over
 def uniform_threshold(bucket: Timescale, dimension: int) -> float:
     """The predicted count from which on cells are split where points are spread uniformly.
 
-    It is the deviation of the pooled noise times `_halvings` per axis, since every depth adds its own error; in one
-    dimension two thirds of that.
+    It is the deviation of the pooled noise times `_halvings` over the dimension, since every depth adds its own error;
+    in one dimension two thirds of that. At least `_minimum`.
     """
     return max(_halvings(bucket) / max(dimension, 1.5) * _pooled_deviation(bucket), _minimum(bucket))
 
@@ -32,14 +32,7 @@ def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tu
     it the count of the grid. Thresholds grow geometrically from one resolution to the next, from that of the finest
     tree towards the size of the bucket, so every tree is a subtree of the one before.
 
-    Parameters
-    ----------
-    bucket
-        The timescale whose buckets are to be measured.
-    dimension
-        Of the cube.
-    deepest
-        Cells of this depth and deeper are never split.
+    Cells of depth ``deepest`` and deeper are never split.
     """
     fine, grid = uniform_threshold(bucket, dimension), _grid_count(bucket, dimension)
     steps = [fine * (bucket.size / fine) ** (i / bucket.resolutions) for i in range(bucket.resolutions)]
@@ -74,10 +67,10 @@ def _minimum(bucket: Timescale) -> float:
 
 
 def _halvings(bucket: Timescale) -> float:
-    """How often the points of all sibling buckets can be halved until 1/ε are left, about the noise; at least 1."""
+    """log2 of ε times the points of sibling buckets: halvings until a cell holds 1/ε, about the noise. At least 1."""
     return math.log2(max(2.0, bucket.epsilon * bucket.size * bucket.siblings))
 
 
 def _pooled_deviation(bucket: Timescale) -> float:
-    """The deviation of the noise in the mean of sibling buckets."""
+    """The standard deviation of the noise in the mean of the counts of sibling buckets."""
     return bucket.noise.deviation / math.sqrt(bucket.siblings)

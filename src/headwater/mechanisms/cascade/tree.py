@@ -160,7 +160,7 @@ def _below(tree: Tree) -> Integers:
 
 
 def numbered(splits: Sequence[Flags]) -> Integers:
-    """`Tree.below` of the tree that splits these."""
+    """What `Tree.below` gives for the tree with these split flags, depth by depth."""
     split = np.concatenate([*splits[1:], (False, False)])
     numbers = split.cumsum()
     return np.where(split, numbers, -1).reshape(-1, 2)  # the root is number 0

@@ -93,20 +93,8 @@ def measure(
 ) -> Measured:
     """Consistent counts of the cells of one depth that hold anything, from noisy counts on the way down.
 
-    Parameters
-    ----------
-    noisy_counts
-        Gives the noisy counts of some cells of a depth. Only cells below cells that hold something are asked about.
-    t
-        How many points there are: public, no noise.
-    depth
-        Where to stop.
-    partition
-        How the cube is cut.
-    strategy
-        A name of `STRATEGIES`.
-    seed
-        Public randomness, for odd units.
+    ``noisy_counts`` is asked about cells of a depth, of those only that are below cells that hold something. ``t`` is
+    public, and so is ``seed``, which decides odd units.
     """
     rng = np.random.default_rng([seed, 1])  # apart from the generator that places the points
     layer, asked = Layer.root(t), list[CellCounts]()

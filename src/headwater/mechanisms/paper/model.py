@@ -24,7 +24,7 @@ class PaperModel(CellModel):
 
     @staticmethod
     def rate(epsilon: float, t: int, dimension: int) -> ErrorBound:
-        """Theorem 1.1 of the paper."""
+        """The rate of W1 that Theorem 1.1 of the paper proves."""
         if dimension == 1:
             rate = max(math.log(epsilon * t), 1.0) ** 3 * max(math.log(t), 1.0) ** 1.5 / (epsilon * t)
             return ErrorBound(rate, "log³(εt)·log^1.5(t)/(εt)", None, math.e / epsilon, "theorem 1.1 of the paper")

@@ -24,13 +24,6 @@ from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
 class PmmMechanism(CellRows):
     """Noisy counts of all cells to depth ``⌊log2(εn)⌋``, once.
 
-    Parameters
-    ----------
-    schema, budget, noise
-        As of any `headwater.mechanisms.protocol.Mechanism`; the budget is that of the one release.
-    consistency
-        How noisy counts are made to add up: a name of `headwater.mechanisms.paper.consistency.STRATEGIES`.
-
     Formal guarantees
     -----------------
     ε-differentially private for replacing one of the ``n`` points: at each depth ``j`` two cells' counts move by
@@ -79,17 +72,17 @@ class PmmMechanism(CellRows):
         return CellCounts(depth, cells, upper - lower + noise)
 
     def ledger(self, t: int | None = None) -> Ledger:
-        """Two cells of each depth, for a data set of ``t`` points; of this one unless given."""
+        """The counts of two cells of each depth, for a data set of ``t`` points; of this one unless given."""
         scales = self._plan(self.t if t is None else t)
         laws = [IntegerLaplace(scale) for scale in scales]
         return Ledger(Spend(f"count, depth {j}", law, touches=2) for j, law in enumerate(laws, start=1))
 
     def state(self) -> State:
-        """Nothing goes on after one release."""
+        """Refused: nothing goes on after one release."""
         raise NotImplementedError("pmm makes one release; there is nothing to go on with")
 
     def restore(self, header: Header, arrays: Arrays) -> None:
-        """Nothing goes on after one release."""
+        """Refused: nothing goes on after one release."""
         raise FileRefusedError("pmm makes one release; there is nothing to go on with")
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from headwater.files import sync_folder
+from headwater.files import sync
 from headwater.run.store import database
 from headwater.run.store.identity import identity
 
@@ -40,4 +40,4 @@ def create_file(path: Path, config: str) -> None:
     finally:
         for leftover in leftovers:
             leftover.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    sync(path.parent)

@@ -23,16 +23,8 @@ def identity(path: Path) -> dict[str, str]:
 def refuse_copy(path: Path, kept: dict[str, str], commits: int, noted: int) -> None:
     """Refuse a copied file, and an older one whose content was put back into the same file.
 
-    Parameters
-    ----------
-    path
-        The state.
-    kept
-        The `identity` that was written into the state when it was opened last.
-    commits
-        How many commits the state has had.
-    noted
-        How many the lock file has noted; more means that the state is older than its lock file.
+    ``kept`` is the `identity` that was written into the state when it was opened last. If the lock file has ``noted``
+    more commits than the state has had, the state is older than its lock file.
     """
     if not _same_file(kept, path):
         raise StateCopiedError(path, "this is a copy of a state, or a backup that was put back", REMEDY)

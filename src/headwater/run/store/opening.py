@@ -36,14 +36,7 @@ def check_permission(path: Path) -> None:
 def read_meta(path: Path, connection: sqlite3.Connection, commits: int | None) -> Meta:
     """Read and check the facts.
 
-    Parameters
-    ----------
-    path
-        The state.
-    connection
-        Of this state.
-    commits
-        How many commits the lock file has noted. ``None``: the state may be a copy.
+    ``commits`` is how many the lock file has noted; None if the state may be a copy.
     """
     values = dict(connection.execute("SELECT key, value FROM meta"))
     try:

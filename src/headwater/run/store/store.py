@@ -82,14 +82,8 @@ class Store(OwnedDatabase):
     def open(cls, path: str | os.PathLike[str], *, allow_copy: bool = False, observe: bool = False) -> Store:
         """Open the state of a run to continue it, or only to look at it.
 
-        Parameters
-        ----------
-        path
-            The state.
-        allow_copy
-            Whether a copy or a backup is taken: no other run may continue from this state.
-        observe
-            Whether nothing is to be written. Copies are then taken as well, and stay copies.
+        With ``allow_copy`` a copy or a backup is taken: no other run may continue from it. With ``observe`` nothing is
+        written; copies are then taken as well, and stay copies.
         """
         path = real_path(path)
         with plain_errors(path):
