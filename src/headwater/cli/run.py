@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from headwater import kafka as topics
 from headwater.cli import people, publishing, reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
@@ -141,6 +140,8 @@ def command(
                 display.start(run)
                 try:
                     if kafka is not None and topic is not None:
+                        from headwater import kafka as topics  # here, so that other runs start faster
+
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
                             extra: dict[str, Any] = {"bad_rows": policy, "ignore_extra": ignore_extra}
                             topics.feed(run, messages, topic_format, **extra, progress=display.update)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headwater.files import FileRefusedError
-from headwater.mechanisms.marginals import lots
+from headwater.mechanisms import lots
 from headwater.mechanisms.marginals.codes import codings, encode
 from headwater.mechanisms.marginals.estimate import Estimator, telling
 from headwater.mechanisms.marginals.loglinear import LogLinear

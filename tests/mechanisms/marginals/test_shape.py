@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals import lots
+from headwater.mechanisms import lots
 from headwater.mechanisms.marginals.draw import Codes
 from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.mechanisms.lots import beside, each_lot
 from headwater.mechanisms.marginals.grid import Floats
-from headwater.mechanisms.marginals.lots import beside, each_lot
 from headwater.mechanisms.marginals.tree import Forest, Pair, conditional, joint
 
 Codes = NDArray[np.uint16]

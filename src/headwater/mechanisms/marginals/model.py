@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError, nothing_proved
+from headwater.mechanisms.lots import each_lot
 from headwater.mechanisms.marginals.codes import coders, codings, encode
 from headwater.mechanisms.marginals.draw import NO_RECORD, Codes
 from headwater.mechanisms.marginals.estimate import Estimate, Estimator
@@ -17,7 +18,6 @@ from headwater.mechanisms.marginals.estimate_state import estimate_state, restor
 from headwater.mechanisms.marginals.expected import expected_error
 from headwater.mechanisms.marginals.grid import Floats, widths
 from headwater.mechanisms.marginals.loglinear import LogLinear
-from headwater.mechanisms.marginals.lots import each_lot
 from headwater.mechanisms.marginals.measured import Integers, Measured
 from headwater.mechanisms.marginals.null_share import without_nulls
 from headwater.mechanisms.marginals.tree import Pair

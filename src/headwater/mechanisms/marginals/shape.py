@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.mechanisms.lots import beside
 from headwater.mechanisms.marginals.draw import Codes, Steps, even_numbers
 from headwater.mechanisms.marginals.grid import Floats, distinct, union, widths
-from headwater.mechanisms.marginals.lots import beside
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
 
