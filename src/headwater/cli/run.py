@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
 from headwater.run.opening import state_beside
 from headwater.run.store import StateInUseError, StoreError
+from headwater.table.arrow import pyarrow
 from headwater.table.bad_rows import policy_of
 from headwater.table.input_schema import InputSchema
 from headwater.table.readers import open_source
@@ -111,6 +113,7 @@ def command(
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }
     stopped = False
+    Thread(target=_import_ahead, args=(format_,), name="headwater-import").start()
     with _interruptible(), Display() as display:
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
@@ -156,6 +159,13 @@ def command(
     display.summarize(out_, kept, stopped=stopped)
     if stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
+
+
+def _import_ahead(format_: str) -> None:
+    """Import what reading and writing will need, while a state is created and the disk is waited for."""
+    for part in ("compute", "csv", "parquet")[: 3 if format_ == "parquet" else 2]:
+        with suppress(ImportError):  # raised again where it is needed
+            pyarrow(part)
 
 
 def _opened(config: RunConfig, sink: ShownSink, options: dict[str, Any]) -> Run:
