@@ -150,7 +150,7 @@ processes wanted to have: if these are many more, seconds and ratios by the cloc
 
 {table}
 Wanted: at most 3 by the clock for a million rows, of either mechanism. The file is read block by block and never held
-whole: one batch is counted while the next one is read. What grows with the stream is the release: its points are in
+whole: one batch is counted while the next ones are read. What grows with the stream is the release: its points are in
 memory while it is written.
 """
 

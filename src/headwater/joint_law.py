@@ -101,7 +101,8 @@ class Radii:
         interpolated between these.
         """
         m = np.flatnonzero(self.odds > 1e-18)
-        nodes = m if size == 1 else np.unique(np.linspace(m[0], m[-1], NODES).round().astype(np.int64))
+        spaced = np.linspace(m[0], m[-1], NODES).round().astype(np.int64)  # np.unique would import masked arrays
+        nodes = m if size == 1 else spaced[np.diff(spaced, prepend=-1) > 0]
         squares = np.interp(m, nodes, _mean_squares(size, nodes) / (nodes + 0.5) ** 2) * (m + 0.5) ** 2
         return max(float(self.odds[m] @ squares), 1e-9)
 

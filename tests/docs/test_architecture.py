@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import threading
 from pathlib import Path
 from types import FrameType
 
@@ -96,9 +97,11 @@ def calls(*arguments: str) -> list[tuple[str, str]]:
                 found.append(hop)
 
     sys.setprofile(look)
+    threading.setprofile(look)
     try:
         done = CliRunner().invoke(app, list(arguments))
     finally:
+        threading.setprofile(None)
         sys.setprofile(None)
     assert done.exit_code == 0, done.output
     return found

@@ -184,7 +184,8 @@ def test_names_are_read_as_in_good_lines(tmp_path: Path) -> None:
         how: dict[str, Any] = {"bad_rows": "null", "null_values": ["NA"]}
         (batch,) = (one for one in open_source(path, run.synth.input_schema, **how) if one)
         assert [bad.person for bad in batch.bad] == [None, 'a,"b"']
-        run.take_batch(batch, position={}, bad_rows="null")
+        rows, tally, _ = run.encode_batch(batch, bad_rows="null")
+        run.take_rows(rows, tally)
         assert run.tally.capped == 1
 
 

@@ -22,7 +22,10 @@ def main() -> None:
         app = build(asked if asked and asked[0] in COMMANDS else COMMANDS)
     except KeyboardInterrupt:
         sys.exit(130)  # nothing has begun yet
-    app()
+    try:
+        app()
+    finally:
+        gc.freeze()  # everything ends now: looking through all that is left for what is unused takes a while
 
 
 if __name__ == "__main__":

@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from types import TracebackType
-
-from rich.live import Live
-from rich.panel import Panel
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from headwater.cli.console import complain, interactive, out, say, shown
 from headwater.mechanisms import registry
@@ -17,6 +14,10 @@ from headwater.mechanisms.outlook import Outlook, is_poor, outlook
 from headwater.release.release import Release
 from headwater.run import FolderSink, Published, Run
 from headwater.table.tally import Tally
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.panel import Panel
 
 
 class Display:
@@ -29,7 +30,11 @@ class Display:
         self._tally = Tally()
         self._quarantine: Path | None = None
         self._last: Published | None = None
-        self._live = Live(console=out, refresh_per_second=8, get_renderable=self._panel) if interactive() else None
+        self._live: Live | None = None
+        if interactive():
+            from rich.live import Live  # here, so that other runs start faster
+
+            self._live = Live(console=out, refresh_per_second=8, get_renderable=self._panel)
 
     def __enter__(self) -> Display:
         if self._live:
@@ -97,6 +102,9 @@ class Display:
         return (self._t - self._from) / max(time.monotonic() - self._began, 1e-9)
 
     def _panel(self) -> Panel:
+        from rich.panel import Panel
+        from rich.table import Table
+
         table = Table.grid(padding=(0, 2))
         table.add_row("records in", f"[bold]{self._t:,}[/]   {self.rate():,.0f} a second")
         if self._run:

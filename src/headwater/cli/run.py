@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
-from headwater import kafka as topics
 from headwater.cli import people, publishing, reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
@@ -22,6 +22,7 @@ from headwater.run import Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
 from headwater.run.opening import state_beside
 from headwater.run.store import StateInUseError, StoreError
+from headwater.table.arrow import pyarrow
 from headwater.table.bad_rows import policy_of
 from headwater.table.input_schema import InputSchema
 from headwater.table.readers import open_source
@@ -112,6 +113,7 @@ def command(
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }
     stopped = False
+    Thread(target=_import_ahead, args=(format_,), name="headwater-import").start()
     with _interruptible(), Display() as display:
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
@@ -141,6 +143,8 @@ def command(
                 display.start(run)
                 try:
                     if kafka is not None and topic is not None:
+                        from headwater import kafka as topics  # here, so that other runs start faster
+
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
                             extra: dict[str, Any] = {"bad_rows": policy, "ignore_extra": ignore_extra}
                             topics.feed(run, messages, topic_format, **extra, progress=display.update)
@@ -155,6 +159,13 @@ def command(
     display.summarize(out_, kept, stopped=stopped)
     if stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
+
+
+def _import_ahead(format_: str) -> None:
+    """Import what reading and writing will need, while a state is created and the disk is waited for."""
+    for part in ("compute", "csv", "parquet")[: 3 if format_ == "parquet" else 2]:
+        with suppress(ImportError):  # raised again where it is needed
+            pyarrow(part)
 
 
 def _opened(config: RunConfig, sink: ShownSink, options: dict[str, Any]) -> Run:

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -77,11 +78,15 @@ def publish(
         if place.exists():
             _refuse_other_content(there, data)
             return place
-        text = json.dumps(card_of(release, data, run, rows), indent=2, ensure_ascii=False) + "\n"
-        (hidden / "card.json").write_text(text, encoding="utf-8")
-        for path in hidden.iterdir():
-            path.chmod(0o644)
-            sync(path)
+        data.chmod(0o644)
+        with ThreadPoolExecutor(1, "headwater-sync") as thread:
+            synced = thread.submit(sync, data)  # while its digest is computed, which takes as long
+            text = json.dumps(card_of(release, data, run, rows), indent=2, ensure_ascii=False) + "\n"
+            card = hidden / "card.json"
+            card.write_text(text, encoding="utf-8")
+            card.chmod(0o644)
+            sync(card)
+            synced.result()
         hidden.chmod(0o755)
         sync(hidden)
         os.rename(hidden, place)

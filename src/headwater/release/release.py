@@ -16,6 +16,7 @@ from headwater import files
 from headwater.laws import IntegerLaplace
 from headwater.mechanisms import registry
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError
+from headwater.mechanisms.lots import beside
 from headwater.mechanisms.protocol import AnySchema, Facts, Model
 from headwater.partition import Points
 from headwater.privacy import Guarantee
@@ -207,10 +208,9 @@ class Release:
 
     def _shuffled(self) -> tuple[Points, NDArray[np.int64]]:
         """The points, and the order in which a table shows them: cell by cell it would look odd."""
-        points = self.points()
         if self.card is not None:  # a table that was shuffled when it was published
-            return points, np.arange(len(points))
-        return points, np.random.default_rng([self.seed, 2]).permutation(len(points))
+            return self.points(), np.arange(len(self))
+        return beside(len(self), self.points, lambda: np.random.default_rng([self.seed, 2]).permutation(len(self)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file that anyone may see.

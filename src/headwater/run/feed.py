@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
-from typing import cast
+from contextlib import closing
+from itertools import chain, repeat
+from typing import TypeVar, cast
 
 from headwater.run.requests import answer_requests
 from headwater.run.run import Run
+from headwater.run.taking import EncodedBatch
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch
+from headwater.table.readers.batch import Position
+
+T = TypeVar("T")
+Ready = tuple[EncodedBatch, Position]
 
 INPUT = "input"
 """The name under which a run keeps the position of its files."""
+AHEAD = 3
+"""Batches that are read and encoded before they are taken: some take ten times as long to be counted as others."""
 
 
 def feed(
@@ -46,14 +55,12 @@ def feed(
         Called after each batch.
     """
     run.publish_if_due(clock())
-    ahead = closing(_read_ahead(source)) if getattr(source, "complete", False) else nullcontext(source)
-    with ahead as batches:
+    encoded = _encoded(source, run.encoder(bad_rows))
+    with closing(_ahead(encoded) if getattr(source, "complete", False) else encoded) as batches:
         for batch in batches:
             if batch is not None:
-                try:
-                    run.take_batch(batch, position={INPUT: batch.position}, bad_rows=bad_rows)
-                except TableError as error:
-                    raise batch.with_line(error) from None
+                (rows, tally, bad), position = batch
+                run.take_rows(rows, tally, position={INPUT: position}, quarantined=bad)
             elif pending := getattr(source, "pending", None):
                 run.keep_position({INPUT: pending})
             progress()
@@ -65,15 +72,33 @@ def feed(
     run.publish()
 
 
-def _read_ahead(source: Iterable[Batch | None]) -> Generator[Batch | None]:
-    """The same batches, and the same error after them; each is read while the one before is taken.
+def _encoded(source: Iterable[Batch | None], encode: Callable[[Batch], EncodedBatch]) -> Generator[Ready | None]:
+    """What a run takes of each batch, and the position behind it; None where the source was idle."""
+    for batch in source:
+        if batch is None:
+            yield None
+            continue
+        try:
+            found = encode(batch)
+        except TableError as error:
+            raise batch.with_line(error) from None
+        position = batch.position
+        del batch  # its text and its table would wait with what was made of them
+        yield found, position
+
+
+def _ahead(encoded: Iterable[T]) -> Generator[T]:
+    """The same, and the same error in the end; up to `AHEAD` batches are read and encoded while one is taken.
 
     Only one thread at a time reads, and never after this generator was closed.
     """
-    batches, end = iter(source), object()
+    end = object()
+    items = chain(encoded, repeat(end))
     with ThreadPoolExecutor(1, "headwater-read") as thread:
-        batch = next(batches, end)
-        while batch is not end:
-            following = thread.submit(next, batches, end)
-            yield cast("Batch | None", batch)
-            batch = following.result()
+        following = deque(thread.submit(next, items) for _ in range(AHEAD))
+        try:
+            while (item := following.popleft().result()) is not end:
+                following.append(thread.submit(next, items))
+                yield cast("T", item)
+        finally:
+            thread.shutdown(cancel_futures=True)

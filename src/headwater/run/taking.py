@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.protocol import Rows
@@ -17,6 +17,14 @@ from headwater.synthesizer import Synthesizer
 from headwater.table.bad_rows import BadRow, row_texts
 from headwater.table.readers import Batch
 from headwater.table.tally import Tally
+
+
+class EncodedBatch(NamedTuple):
+    """A batch as a run keeps it: what of its records, what was bad or clipped in it, and bad rows for quarantine."""
+
+    rows: Rows
+    tally: Tally
+    bad: Sequence[BadRow]
 
 
 class TakingRun:
@@ -99,18 +107,35 @@ class TakingRun:
         bad = row_texts(table, found.bad) if policy == "quarantine" and found.bad else ()
         return self.take_rows(found.rows, found.tally, position=position, quarantined=bad)
 
-    def take_batch(self, batch: Batch, *, position: Mapping[str, Any], bad_rows: str | None = None) -> int:
-        """Take a batch that was read from files, as `take` does, with its bad lines."""
-        rows, tally, bad = self.encode_batch(batch, bad_rows=bad_rows)
-        return self.take_rows(rows, tally, position=position, quarantined=bad)
+    def encode_batch(self, batch: Batch, *, bad_rows: str | None = None) -> EncodedBatch:
+        """What `take_rows` takes of a batch that was read from files: rows, what was bad or clipped, bad rows' text.
 
-    def encode_batch(self, batch: Batch, *, bad_rows: str | None = None) -> tuple[Rows, Tally, Sequence[BadRow]]:
-        """What `take_batch` keeps of a batch: its rows, what was bad or clipped in it, and bad rows for quarantine."""
-        policy = self._bad_rows.policy(bad_rows)
-        found = self.synth.encode_batch(batch.table, bad_rows=policy)
-        bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
-        found = found.among(batch) if batch.bad or found.bad else found
-        return found.rows, found.tally, bad
+        Parameters
+        ----------
+        batch
+            Of `headwater.table.readers`.
+        bad_rows
+            As for `take`; the batch must have been read under the same policy.
+        """
+        return self.encoder(bad_rows)(batch)
+
+    def encoder(self, bad_rows: str | None = None) -> Callable[[Batch], EncodedBatch]:
+        """`encode_batch` for another thread: it does not wait while records are counted, for it uses none of them.
+
+        Parameters
+        ----------
+        bad_rows
+            As for `encode_batch`.
+        """
+        synth, policy = self.synth, self._bad_rows.policy(bad_rows)
+
+        def encode(batch: Batch) -> EncodedBatch:
+            found = synth.encode_batch(batch.table, bad_rows=policy)
+            bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
+            found = found.among(batch) if batch.bad or found.bad else found
+            return EncodedBatch(found.rows, found.tally, bad)
+
+        return encode
 
     def take_rows(
         self,

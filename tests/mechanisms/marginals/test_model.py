@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from headwater.files import FileRefusedError
+from headwater.mechanisms import lots
 from headwater.mechanisms.marginals.codes import codings, encode
 from headwater.mechanisms.marginals.estimate import Estimator, telling
 from headwater.mechanisms.marginals.loglinear import LogLinear
@@ -334,3 +335,31 @@ def test_what_is_near_a_record_are_expected_counts(model: MarginalsModel, real: 
     codes = encode(real, SCHEMA)
     assert abs(seen["column 1 at 0"] - (codes[:, 1] == codes[0, 1]).sum()) < 200
     assert seen["pairs"] == 3
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_how_many_threads_draw_makes_no_difference(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Points, a sample and one under a condition, in many small lots: what one thread draws in large ones."""
+    model = MODEL.fit(_measured(_points(4000, 3)), SCHEMA, 0)
+
+    def drawn() -> list[np.ndarray]:
+        return [model.points(5), model.sample(999, 6), model.sample(500, 6, {1: (0.2, 0.6)})]
+
+    alone = drawn()
+    monkeypatch.setattr(lots, "LOT", 64)
+    monkeypatch.setattr(lots, "MANY", 1)
+    monkeypatch.setattr(lots, "THREADS", threads)
+    assert all((one == other).all() for one, other in zip(alone, drawn(), strict=True))
+
+
+def test_an_error_in_a_thread_that_draws_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lots, "MANY", 1)
+    monkeypatch.setattr(lots, "THREADS", 2)
+    monkeypatch.setattr(lots, "LOT", 1)
+
+    def fail(lot: slice) -> None:
+        if lot.start == 1:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        lots.each_lot(2, fail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals import draw
+from headwater.mechanisms import lots
 from headwater.mechanisms.marginals.draw import Codes
 from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
@@ -91,7 +91,9 @@ def test_a_split_is_that_of_dense_matrices(seed: int) -> None:
 def placed(shape: Shape, bins: Codes, grid: Integers, within: Floats) -> tuple[Integers, Floats]:
     """The part and the position of every record, put together from lots."""
     part, inside = np.full(len(bins), -1), np.full(len(bins), np.nan)
-    for at, parts, positions in shape.place(bins, grid, within, np.random.default_rng(4)):
+    of_lot = shape.place(bins, grid, within, np.random.default_rng(4))
+    for lot in lots.lots(len(bins)):
+        at, parts, positions = of_lot(lot)
         part[at], inside[at] = parts, positions
     return part, inside
 
@@ -101,7 +103,7 @@ def test_many_records_are_placed_by_the_lot_as_each_would_be(monkeypatch: pytest
     bins = np.random.default_rng(3).integers(0, 2, 1000).astype(np.uint16)
     for grid in (np.array([0, 50]), shape.edges):
         whole = placed(shape, bins, grid, np.ones(4))
-        monkeypatch.setattr(draw, "LOT", 7)
+        monkeypatch.setattr(lots, "LOT", 7)
         pieces = placed(shape, bins, grid, np.ones(4))
         monkeypatch.undo()
         assert all((one == other).all() for one, other in zip(whole, pieces, strict=True))

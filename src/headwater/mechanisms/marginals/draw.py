@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.mechanisms.lots import beside, each_lot
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.tree import Forest, Pair, conditional, joint
 
@@ -22,8 +24,6 @@ ALIKE = 4
 """Records that are alike in a sorting key, on average, so that a run holds few different ones."""
 MOST_CELLS = 1 << 18
 """That a line of steps is cut into, to look values up: as many as stay in the processor's cache."""
-LOT = 1 << 15
-"""Records that are worked on at a time: what is computed of them stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -82,23 +82,30 @@ def draw_tree(forest: Forest, laws: Laws, rows: int, rng: np.random.Generator) -
         law = laws.given[column]
         near = [] if parent is None else _nearest(forest, parent, drawn)
         sizes = [len(upper), *(laws.given[c].shape[2] for c in near)]
-        order = sorting([spans, *(records[c] for c in near)], sizes, min(rows // ALIKE, 1 << 16))
-        uniform = even_numbers(rows, rng)
-        inverse = Inverse(law.reshape(-1, law.shape[2]), rows)
-        for lot in lots(rows):
-            at = order[lot]
-            given = spans.take(at).astype(np.int64)
-            if parent is not None:
-                given *= law.shape[1]
-                given += records[parent].take(at)
-            records[column][at] = inverse(given, uniform[lot])
+        keys = [spans, *(records[c] for c in near)]
+        order, uniform = beside(
+            rows, partial(sorting, keys, sizes, min(rows // ALIKE, 1 << 16)), partial(even_numbers, rows, rng)
+        )
+        _draw_column(records[column], law, spans, None if parent is None else records[parent], order, uniform)
         drawn.append(column)
     return records, spans
 
 
-def lots(rows: int) -> Iterator[slice]:
-    """Records by their numbers, `LOT` at a time."""
-    return (slice(start, start + LOT) for start in range(0, rows, LOT))
+def _draw_column(
+    into: Codes, law: Floats, spans: Codes, parents: Codes | None, order: Integers, uniform: Floats
+) -> None:
+    """Draw a column along an order of the records, given their spans and their values of the parent column."""
+    inverse = Inverse(law.reshape(-1, law.shape[2]), len(into))
+
+    def draw(lot: slice) -> None:
+        at = order[lot]
+        given = spans.take(at).astype(np.int64)
+        if parents is not None:
+            given *= law.shape[1]
+            given += parents.take(at)
+        into[at] = inverse(given, uniform[lot])
+
+    each_lot(len(into), draw)
 
 
 def even_numbers(count: int, rng: np.random.Generator) -> Floats:

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from headwater.mechanisms.accuracy import ErrorBound, ExpectedError, nothing_proved
+from headwater.mechanisms.lots import each_lot
 from headwater.mechanisms.marginals.codes import coders, codings, encode
 from headwater.mechanisms.marginals.draw import NO_RECORD, Codes
 from headwater.mechanisms.marginals.estimate import Estimate, Estimator
@@ -156,20 +157,30 @@ class MarginalsModel:
     ) -> Points:
         """Bins as points: each record gets a place inside its bin as the column's shape says."""
         points = np.empty(records.shape)
-        for column, (bins, coder) in enumerate(zip(records, coders(self.schema), strict=True)):
-            shape, size = self.estimate.shapes[column], coder.coding.size
-            low, high = (limits or {}).get(column, (0, size - 1))
-            first = np.maximum(shape.edges, low)
-            more = np.minimum(shape.edges + widths(shape.edges, size) - 1, high) - first
-            wide = bool(more.any())
-            for at, part, place in shape.place(bins, self.estimate.grids[column], shape.within(low, high, size), rng):
-                codes = first.take(part)
-                if wide:
-                    place = place * (more + 1).take(part)
-                    steps = np.minimum(place.astype(np.int64), more.take(part))
-                    codes, place = codes + steps, np.minimum(place - steps, np.nextafter(1.0, 0.0))
-                points[column][at] = coder.places(codes, place)
+        for column, bins in enumerate(records):
+            limit = (limits or {}).get(column, (0, coders(self.schema)[column].coding.size - 1))
+            self._place(column, points[column], bins, limit, rng)
         return points.T
+
+    def _place(self, column: int, into: Floats, bins: Codes, limits: tuple[int, int], rng: np.random.Generator) -> None:
+        """The coordinates of one column, between two codes."""
+        coder, shape, (low, high) = coders(self.schema)[column], self.estimate.shapes[column], limits
+        size = coder.coding.size
+        first = np.maximum(shape.edges, low)
+        more = np.minimum(shape.edges + widths(shape.edges, size) - 1, high) - first
+        wide, lengths = bool(more.any()), more + 1
+        placed = shape.place(bins, self.estimate.grids[column], shape.within(low, high, size), rng)
+
+        def place(lot: slice) -> None:
+            at, part, inside = placed(lot)
+            codes = first.take(part)
+            if wide:
+                inside = inside * lengths.take(part)
+                steps = np.minimum(inside.astype(np.int64), more.take(part))
+                codes, inside = codes + steps, np.minimum(inside - steps, np.nextafter(1.0, 0.0))
+            into[at] = coder.places(codes, inside)
+
+        each_lot(len(bins), place)
 
 
 MODEL = MarginalsModel

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.draw import Codes, Steps, even_numbers, lots
+from headwater.mechanisms.lots import beside
+from headwater.mechanisms.marginals.draw import Codes, Steps, even_numbers
 from headwater.mechanisms.marginals.grid import Floats, distinct, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
@@ -48,15 +49,15 @@ class Shape:
 
     def place(
         self, bins: Codes, grid: Integers, within: Floats, rng: np.random.Generator
-    ) -> Iterator[tuple[Integers | slice, Integers, Floats]]:
+    ) -> Callable[[slice], tuple[Integers | slice, Integers, Floats]]:
         """The part of its bin that each record lies in, and where in that part, with little sampling noise.
 
-        Records come in lots: their numbers, parts and positions. Every record is in one of them.
+        What is returned gives this for a lot of records: their numbers, parts and positions. All lots together have
+        every record once; in which order they are asked for makes no difference.
         """
         if len(grid) == len(self.edges):
             inside = rng.random(len(bins))
-            yield from ((lot, bins[lot].astype(np.int64), inside[lot]) for lot in lots(len(bins)))
-            return
+            return lambda lot: (lot, bins[lot].astype(np.int64), inside[lot])
         first = np.searchsorted(self.edges, grid)
         mass = np.maximum(self.shares, TRACE) * within
         upper = np.cumsum(mass)
@@ -64,13 +65,17 @@ class Shape:
         last = np.append(first[1:], len(upper))
         before, held = below[first], below[last] - below[first]
         divisor, steps = np.maximum(mass, 1e-300), Steps(upper, 1, len(bins))
-        order = np.argsort(bins, kind="stable")
-        uniform = even_numbers(len(bins), rng)
-        for lot in lots(len(bins)):
+        order, uniform = beside(
+            len(bins), lambda: np.argsort(bins, kind="stable"), lambda: even_numbers(len(bins), rng)
+        )
+
+        def placed(lot: slice) -> tuple[Integers, Integers, Floats]:
             drawn = bins.take(order[lot])
             at = uniform[lot] * held.take(drawn) + before.take(drawn)
             part = np.clip(steps.up_to(at), first.take(drawn), last.take(drawn) - 1)
-            yield order[lot], part, np.clip((at - below.take(part)) / divisor.take(part), 0, 1 - 2**-53)
+            return order[lot], part, np.clip((at - below.take(part)) / divisor.take(part), 0, 1 - 2**-53)
+
+        return placed
 
     def split(self, target: Integers, source: Integers, size: int) -> Split:
         """How counts of the source's bins are moved to the target's, wide ones split by the shares."""

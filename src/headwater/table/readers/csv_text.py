@@ -60,7 +60,7 @@ class CsvParser:
             data = data + b"\n"
         # pyarrow cuts text at line ends to share it among threads, also inside of quotes, and a lone return is one:
         # text that has any there is one step.
-        inside = b'"' in data and (_newlines(data) > len(ends) or data.count(b"\r") > data.count(b"\r\n"))
+        inside = b'"' in data and (_newlines(data) > len(ends) or _lone_returns(data))
         step = len(data) + 1 if inside else _STEP
         usual = {index: field.type for index, field in self._fields.items() if index not in self._unusual}
         columns = self._read(data, usual, step)
@@ -222,7 +222,7 @@ def check_bytes(data: Bytes, line: int) -> None:
     if b"\0" in data:
         remedy = "give its encoding (--encoding utf-16), or save it as plain UTF-8 text"
         raise TableError("a NUL byte: this is not plain text", remedy, line=line_of(data, data.index(b"\0"), line))
-    if b"\r" not in data or data.count(b"\r") == data.count(b"\r\n"):
+    if not _lone_returns(data):
         return
     text = np.frombuffer(data, dtype=np.uint8)
     returns = positions_of(_RETURN, data)
@@ -251,6 +251,11 @@ def is_since_year_1(column: Any) -> bool:  # noqa: ANN401 - a pyarrow.ChunkedArr
 
 def _newlines(data: Bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE))
+
+
+def _lone_returns(data: Bytes) -> bool:
+    """Whether there is a return that no newline follows. Most text has none at all, and finding none is fast."""
+    return b"\r" in data and data.count(b"\r") > data.count(b"\r\n")
 
 
 def line_of(data: Bytes, offset: int, first: int) -> int:
