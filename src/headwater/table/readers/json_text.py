@@ -1,8 +1,9 @@
 """JSON lines as Arrow tables: one line, one object, one record.
 
 The grammar is that of Python's parser. Numbers are kept as they are written and read by the grammar of their column
-(`Column.read_text`), but for their point, which is JSON's own: ``decimal`` and ``thousands`` are about text. pyarrow reads only blocks that it cannot read otherwise: each line looks like one plain object,
-and nothing occurs where it is more lenient (several objects on a line, ``Inf``, very deep nesting).
+(`Column.read_text`), but for their point, which is JSON's own: ``decimal`` and ``thousands`` are about text. pyarrow
+reads only blocks that it cannot read otherwise: each line looks like one plain object, and nothing occurs where it is
+more lenient (several objects on a line, ``Inf``, very deep nesting).
 """
 
 from __future__ import annotations
