@@ -104,7 +104,7 @@ def test_a_draft_says_why() -> None:
         draft_schema({})
 
 
-def drafted(data: object, **options: str) -> tuple[dict[str, Any], str]:
+def drafted(data: object, **options: Any) -> tuple[dict[str, Any], str]:
     text = hw.draft(data, **options)
     columns: dict[str, Any] = tomllib.loads(text)["columns"]
     return columns, text
@@ -178,7 +178,8 @@ def test_what_is_doubtful_in_one_column_is_known_from_another(
     values: list[str], beside: list[str], declared: dict[str, Any]
 ) -> None:
     columns, text = drafted({"x": values, "y": beside})
-    assert columns["x"] == declared
+    shared = {key: value for key, value in tomllib.loads(text).items() if key == "decimal"}  # said once, for both
+    assert shared | columns["x"] == declared
     assert "Not sure" not in text
 
 
@@ -325,3 +326,36 @@ def test_a_line_that_is_no_record_does_not_keep_a_draft_from_being_made(tmp_path
     path.write_text("\n".join([lines[0], *["1.5"] * 5]))
     with pytest.raises(hw.TableError, match=r"line 2.*1 field"):
         hw.draft(path)
+
+
+def test_what_several_columns_have_is_declared_once_and_holds_for_columns_in_which_it_comes_later(
+    tmp_path: Path,
+) -> None:
+    lines = ["a;b;c;d", "1,5;-;x;3", "-;2,25;none;4", "3,5;1,0;y;5", "4,5;2,0;x;-"]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines[:-1]) + "\n")
+    text = hw.draft(path, delimiter=";")
+    found = tomllib.loads(text)
+    assert (found["null_values"], found["decimal"]) == (["-"], ",")
+    columns = found["columns"]
+    assert columns["a"] == {"kind": "number", "missing": True, "decimals": 1}
+    assert columns["c"]["null_values"] == ["none"]  # of one column only
+    filled = text.replace("# low", "low").replace("# high", "high").replace("values = []", 'values = ["x", "y"]')
+    (tmp_path / "a.toml").write_text(filled.replace("[columns.d]\n", "[columns.d]\nmissing = true\n"))
+    path.write_text("\n".join(lines) + "\n")
+    table = next(iter(hw.read(path, Schema.load(tmp_path / "a.toml"))))
+    assert table["d"].to_pylist() == [3, 4, 5, None]
+    assert table["b"].to_pylist() == [None, 2.25, 1.0, 2.0]
+
+
+def test_values_are_in_a_draft_only_if_they_are_asked_for_and_never_as_what_is_declared() -> None:
+    table = {"town": ["Bonn", "Köln", 'the "old" one', "NA"], "age": ["18", "20", "35", "97"]}
+    assert not any(word in hw.draft(table) for word in ("Bonn", "Köln", "the \\", "18", "97"))
+    text = hw.draft(table, values=True)
+    assert '# values = ["Bonn", "Köln", "the \\"old\\" one"]' in text
+    assert "SEEN IN THE DATA, to be replaced by what is known without them" in text
+    assert "as secret as the data" in text
+    assert not any(number in text for number in ("18", "35", "97"))
+    assert tomllib.loads(text) == tomllib.loads(hw.draft(table))
+    many = {"town": [f"place {i}" for i in range(150)] * 2}
+    assert "place" not in hw.draft(many, values=True)

@@ -73,6 +73,8 @@ class Observed:
     """Lines of a schema file that a person may want to take."""
     point: str | None = None
     """What surely comes before decimals: other columns of the same file are written alike."""
+    nulls: list[str] = field(default_factory=list)
+    """Texts that commonly mean "missing" and were seen."""
     doubtful: bool = False
     """Whether a mark in numbers may come before decimals as well as between thousands."""
 
@@ -99,15 +101,14 @@ def observe(name: str, values: Iterable[Any], kind: str | None = None, *, point:
     found = [None if is_missing(value) else value for value in values]
     texts = [value.strip() for value in found if isinstance(value, str) and value.strip()]
     seen = Observed(kind or "category", point=point)
-    nulls: list[str] = []
     if kind is None:
-        nulls = [text for text in NULLS if text in set(texts)]
-        texts = [text for text in texts if text not in nulls]
+        seen.nulls = [text for text in NULLS if text in set(texts)]
+        texts = [text for text in texts if text not in seen.nulls]
         if texts:
             _kind_of_text(name, texts, seen)
-    if nulls:
-        seen.declared["null_values"] = nulls
-    if nulls or any(value is None or (isinstance(value, str) and not value.strip()) for value in found):
+    if seen.nulls:
+        seen.declared["null_values"] = seen.nulls
+    if seen.nulls or any(value is None or (isinstance(value, str) and not value.strip()) for value in found):
         seen.declared["missing"] = True
     there = texts if kind is None else [value for value in found if value is not None]
     _numbers(seen, there)
@@ -167,7 +168,7 @@ def _written(texts: set[str], seen: Observed) -> None:
     if marks:
         both = marks[:2] == [(".", ","), (",", None)]
         decimal, thousands = marks[1] if both and (seen.point == "," or _ungrouped(texts)) else marks[0]
-        seen.kind = "number" if any(decimal in text for text in texts) else "integer"
+        seen.kind = "integer" if _reads(Integer(decimal=decimal, thousands=thousands), texts) else "number"
         seen.declared |= {"decimal": decimal} if decimal != "." else {}
         seen.declared |= {"thousands": thousands} if thousands else {}
         seen.doubtful = both and thousands is not None and seen.point is None
