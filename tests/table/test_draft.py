@@ -104,7 +104,7 @@ def test_a_draft_says_why() -> None:
         draft_schema({})
 
 
-def drafted(data: object, **options: Any) -> tuple[dict[str, Any], str]:
+def drafted(data: object, **options: Any) -> tuple[dict[str, Any], str]:  # noqa: ANN401 - options of a reader
     text = hw.draft(data, **options)
     columns: dict[str, Any] = tomllib.loads(text)["columns"]
     return columns, text
