@@ -122,6 +122,8 @@ def periods() -> None:
 def errors(path: Path, curves: Mapping[str, Sequence[tuple[int, float]]], marks: Mapping[str, int]) -> None:
     """Errors against the cap, one panel for each kind of stream, three in a row; the suggested cap is marked."""
     plt = _pyplot()
+    from matplotlib.ticker import LogLocator
+
     rows = -(-len(curves) // 3)
     figure, axes = plt.subplots(rows, 3, figsize=(11, 2.9 * rows), layout="constrained", squeeze=False)
     for axis, (name, points) in zip(axes.flat, curves.items(), strict=False):
@@ -129,17 +131,18 @@ def errors(path: Path, curves: Mapping[str, Sequence[tuple[int, float]]], marks:
         axis.loglog(caps, found, "o-", color=OTHER, ms=4)
         axis.axvline(marks[name], color=PERSON, lw=1.5, ls="--")
         axis.axhspan(min(found), 1.2 * min(found), color=SOMEBODY, alpha=0.5, lw=0)
-        axis.set_title(name, fontsize=9)
+        axis.set_title(name.replace("), ", ")\n", 1), fontsize=9)  # on one line titles would touch
         axis.xaxis.set_major_formatter("{x:,.0f}")
         for sides in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
             sides("{x:g}")
+        axis.yaxis.set_minor_locator(LogLocator(subs=(2, 3, 5)))
         axis.tick_params(labelsize=8, which="both")
     for axis in axes[-1]:
         axis.set_xlabel("records of a person that count")
     for row in axes:
         row[0].set_ylabel("error")
     legend = "dashed: the suggested cap     grey: within 20 % of the best     right end: ε/1,000 without a cap"
-    figure.supxlabel(legend, fontsize=9, color=SOFT)
+    figure.supxlabel(legend, fontsize=9, color=GREY)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
