@@ -359,3 +359,4 @@ def test_values_are_in_a_draft_only_if_they_are_asked_for_and_never_as_what_is_d
     assert tomllib.loads(text) == tomllib.loads(hw.draft(table))
     many = {"town": [f"place {i}" for i in range(150)] * 2}
     assert "place" not in hw.draft(many, values=True)
+    assert "Bonn" not in hw.draft({"surname": ["Bonn", "Bonn"]}, values=True)  # best left out

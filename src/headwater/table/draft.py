@@ -246,9 +246,9 @@ def _column(name: str, type_: object, found: Observed, *, values: bool) -> str:
 
 
 def _listed(sample: Sample, found: Observed) -> list[str]:
-    """Comments with the values that were seen, unless they are very many."""
+    """Comments with the values that were seen, unless they are very many or the column is best left out."""
     texts = {value for value in sample.values if isinstance(value, str) and value.strip()} - set(found.nulls)
-    if not texts or len(texts) > MOST_LISTED:
+    if not texts or len(texts) > MOST_LISTED or any("leave it out" in note for note in found.notes):
         return []
     return [*LISTED, f"# values = {_array(sorted(texts))}"]
 
