@@ -328,6 +328,14 @@ def test_a_line_that_is_no_record_does_not_keep_a_draft_from_being_made(tmp_path
         hw.draft(path)
 
 
+def test_numbers_that_grow_with_the_file_are_named_and_others_are_not() -> None:
+    """The day of a study says when a record arrived; an age does not."""
+    days, ages = [str(i // 7) for i in range(300)], [str(20 + i * 37 % 60) for i in range(300)]
+    assert "Grows with the file" in column_of(days)[1]
+    assert "Grows with the file" not in column_of(ages)[1]
+    assert "Grows with the file" not in column_of(["5"] * 300)[1]
+
+
 def test_what_several_columns_have_is_declared_once_and_holds_for_columns_in_which_it_comes_later(
     tmp_path: Path,
 ) -> None:

@@ -59,7 +59,11 @@ _GROWS = (
     "better give its time of day, weekday or month as columns of their own. Of the time of day alone, declare",
     'kind = "time-of-day", a step, and a format that reads the whole text, such as "%Y-%m-%d %H:%M:%S".',
 )
-_RISING = 0.9  # the correlation of times with their place in the file from which on they are taken to grow with it
+_GROWING = (
+    "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
+    "better leave it out, or give what comes again, such as the day of the week, as a column of its own.",
+)
+_RISING = 0.9  # the correlation of values with their place in the file from which on they are taken to grow with it
 
 
 @dataclass
@@ -206,9 +210,12 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
     if seen.kind not in ("number", "integer") or not values:
         return
     exact = [_exact(value, seen) for value in values[:2000]]
-    numbers = sorted(number for number in exact if number is not None and number.is_finite())
+    in_order = [number for number in exact if number is not None and number.is_finite()]
+    numbers = sorted(in_order)
     if not numbers:
         return
+    if _rises(np.array([float(number) for number in in_order])):
+        seen.notes += _GROWING
     decimals = max(max(0, -int(number.normalize().as_tuple().exponent)) for number in numbers)
     if seen.kind == "number" and decimals <= 6:
         seen.declared["decimals"] = decimals
@@ -245,7 +252,7 @@ def _times(seen: Observed, values: list[Any]) -> None:
             return
 
 
-def _rises(numbers: NDArray[np.int64]) -> bool:
+def _rises(numbers: NDArray[Any]) -> bool:
     """Whether values grow from the first to the last: their ranks follow their places, but for some late ones."""
     _, ranks = np.unique(numbers, return_inverse=True)
     if len(ranks) < _FEW or not ranks.any():
