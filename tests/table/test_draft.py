@@ -189,10 +189,19 @@ def test_a_number_with_a_comma_is_no_time_of_day() -> None:
     assert found == {"kind": "number", "decimal": ",", "decimals": 2}
 
 
-def test_a_draft_says_that_digits_can_be_limited() -> None:
-    found, text = column_of(["10.357020001", "8.055460002"])
-    assert "decimals" not in found
-    assert "# decimals = 3" in text
+@pytest.mark.parametrize(
+    ("values", "decimals"),
+    [
+        (["10.357020001", "8.055460002"], 4),
+        (["0.3570200011", "0.8055460002"], 6),
+        (["-1035702.0000001", "8.5"], 0),
+        (["0.0000000000357020011", "0.00000000008"], None),  # so few digits would be left that nothing is said
+    ],
+)
+def test_numbers_with_all_digits_of_a_float_are_drafted_with_about_six(values: list[str], decimals: int | None) -> None:
+    found, text = column_of(values)
+    assert found.get("decimals") == decimals
+    assert ("more were seen" in text) == (decimals is not None)
 
 
 @pytest.mark.parametrize(

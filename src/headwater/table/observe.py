@@ -53,6 +53,7 @@ _POINT = (
     'If it stands between thousands, declare kind = "integer", decimal = "," and thousands = ".".',
 )
 _STEPS = ("1d", "1h", "1min", "1s", "1ms")
+_MOST_DECIMALS = 12  # that are proposed
 _FEW = 20  # values, below which nothing is said of them
 _GROWS = (
     "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
@@ -74,7 +75,7 @@ class Observed:
     declared: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     proposed: list[str] = field(default_factory=list)
-    """Lines of a schema file that a person may want to take."""
+    """More lines of a schema file: those that are comments a person may want to take."""
     point: str | None = None
     """What surely comes before decimals: other columns of the same file are written alike."""
     nulls: list[str] = field(default_factory=list)
@@ -219,9 +220,9 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
     decimals = max(max(0, -int(number.normalize().as_tuple().exponent)) for number in numbers)
     if seen.kind == "number" and decimals <= 6:
         seen.declared["decimals"] = decimals
-    elif seen.kind == "number":
+    elif seen.kind == "number" and (few := _six_digits(numbers)) <= _MOST_DECIMALS:
         seen.proposed.append(
-            "# decimals = 3   # as many as matter; without it numbers come out with all digits of a float"
+            f"decimals = {few}   # more were seen; without it numbers come out with all digits of a float"
         )
     positive = [number for number in numbers if number > 0]
     if (
@@ -232,6 +233,13 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
         needs = "needs a low above 0" + (", as which 0 counts: it was seen" if numbers[0] == 0 else "")
         needs += ', with kind = "number" and decimals = 0' if seen.kind == "integer" else ""
         seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; {needs}')
+
+
+def _six_digits(numbers: list[Decimal]) -> int:
+    """The decimals that leave about six digits of the larger ones of some sorted numbers."""
+    few = len(numbers) // 20  # that are very large
+    larger = max(abs(numbers[few]), abs(numbers[len(numbers) - 1 - few]))
+    return max(0, 5 - larger.adjusted()) if larger else 6
 
 
 def _times(seen: Observed, values: list[Any]) -> None:
