@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 ASSETS = Path(__file__).parents[1] / "docs" / "assets"
-INK, SOFT, PERSON, OTHER, SOMEBODY = "#1d2733", "#8a97a6", "#c8442f", "#2f6fb3", "#c9d2dc"
+INK, GREY, SOFT, PERSON, OTHER, SOMEBODY = "#1d2733", "#59626c", "#8a97a6", "#c8442f", "#2f6fb3", "#c9d2dc"
 
 
 def _pyplot() -> Any:  # noqa: ANN401 - a module without types
@@ -57,7 +57,8 @@ def neighbours() -> None:
         axis.text(length - 0.2, 0, "its neighbour", va="center")
         axis.axis("off")
     legend = "filled: counts     hollow: has arrived and is nowhere     grey: other people, the same on both streams"
-    axes[1].text(-0.5, -1.1, legend, color=SOFT, va="top")
+    axes[1].text(-0.5, -1.1, legend, color=GREY, va="top")
+    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12)
     _save(figure, "guarantee-neighbours.svg")
     plt.close(figure)
 
@@ -67,15 +68,13 @@ def odds() -> None:
     plt = _pyplot()
     figure, axis = plt.subplots(figsize=(6.4, 3.9), layout="constrained")
     before = np.linspace(0.001, 0.999, 400)
-    for number, epsilon in enumerate((0.1, 0.5, 1.0, 2.0, 5.0)):
+    for number, epsilon in enumerate((5.0, 2.0, 1.0, 0.5, 0.1)):  # as they lie above each other
         after = before * np.exp(epsilon) / (before * np.exp(epsilon) + 1 - before)
-        axis.plot(100 * before, 100 * after, color=PERSON, alpha=0.25 + 0.15 * number, lw=2)
-        at = int(np.argmin(np.abs(before - (0.8, 0.62, 0.4, 0.25, 0.12)[number])))
-        at_line = {"xytext": (8, -11), "textcoords": "offset points", "bbox": {"fc": "white", "ec": "none", "pad": 1}}
-        axis.annotate(f"ε = {epsilon:g}", (100 * before[at], 100 * after[at]), **at_line)
+        axis.plot(100 * before, 100 * after, color=PERSON, alpha=0.85 - 0.15 * number, lw=2, label=f"ε = {epsilon:g}")
     axis.plot([0, 100], [0, 100], color=SOFT, ls=":", lw=1.5)
     axis.set(xlabel="how sure a reader was before, in %", ylabel="how sure they can be after, in %")
     axis.set(xlim=(0, 100), ylim=(0, 101))
+    axis.legend(loc="lower right", frameon=False, title="from the top", alignment="left")
     _save(figure, "guarantee-odds.svg")
     plt.close(figure)
 
@@ -88,7 +87,7 @@ def units() -> None:
     axis.loglog(many, many, color=PERSON, lw=2)
     axis.loglog(many, np.minimum(many, 20) / 20, color=OTHER, lw=2)
     axis.axhline(1, color=SOFT, lw=1, ls=":")
-    axis.text(500, 1.25, "ε = 1", color=SOFT)
+    axis.text(500, 1.25, "ε = 1", color=GREY)
     axis.text(28, 60, "run for one record", color=PERSON, ha="right")
     axis.text(40, 0.55, "run for one person,\nof whom at most 20 records count", color=OTHER, va="top")
     axis.set(xlabel="records of a person", ylabel="ε of that person", ylim=(0.03, 1500))
@@ -123,6 +122,8 @@ def periods() -> None:
 def errors(path: Path, curves: Mapping[str, Sequence[tuple[int, float]]], marks: Mapping[str, int]) -> None:
     """Errors against the cap, one panel for each kind of stream, three in a row; the suggested cap is marked."""
     plt = _pyplot()
+    from matplotlib.ticker import LogLocator
+
     rows = -(-len(curves) // 3)
     figure, axes = plt.subplots(rows, 3, figsize=(11, 2.9 * rows), layout="constrained", squeeze=False)
     for axis, (name, points) in zip(axes.flat, curves.items(), strict=False):
@@ -130,17 +131,18 @@ def errors(path: Path, curves: Mapping[str, Sequence[tuple[int, float]]], marks:
         axis.loglog(caps, found, "o-", color=OTHER, ms=4)
         axis.axvline(marks[name], color=PERSON, lw=1.5, ls="--")
         axis.axhspan(min(found), 1.2 * min(found), color=SOMEBODY, alpha=0.5, lw=0)
-        axis.set_title(name, fontsize=9)
+        axis.set_title(name.replace("), ", ")\n", 1), fontsize=9)  # on one line titles would touch
         axis.xaxis.set_major_formatter("{x:,.0f}")
         for sides in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
             sides("{x:g}")
+        axis.yaxis.set_minor_locator(LogLocator(subs=(2, 3, 5)))
         axis.tick_params(labelsize=8, which="both")
     for axis in axes[-1]:
         axis.set_xlabel("records of a person that count")
     for row in axes:
         row[0].set_ylabel("error")
     legend = "dashed: the suggested cap     grey: within 20 % of the best     right end: ε/1,000 without a cap"
-    figure.supxlabel(legend, fontsize=9, color=SOFT)
+    figure.supxlabel(legend, fontsize=9, color=GREY)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

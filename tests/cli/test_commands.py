@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -223,6 +224,13 @@ def test_a_draft_never_overwrites_a_schema(trips: Path) -> None:
     done = call("schema", "trips.csv", "--out", "trips.toml")
     assert done.exit_code == Exit.FILES
     assert (trips / "trips.toml").read_text() == SCHEMA
+
+
+def test_a_draft_with_values_is_its_owners_alone(trips: Path) -> None:
+    done = call("schema", "trips.csv", "--out", "draft.toml", "--values")
+    assert done.exit_code == Exit.DONE
+    assert '# values = ["card", "cash"]' in (trips / "draft.toml").read_text()
+    assert stat.S_IMODE((trips / "draft.toml").stat().st_mode) == 0o600
 
 
 def test_an_unexpected_error_does_not_print_what_it_says(trips: Path, monkeypatch: pytest.MonkeyPatch) -> None:

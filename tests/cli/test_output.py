@@ -105,12 +105,12 @@ def test_the_mechanism_and_why_it_was_chosen_are_told_everywhere(here: Path, kin
 def test_a_schema_for_which_nothing_can_be_good_is_warned_of_with_numbers(here: Path) -> None:
     done = run("wide", "--expect", 400)
     assert done.exit_code == 0
-    assert "warning: 400 records of 6 column(s) at ε = 1 (marginals)" in done.output
+    assert "warning: 400 records of 6 columns at ε = 1 (marginals)" in done.output
     assert "records on" in done.output
     assert done.output.count("the release of 200 records says little") == 1
     fine = run("narrow", "--expect", 100_000, "--out", "other")
     assert "warning" not in fine.output
-    assert "100,000 records of 1 column(s) at ε = 1 (cascade): W1 about" in fine.output
+    assert "100,000 records of 1 column at ε = 1 (cascade): W1 about" in fine.output
 
 
 def test_a_run_goes_on_with_what_it_was_told_to_expect_and_says_so(here: Path) -> None:

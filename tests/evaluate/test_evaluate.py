@@ -10,6 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.evaluate.axes import Floats
+from headwater.evaluate.meaning import grade
 from headwater.release.folder import publish
 
 TRIPS = hw.Schema(miles=hw.Number(0, 10, missing=True), riders=hw.Integer(1, 6), pay=hw.Category("card", "cash", "app"))
@@ -65,6 +66,26 @@ def test_the_worst_column_comes_first_and_is_called_unreliable() -> None:
     answers = {answer.question: answer for answer in found.answers()}
     assert "unreliable: pay" in answers["One column: shares, means, quantiles"].detail
     assert found.to_dict()["answers"][0]["grade"] == "unreliable"
+
+
+def test_a_column_of_which_most_values_are_alike_is_not_called_reliable_by_wide_bounds() -> None:
+    """Nine tenths are 0; smeared over 1 to 99 of 100,000 they stay in the first sixteenth of the range."""
+    schema = hw.Schema(debt=hw.Integer(0, 100_000), age=hw.Integer(0, 99))
+    rng = np.random.default_rng(0)
+    debt = np.where(rng.random(5_000) < 0.9, 0, rng.integers(1, 50_000, 5_000))
+    real = pd.DataFrame({"debt": debt, "age": rng.integers(0, 100, 5_000)})
+    made = real.assign(debt=np.where(debt == 0, rng.integers(1, 100, 5_000), debt))
+    found = hw.evaluate(real, made, schema)
+    column = found.columns[0]
+    assert column.error < 0.001
+    assert column.finer_error == pytest.approx((debt == 0).mean(), abs=0.02)
+    assert found.ranked_columns[0] is column
+    assert found.answers()[0].detail.startswith("unreliable: debt †")
+    assert "Narrower bounds" in str(found)
+    assert found.one_way == pytest.approx(column.error / 2)  # as benchmarks and cards have it: in sixteenths
+    same = hw.evaluate(real, real, schema)
+    assert [column.finer_error for column in same.columns] == [0.0, None]
+    assert grade(same.columns[0].judged) == "reliable"
 
 
 def test_bounds_that_cut_real_values_are_named_and_not_taken_for_a_good_score() -> None:

@@ -350,6 +350,35 @@ def test_of_many_pairs_those_are_drawn_that_depend_most_in_the_last_release(tmp_
     assert (found["pairs"][0]["x"], found["pairs"][0]["y"]) == (1, 4)
 
 
+def test_beside_real_data_the_worst_pairs_are_drawn_as_well(tmp_path: Path) -> None:
+    """Columns c4 and c5 are one and the same in the real data only; of the others only c0 and c1 depend."""
+    schema = Schema({f"c{i}": Number(0, 1) for i in range(6)})
+    points = np.random.default_rng(0).random((2_000, 6))
+    points[:, 1] = points[:, 0]
+    real = points.copy()
+    real[:, 5] = real[:, 4]
+    write_release(tmp_path / "out", schema, schema.decode(points, "arrow"), 2_000)
+    pairs = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=schema.decode(real, "arrow")))["pairs"]
+    drawn = [(pair["x"], pair["y"]) for pair in pairs]
+    assert drawn[0] == (0, 1)
+    assert (4, 5) in drawn
+    assert len(drawn) == len(set(drawn)) <= 10
+    without = contents(write_report(tmp_path / "out", tmp_path / "r.html"))["pairs"]
+    assert drawn[:6] == [(pair["x"], pair["y"]) for pair in without]
+
+
+def test_of_a_release_whose_values_crowd_together_the_page_says_what_its_error_leaves_out(tmp_path: Path) -> None:
+    parts = {"column debt": {"typical": 0.001, "upper": 0.002}, "column age": {"typical": 0.01, "upper": 0.02}}
+    error = {"measure": "two-way total variation", "typical": 0.01, "upper": 0.02, "parts": parts}
+    schema = Schema(debt=Integer(0, 100_000), age=Integer(0, 99))
+    table = {"debt": [0] * 8 + [50_000] * 2, "age": list(range(0, 100, 10))}
+    write_release(tmp_path / "out", schema, table, 10, expected_error=error)
+    found = contents(write_report(tmp_path / "out", tmp_path / "r.html"))["quality"]
+    assert {column["name"]: column["crowded"] for column in found["columns"]} == {"age": False, "debt": True}
+    assert "says nothing of differences within one" in found["crowded"]
+    assert found["answers"][0]["detail"] == "reliable: age, debt †"
+
+
 def test_chosen_pairs_are_drawn_as_they_were_chosen(out: Path, tmp_path: Path) -> None:
     found = contents(write_report(out, tmp_path / "r.html", pairs=[("town", "n")]))
     assert [(pair["x"], pair["y"]) for pair in found["pairs"]] == [(2, 0)]
@@ -499,11 +528,11 @@ def test_real_rows_are_shown_as_the_file_has_them(tmp_path: Path) -> None:
     rows = rows_of([real], schema, delimiter=";", batch_rows=2)
     shown = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=rows))["sample"]
     assert sorted(shown["real"]) == [
-        ["-123456.789", None, "a", "2024-01-31 00:00:00"],
-        ["0.75", "17", "elsewhere", "2023-12-24 00:00:00"],
-        ["1234567.25", "4", "c", "2024-02-01 00:00:00"],
+        ["-123456.789", None, "a", "2024-01-31"],
+        ["0.75", "17", "elsewhere", "2023-12-24"],
+        ["1234567.25", "4", "c", "2024-02-01"],
     ]
-    assert shown["synthetic"][0] == ["0.1", "3", "b", "2024-01-31 00:00:00"]
+    assert shown["synthetic"][0] == ["0.1", "3", "b", "2024-01-31"]
 
 
 def test_of_many_real_rows_ten_are_shown_from_what_the_release_is_about(tmp_path: Path) -> None:

@@ -418,6 +418,34 @@ def test_nothing_sticks_out_of_a_phone_whatever_the_columns(
     assert sticks_out(browser, page, 400, more) == "0"
 
 
+def test_every_row_and_column_of_a_matrix_has_a_name_or_a_number(browser: str, tmp_path: Path) -> None:
+    """With 30 columns names stand beside rows, with numbers that stand below columns; of 2 the cells are written."""
+    script = """
+    const texts = (svg) => [...svg.querySelectorAll("text")];
+    result.cells = [...document.querySelectorAll("svg.matrix")].map((svg) => {
+      const room = svg.getBoundingClientRect();
+      const outside = texts(svg).filter((text) => {
+        const box = text.getBoundingClientRect();
+        return box.left < room.left - 1 || box.right > room.right + 1 || box.bottom > room.bottom + 1;
+      });
+      return { texts: texts(svg).map((text) => text.textContent), outside: outside.map((text) => text.textContent) };
+    });
+    """
+    for columns in (2, 30):
+        (place := tmp_path / f"{columns}").mkdir()
+        matrices = drive(browser, page_of(columns, place), script)["cells"]
+        assert [found["outside"] for found in matrices] == [[], [], []]
+        for found in matrices:
+            rows = [text for text in found["texts"] if text.startswith("a_rat")]
+            numbers = [int(text) for text in found["texts"] if text.isdigit()]
+            if columns == 30:
+                assert len(set(rows)) == 30
+                assert [int(row.split("\u2002")[1]) for row in rows] == list(range(1, 31))
+                assert numbers == [n for n in range(1, 31) if n % numbers[0] == 0]
+            else:
+                assert sum(re.fullmatch(r"[+-]?0\.\d{3}", text) is not None for text in found["texts"]) == 2
+
+
 def sticks_out(browser: str, page: Path, width: int, more: Sequence[str] = (WIDE,)) -> str:
     """By how many pixels a page is too wide for a frame of this width."""
     report = """parent.postMessage(document.documentElement.scrollWidth - document.documentElement.clientWidth, "*");"""

@@ -19,6 +19,8 @@ from starlette.testclient import TestClient
 from headwater.run.store import StoreError
 from headwater.service import Limits
 from headwater.service.posts import Post
+from headwater.table.columns import Category, Number
+from headwater.table.schema import Schema
 from tests.service.conftest import Open, records
 
 JSON = {"Content-Type": "application/json"}
@@ -279,6 +281,20 @@ def test_a_commit_that_is_kept_in_spite_of_an_error_is_known_to_the_retry(opened
     again = client.post(ADDRESS, json=records(3), headers=keyed)
     assert again.json() == {"accepted": 3, "t": 3}
     assert run.t == 3
+
+
+def test_posted_csv_is_divided_and_encoded_as_the_schema_declares_it_for_files(opened: Open) -> None:
+    """The file that a run reads can be posted as it is; a content type that says UTF-8 wins."""
+    schema = Schema(x=Number(0, 1, decimal=","), town=Category("Köln", "Bonn"))
+    client = opened(schema=schema.with_reading(delimiter=";", encoding="latin-1"))
+    text = "x;town\n0,5;Köln\n0,25;Bonn\n"
+    for kind, encoding in (("text/csv", "latin-1"), ('text/csv; charset="UTF-8"', "utf-8")):
+        answer = client.post(ADDRESS, content=text.encode(encoding), headers={"Content-Type": kind})
+        assert answer.json()["accepted"] == 2, answer.text
+    wrong = client.post(ADDRESS, content=text.encode(), headers={"Content-Type": "text/csv"})  # Ã¶ is no town
+    assert (wrong.status_code, wrong.json()["column"]) == (422, "town")
+    plain = client.post(ADDRESS, json=[{"x": 0.5, "town": "Köln"}])  # JSON is UTF-8, whatever is declared
+    assert plain.json() == {"accepted": 1, "t": 5}
 
 
 def refused(client: TestClient, status: int, body: bytes, **headers: str) -> None:

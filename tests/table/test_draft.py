@@ -104,7 +104,7 @@ def test_a_draft_says_why() -> None:
         draft_schema({})
 
 
-def drafted(data: object, **options: str) -> tuple[dict[str, Any], str]:
+def drafted(data: object, **options: Any) -> tuple[dict[str, Any], str]:  # noqa: ANN401 - options of a reader
     text = hw.draft(data, **options)
     columns: dict[str, Any] = tomllib.loads(text)["columns"]
     return columns, text
@@ -178,7 +178,8 @@ def test_what_is_doubtful_in_one_column_is_known_from_another(
     values: list[str], beside: list[str], declared: dict[str, Any]
 ) -> None:
     columns, text = drafted({"x": values, "y": beside})
-    assert columns["x"] == declared
+    shared = {key: value for key, value in tomllib.loads(text).items() if key == "decimal"}  # said once, for both
+    assert shared | columns["x"] == declared
     assert "Not sure" not in text
 
 
@@ -188,10 +189,19 @@ def test_a_number_with_a_comma_is_no_time_of_day() -> None:
     assert found == {"kind": "number", "decimal": ",", "decimals": 2}
 
 
-def test_a_draft_says_that_digits_can_be_limited() -> None:
-    found, text = column_of(["10.357020001", "8.055460002"])
-    assert "decimals" not in found
-    assert "# decimals = 3" in text
+@pytest.mark.parametrize(
+    ("values", "decimals"),
+    [
+        (["10.357020001", "8.055460002"], 4),
+        (["0.3570200011", "0.8055460002"], 6),
+        (["-1035702.0000001", "8.5"], 0),
+        (["0.0000000000357020011", "0.00000000008"], None),  # so few digits would be left that nothing is said
+    ],
+)
+def test_numbers_with_all_digits_of_a_float_are_drafted_with_about_six(values: list[str], decimals: int | None) -> None:
+    found, text = column_of(values)
+    assert found.get("decimals") == decimals
+    assert ("more were seen" in text) == (decimals is not None)
 
 
 @pytest.mark.parametrize(
@@ -325,3 +335,45 @@ def test_a_line_that_is_no_record_does_not_keep_a_draft_from_being_made(tmp_path
     path.write_text("\n".join([lines[0], *["1.5"] * 5]))
     with pytest.raises(hw.TableError, match=r"line 2.*1 field"):
         hw.draft(path)
+
+
+def test_numbers_that_grow_with_the_file_are_named_and_others_are_not() -> None:
+    """The day of a study says when a record arrived; an age does not."""
+    days, ages = [str(i // 7) for i in range(300)], [str(20 + i * 37 % 60) for i in range(300)]
+    assert "Grows with the file" in column_of(days)[1]
+    assert "Grows with the file" not in column_of(ages)[1]
+    assert "Grows with the file" not in column_of(["5"] * 300)[1]
+
+
+def test_what_several_columns_have_is_declared_once_and_holds_for_columns_in_which_it_comes_later(
+    tmp_path: Path,
+) -> None:
+    lines = ["a;b;c;d", "1,5;-;x;3", "-;2,25;none;4", "3,5;1,0;y;5", "4,5;2,0;x;-"]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines[:-1]) + "\n")
+    text = hw.draft(path, delimiter=";")
+    found = tomllib.loads(text)
+    assert (found["null_values"], found["decimal"]) == (["-"], ",")
+    columns = found["columns"]
+    assert columns["a"] == {"kind": "number", "missing": True, "decimals": 1}
+    assert columns["c"]["null_values"] == ["none"]  # of one column only
+    filled = text.replace("# low", "low").replace("# high", "high").replace("values = []", 'values = ["x", "y"]')
+    (tmp_path / "a.toml").write_text(filled.replace("[columns.d]\n", "[columns.d]\nmissing = true\n"))
+    path.write_text("\n".join(lines) + "\n")
+    table = next(iter(hw.read(path, Schema.load(tmp_path / "a.toml"))))
+    assert table["d"].to_pylist() == [3, 4, 5, None]
+    assert table["b"].to_pylist() == [None, 2.25, 1.0, 2.0]
+
+
+def test_values_are_in_a_draft_only_if_they_are_asked_for_and_never_as_what_is_declared() -> None:
+    table = {"town": ["Bonn", "Köln", 'the "old" one', "NA"], "age": ["18", "20", "35", "97"]}
+    assert not any(word in hw.draft(table) for word in ("Bonn", "Köln", "the \\", "18", "97"))
+    text = hw.draft(table, values=True)
+    assert '# values = ["Bonn", "Köln", "the \\"old\\" one"]' in text
+    assert "SEEN IN THE DATA, to be replaced by what is known without them" in text
+    assert "as secret as the data" in text
+    assert not any(number in text for number in ("18", "35", "97"))
+    assert tomllib.loads(text) == tomllib.loads(hw.draft(table))
+    many = {"town": [f"place {i}" for i in range(150)] * 2}
+    assert "place" not in hw.draft(many, values=True)
+    assert "Bonn" not in hw.draft({"surname": ["Bonn", "Bonn"]}, values=True)  # best left out

@@ -323,8 +323,14 @@ def test_null_in_place_of_an_object_is_a_missing_value_of_what_is_in_it(tmp_path
         (" age ,city,shop", 'missing column "age" (the file has " age ")'),
         ("aeg,city,shop", 'missing column "age" (the file has "aeg")'),
         ("years,city,shop", 'missing column "age" (the file has also "years")'),
-        ("age;city;shop", "its fields are divided by a semicolon: give that as the delimiter (--delimiter ';')"),
-        (" Age;City ;shop", "its fields are divided by a semicolon: give that as the delimiter (--delimiter ';')"),
+        (
+            "age;city;shop",
+            "its fields are divided by a semicolon: give that as the delimiter (--delimiter ';'), or declare it",
+        ),
+        (
+            " Age;City ;shop",
+            "its fields are divided by a semicolon: give that as the delimiter (--delimiter ';'), or declare it",
+        ),
         ("age\tcity\tshop", "divided by a tab"),
         ("age,city,shop,tel,fax", 'the schema does not name "tel", "fax"; add it to the schema'),
         ("31,5ecret,north", 'missing column "age", "city", "shop"; add it to the file; the first line must hold'),
@@ -358,3 +364,23 @@ def test_columns_that_nothing_is_declared_of_are_read_by_the_fast_parser(
     schema = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1, missing=True, null_values=["NA"]), c=hw.Category("a"))
     monkeypatch.setattr(hw.Number, "read_values", None)
     assert len(rows(tmp_path / "a.csv", schema)) == 100
+
+
+def test_a_number_of_json_has_a_point_whatever_text_has(tmp_path: Path) -> None:
+    """``decimal`` and ``thousands`` are about text: 1.234 in JSON is never 1234."""
+    schema = hw.Schema(
+        x=hw.Number(0, 2000, decimal=",", thousands="."), n=hw.Integer(0, 2000, decimal=",", thousands=".")
+    )
+    lines = [
+        '{"x": 1.234, "n": 7.0}',
+        '{"x": "1.234,5", "n": "1.234"}',
+        '{"x": 1.5e2, "n": 12}',
+        '{"x": "0,5", "n": "7"}',
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    found = rows(tmp_path / "a.jsonl", schema)
+    assert [row["x"] for row in found] == [1.234, 1234.5, 150.0, 0.5]
+    assert [row["n"] for row in found] == [7, 1234, 12, 7]
+    (tmp_path / "b.jsonl").write_text('{"x": "1.5", "n": 1}\n')
+    with pytest.raises(TableError, match="text that is not a number"):
+        rows(tmp_path / "b.jsonl", schema)

@@ -52,7 +52,7 @@ def command(
     Example: headwater report releases --out report.html
     """
     from headwater.evaluate.inputs import rows_of  # here, so that the other commands start faster
-    from headwater.evaluate.report import write_report
+    from headwater.evaluate.report import usual_name, write_report
 
     truth = None
     if against:
@@ -86,6 +86,8 @@ def command(
     if against and not public:
         complain(f"{page} shows the real data: it is NOT PRIVATE", "bold red")
     say(f"{page}: open it in a browser")
+    if name is None:
+        say(f'the data are called "{usual_name(releases)}" there, after the folder: --name gives another title')
 
 
 def _pair(names: str) -> tuple[str, str]:

@@ -25,22 +25,28 @@ def command(
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data: a comma unless given.")] = None,
     encoding: reading.Encoding = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="Also list the values of categories that were seen, as comments. Secret.")
+    ] = False,
 ) -> None:
     """Draft a schema from the names and types of a file's columns. Bounds are left open, for you to fill in.
 
     The first records are looked at for formats of dates and numbers, for gaps, and for columns that are best left out.
 
     A bound taken from the data would reveal the largest or smallest record. Take bounds from what you know of the
-    world, or from a public source.
+    world, or from a public source. So it is with the values of a category: those that --values lists are to be checked
+    against a public source, and the draft is as secret as the data until then.
 
     Example: headwater schema trips.csv --out trips.toml
     """
-    text = draft(data, format=input_format, delimiter=reading.delimiter_of(delimiter), encoding=encoding)
+    text = draft(data, values=values, format=input_format, delimiter=reading.delimiter_of(delimiter), encoding=encoding)
     if out_ is None:
         typer.echo(text, nl=False)
         return
     try:
         with out_.open("x", encoding="utf-8") as file:  # never over a schema that somebody has filled in
+            if values:
+                out_.chmod(0o600)
             file.write(text)
     except FileExistsError:
         remedy = "there is a file here already; give --out another name, or remove it first"

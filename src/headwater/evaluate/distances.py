@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Side
-from headwater.evaluate.marginals import total_variation
+from headwater.evaluate.marginals import BINS, total_variation
 from headwater.evaluate.w1 import DEFAULT_SIDE, W1, fits_exact, w1, w1_line
 
 SMALL_ENOUGH = 1 / 3
@@ -16,6 +16,9 @@ SMALL_ENOUGH = 1 / 3
 
 EXACT_ROWS = 1_000
 """Tables of more rows are compared on grids: exact transport takes minutes where many values are equal."""
+
+CROWDED = 0.7
+"""From this share of its real values in one sixteenth of its range on, a column is also compared on finer bins."""
 
 _LEVELS = 3  # of grids that could still be halved until every point has a cell of its own
 
@@ -39,6 +42,9 @@ class ColumnDistance:
         Shares of the real rows whose value is beyond a declared bound.
     log
         Whether its scale is logarithmic.
+    finer_error
+        Only where at least `CROWDED` of the real values lie in one sixteenth of the range, so that ``error`` says
+        little: total variation on bins that hold about a sixteenth of the real values each.
     """
 
     name: str
@@ -51,6 +57,12 @@ class ColumnDistance:
     below: float = 0.0
     above: float = 0.0
     log: bool = False
+    finer_error: float | None = None
+
+    @property
+    def judged(self) -> float:
+        """The error by which columns are ranked and graded: the larger one where there are two."""
+        return max(self.error, self.finer_error or 0.0)
 
     @property
     def cut(self) -> float:
@@ -117,4 +129,25 @@ def column_distance(column: ColumnAxis, real: Side, synthetic: Side, error: floa
     gone = (1 - float(has_a.mean()), 1 - float(has_b.mean()))
     outside = (float((u < 0).sum() / len(a)), float((u > 1).sum() / len(a))) if column.ordered else (0.0, 0.0)
     log = column.declared.get("scale") == "log"
-    return ColumnDistance(column.name, column.kind, error, measure, distance, *gone, *outside, log)
+    finer = _finer_error(column, real, synthetic)
+    return ColumnDistance(column.name, column.kind, error, measure, distance, *gone, *outside, log, finer)
+
+
+def is_crowded(column: ColumnAxis, values: Floats) -> bool:
+    """Whether most values of a column, scaled to its range, lie in one sixteenth of it, where they can still differ."""
+    if not column.ordered or not len(values) or (column.axis.values or math.inf) <= BINS:
+        return False
+    return bool(np.bincount(np.clip(values * BINS, 0, BINS - 1).astype(np.int64)).max() >= CROWDED * len(values))
+
+
+def _finer_error(column: ColumnAxis, real: Side, synthetic: Side) -> float | None:
+    """Total variation on bins between sixteenths of the real values; a value of two sixteenths is a bin by itself."""
+    values = real[0][real[1]]
+    if not is_crowded(column, values):
+        return None
+    marks = np.quantile(values, np.arange(1, BINS) / BINS, method="inverted_cdf")
+    often = marks[1:][marks[1:] == marks[:-1]]
+    edges = np.unique([*marks, *np.nextafter(often, -np.inf)])
+    codes = [np.where(there, np.searchsorted(edges, side), len(edges) + 1) for side, there in (real, synthetic)]
+    a, b = (np.bincount(found, minlength=len(edges) + 2) for found in codes)
+    return total_variation(a, b)

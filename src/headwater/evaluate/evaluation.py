@@ -88,7 +88,12 @@ class Evaluation:
     @property
     def ranked_columns(self) -> list[ColumnDistance]:
         """The columns, the worst first."""
-        return sorted(self.columns, key=lambda column: -column.error)
+        return sorted(self.columns, key=lambda column: -column.judged)
+
+    @property
+    def worst_column(self) -> float:
+        """The largest total variation of a column."""
+        return max(column.error for column in self.columns)
 
     @cached_property
     def ranked_pairs(self) -> list[tuple[str, str, float]]:
@@ -106,7 +111,8 @@ class Evaluation:
 
     def answers(self) -> list[Answer]:
         """Which kinds of questions the synthetic table answers how well."""
-        found = [about_columns({column.name: column.error for column in self.ranked_columns})]
+        finer = [column.name for column in self.columns if column.finer_error is not None]
+        found = [about_columns({column.name: column.judged for column in self.ranked_columns}, finer)]
         if self.ranked_pairs:
             found += about_pairs({(x, y): error for x, y, error in self.ranked_pairs}, self.rows[1])
         queries = f"mean of {self.queries.count} random boxes; 95% are off by at most {self.queries.percentile_95:.4f}"
@@ -124,7 +130,7 @@ class Evaluation:
             "warning": NOT_PRIVATE,
             "shortage": self.shortage,
             "rows": {"real": self.rows[0], "synthetic": self.rows[1]},
-            "one_way": {"mean": self.one_way, "worst": self.ranked_columns[0].error},
+            "one_way": {"mean": self.one_way, "worst": self.worst_column},
             "two_way": {
                 "mean": self.two_way,
                 "worst": self.ranked_pairs[0][2] if self.ranked_pairs else None,

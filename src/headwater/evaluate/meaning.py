@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 RELIABLE, ROUGH = 0.02, 0.10
@@ -10,7 +10,7 @@ RELIABLE, ROUGH = 0.02, 0.10
 
 GRADES = ("reliable", "rough", "unreliable")
 
-_NAMED = 12  # columns that are named, at most
+_NAMED = 8  # columns of a grade that are named, at most
 TOTAL_VARIATION = (
     "An error of 0.02 (total variation) means: ask which share of the rows has certain values, and the answer is off "
     "by at most 2 percentage points, whatever the values are; numbers are asked about in sixteenths of their range."
@@ -21,8 +21,18 @@ W1_MEANS = (
 )
 
 W1_CUBE = (
-    "A W1 of 0.02 means: rows must be moved by 0.02 on average to turn the synthetic into the real data, where every "
-    "column has an axis of length 1; values that are steps, or may be missing, take up at least a quarter of theirs."
+    "A W1 of 0.02 means: no value of a row has to be moved by more than 2% of its axis, on average over all rows, to "
+    "turn the synthetic into the real data. The range of a number is the whole axis; that of steps, or of values that "
+    "may be missing, is at least a quarter of it."
+)
+
+FINER = (
+    "†: most real values lie in one sixteenth of the declared range, so they are compared on bins that hold a "
+    'sixteenth of the real values each. Narrower bounds, or scale = "log", resolve such a column better.'
+)
+CROWDED_RELEASE = (
+    "†: most synthetic values lie in one sixteenth of the declared range; the expected error is about sixteenths of "
+    "the range, and says nothing of differences within one."
 )
 
 
@@ -53,10 +63,11 @@ class Answer:
         return {"question": self.question, "error": self.error, "grade": self.grade, "detail": self.detail}
 
 
-def about_columns(errors: Mapping[str, float]) -> Answer:
-    """Questions about one column: the mean error, and which columns are better and worse."""
-    groups = {name: [column for column, error in errors.items() if grade(error) == name] for name in GRADES}
-    detail = "; ".join(f"{name}: {_some(found)}" for name, found in groups.items() if found)
+def about_columns(errors: Mapping[str, float], marked: Collection[str] = ()) -> Answer:
+    """Questions about one column: the mean error, and which columns are better and worse; some get a mark (†)."""
+    names = {column: f"{column} †" if column in marked else column for column in errors}
+    groups = {name: [names[column] for column, error in errors.items() if grade(error) == name] for name in GRADES}
+    detail = "; ".join(f"{name}: {_some(found)}" for name, found in reversed(groups.items()) if found)
     mean = sum(errors.values()) / len(errors)
     return Answer("One column: shares, means, quantiles", mean, detail)
 

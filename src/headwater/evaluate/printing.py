@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headwater.evaluate.evaluation import MEANING, NOT_PRIVATE, WORST, Evaluation
-from headwater.evaluate.meaning import grade
+from headwater.evaluate.meaning import FINER, grade
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -19,7 +19,7 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     """Lines of a label and a finding."""
     lines = [
         ("rows", f"{found.rows[0]:,} real, {found.rows[1]:,} synthetic"),
-        ("error of one column", f"{found.one_way:.4f} mean, {found.ranked_columns[0].error:.4f} worst"),
+        ("error of one column", f"{found.one_way:.4f} mean, {found.worst_column:.4f} worst"),
     ]
     if found.ranked_pairs:
         lines.append(("error of two columns", f"{found.two_way:.4f} mean, {found.ranked_pairs[0][2]:.4f} worst"))
@@ -53,8 +53,8 @@ def column_cells(found: Evaluation) -> Cells:
     cells += [
         (
             c.name,
-            f"{c.error:.4f}",
-            grade(c.error),
+            f"{c.judged:.4f}" + ("" if c.finer_error is None else " †"),
+            grade(c.judged),
             f"{c.distance:.4f}" if c.measure == "W1" and c.distance == c.distance else "",  # none without values
             f"{c.missing_real:.2%}",
             f"{c.missing_synthetic:.2%}",
@@ -77,7 +77,12 @@ def text(found: Evaluation) -> str:
     lines += [*_aligned(summary(found)), "", *_aligned(column_cells(found)), ""]
     if found.ranked_pairs:
         lines += [*_aligned(pair_cells(found)), ""]
-    return "\n".join([*lines, *MEANING])
+    return "\n".join([*lines, *_meaning(found)])
+
+
+def _meaning(found: Evaluation) -> list[str]:
+    """What the numbers are, in words."""
+    return [*MEANING, *([FINER] if any(column.finer_error is not None for column in found.columns) else [])]
 
 
 def _aligned(cells: list[tuple[str, ...]] | list[tuple[str, str]]) -> list[str]:
@@ -103,4 +108,4 @@ def rich_text(found: Evaluation) -> Group:
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))  # Text: a name in brackets is a name, not markup
         parts += [table, ""]
-    return Group(*parts, *(Text(line, style="dim") for line in MEANING))  # type: ignore[arg-type]  # all renderable
+    return Group(*parts, *(Text(line, style="dim") for line in _meaning(found)))  # type: ignore[arg-type]  # all renderable

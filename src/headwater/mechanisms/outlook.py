@@ -59,7 +59,9 @@ class Outlook:
         loss = Budget(self.epsilon, self.delta).guarantee.loss + (
             f" for {each:,} records of a person" if each > 1 else ""
         )
-        what = f"{self.records:,} records of {self.columns} column(s) at {loss} ({self.mechanism})"
+        what = (
+            f"{self.records:,} records of {self.columns} column{'s' * (self.columns > 1)} at {loss} ({self.mechanism})"
+        )
         if math.isnan(self.typical):
             return f"{what}: nothing is known of the error"
         text = f"{what}: {self.measure} about {self.typical:.2g}"

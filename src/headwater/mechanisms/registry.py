@@ -49,7 +49,11 @@ def reason(name: str, schema: AnySchema) -> str:
         return f"as asked; mechanism='auto' would have chosen {choose(schema)}"
     if _is_wide(schema):
         return f"{schema.dimension} columns: from {WIDE} on, marginals of columns and of pairs are the more accurate"
-    what = "points of a cube" if isinstance(schema, UnitCube) else f"{schema.dimension} column(s)"
+    what = (
+        "points of a cube"
+        if isinstance(schema, UnitCube)
+        else f"{schema.dimension} column{'s' * (schema.dimension > 1)}"
+    )
     return f"{what}: below {WIDE} columns, and in a cube, cells of all columns together are more accurate"
 
 

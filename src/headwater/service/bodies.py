@@ -26,11 +26,12 @@ _WHITE = " \t\r\n"
 
 
 def format_of(content_type: str) -> str:
-    """The format that a content type names, or a 415."""
-    kind, _, charset = (part.strip() for part in content_type.lower().partition(";"))
-    if kind not in CONTENT_TYPES or charset not in ("", "charset=utf-8", 'charset="utf-8"', "header=present"):
+    """The format that a content type names, or a 415; ``"csv utf-8"`` if it says how CSV is encoded."""
+    kind, _, option = (part.strip().replace('"', "") for part in content_type.lower().partition(";"))
+    if kind not in CONTENT_TYPES or option not in ("", "charset=utf-8", "header=present"):
         raise ProblemError(415, f"send one of {', '.join(CONTENT_TYPES)} as Content-Type, text as UTF-8")
-    return CONTENT_TYPES[kind]
+    form = CONTENT_TYPES[kind]
+    return "csv utf-8" if form == "csv" and option == "charset=utf-8" else form
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
@@ -106,8 +107,14 @@ def _skip(text: str, at: int) -> int:
 def batches(body: bytes, form: str, schema: Any, most: int, **reading: Any) -> Iterator[Batch]:  # noqa: ANN401
     """The records of a body, or an error that names row and column and never a value.
 
-    ``reading`` holds ``bad_rows`` and ``ignore_extra``, as `read_bytes` takes them.
+    CSV is divided and encoded as the schema declares it for files; a content type that says UTF-8 wins. ``reading``
+    holds ``bad_rows`` and ``ignore_extra``, as `read_bytes` takes them.
     """
+    form, _, charset = form.partition(" ")
+    if form == "csv":
+        declared = getattr(schema, "reading", {})
+        text = {key: declared[key] for key in ("delimiter", "encoding") if key in declared}
+        reading |= text | ({"encoding": charset} if charset else {})
     rows = 0
     try:
         for batch in read_bytes(body, schema, form, **reading):

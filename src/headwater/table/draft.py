@@ -16,10 +16,9 @@ from headwater.table.observe import Observed, observe
 from headwater.table.readers.sample import MOST_ROWS, Sample, sample_of
 from headwater.table.schema_files import FORMAT
 
-HEAD = f"""\
+HEAD = """\
 # A draft of a schema, made from the names and types of the columns and from a look at the first records.
-# Everything in it is a guess: check every kind and every note. No value but what stands for missing
-# is in here.
+# Everything in it is a guess: check every kind and every note. {seen}
 #
 # Fill in what is left open. Take bounds from what you know: what can be measured, what a form allows, what a
 # year holds. Never take them from the data: the lowest value of a column is somebody's value, and a bound is
@@ -28,9 +27,14 @@ HEAD = f"""\
 # take them out here, with ignore_extra = true at the top.
 # Where values may be missing, add the line: missing = true
 
-headwater = {FORMAT}
+headwater = {version}
 # ignore_extra = true   # leaves out what the file has and this does not name
 """
+
+UNSEEN = """No value but what stands for missing
+# is in here."""
+SEEN = """Values of categories that were seen are
+# in comments: until they are gone, this file is as secret as the data."""
 
 ODD = """
 # {}.
@@ -65,6 +69,13 @@ SAID = {
 }
 """Why a line is in the draft."""
 
+LISTED = (
+    "# SEEN IN THE DATA, to be replaced by what is known without them: a form, a code book, a law.",
+    "# Values are published, and one that a single record has reveals it.",
+)
+MOST_LISTED = 100
+"""Values of a column that are listed if that is asked for."""
+
 TEXT = r"str|utf8|text|object|dict|categor|enum"
 PATTERNS = [
     ("category", TEXT),
@@ -78,16 +89,20 @@ PATTERNS = [
 """How the kind of a column shows in the name of its type, in any library; the first that fits."""
 
 
-def draft(data: Any, **options: Any) -> str:  # noqa: ANN401 - a path or a table of any library
+def draft(data: Any, *, values: bool = False, **options: Any) -> str:  # noqa: ANN401 - a path or a table of any library
     r"""The text of a schema file (TOML) with bounds left open, from a table or the first records of a file.
 
     It proposes what is written in the data (formats, decimals, texts that mean "missing") and warns of columns that
-    should be left out. It never proposes bounds or values: those must come from what is known without the data.
+    should be left out. It never proposes bounds: those must come from what is known without the data; and values of
+    categories only if it is asked to, as comments that say so.
 
     Parameters
     ----------
     data
         A path, a data frame, an Arrow table, a dictionary of columns or a list of records.
+    values
+        Also list the values of categories that were seen, as comments, to be checked against what is known without the
+        data. The draft is then as secret as the data.
     options
         How to read a file: ``format``, ``delimiter``, ``encoding``. The draft declares them.
 
@@ -104,12 +119,16 @@ def draft(data: Any, **options: Any) -> str:  # noqa: ANN401 - a path or a table
     if isinstance(data, str | os.PathLike):
         found = sample_of(data, **options)
         given = {key: options[name] for key, name in FILE_KEYS.items() if options.get(name)}
-        return draft_schema(found.columns, odd=found.odd, reading=given)
-    return draft_schema(_of_table(data))
+        return draft_schema(found.columns, odd=found.odd, reading=given, values=values)
+    return draft_schema(_of_table(data), values=values)
 
 
 def draft_schema(
-    types: Mapping[str, object], *, odd: TableError | None = None, reading: Mapping[str, Any] | None = None
+    types: Mapping[str, object],
+    *,
+    odd: TableError | None = None,
+    reading: Mapping[str, Any] | None = None,
+    values: bool = False,
 ) -> str:
     r"""The text of a schema file (TOML) with bounds left open, for a person to fill in.
 
@@ -123,6 +142,8 @@ def draft_schema(
         What is wrong with the first line that is no record.
     reading
         How the file was read, to be declared: keys of `headwater.table.file_options.FILE_KEYS`.
+    values
+        Whether values of categories that were seen are listed, as comments.
 
     Examples
     --------
@@ -140,11 +161,31 @@ def draft_schema(
         doubtful = [name for name, one in found.items() if one.doubtful]
         found |= {name: _observed(name, types[name], next(iter(points))) for name in doubtful}
     return (
-        HEAD
+        HEAD.format(seen=SEEN if values else UNSEEN, version=FORMAT)
         + tomli_w.dumps(dict(reading or {}))
+        + "".join(_line(key, value) + "\n" for key, value in _shared(found).items())
         + (ODD.format(odd) if odd else "")
-        + "".join(f"\n{_column(name, type_, found[name])}\n" for name, type_ in types.items())
+        + "".join(f"\n{_column(name, type_, found[name], values=values)}\n" for name, type_ in types.items())
     )
+
+
+def _shared(found: Mapping[str, Observed]) -> dict[str, Any]:
+    """What several columns declare alike: said once, it also holds for columns in which it comes later.
+
+    It is taken out of these columns. A text that means "missing" in one column only may be a value in others.
+    """
+    seen = [text for one in found.values() for text in one.declared.get("null_values", ())]
+    nulls = [text for text in dict.fromkeys(seen) if seen.count(text) > 1]
+    for one in found.values():
+        if set(one.declared.get("null_values", ())) <= set(nulls):
+            one.declared.pop("null_values", None)
+    shared: dict[str, Any] = {"null_values": nulls} if nulls else {}
+    commas = [one for one in found.values() if one.declared.get("decimal") == ","]
+    if len(commas) > 1 and all(one.point in (None, ",") and not one.doubtful for one in found.values()):
+        shared["decimal"] = ","
+        for one in commas:
+            del one.declared["decimal"]
+    return shared
 
 
 def _of_table(table: Any) -> dict[str, Sample]:  # noqa: ANN401 - of any library
@@ -187,7 +228,7 @@ def _observed(name: str, type_: object, point: str | None) -> Observed:
     return observe(name, type_.values, None if re.search(TEXT, text) else kind, point=point)
 
 
-def _column(name: str, type_: object, found: Observed) -> str:
+def _column(name: str, type_: object, found: Observed, *, values: bool) -> str:
     kind, text = _kind(type_)
     lines = tomli_w.dumps({"columns": {name: {"kind": found.kind}}}).rstrip().split("\n")
     if kind == "number" and re.search(PATTERNS[2][1], text):
@@ -197,9 +238,24 @@ def _column(name: str, type_: object, found: Observed) -> str:
     if found.kind in ("datetime", "time-of-day"):
         found.declared.setdefault("step", "1d" if day else "1s")
     lines += [f"# {note}" for note in found.notes]
-    for line in OPEN[found.kind]:
-        lines.append(line.replace("ZONE", "+00:00" if zoned else ""))
-    for key, value in found.declared.items():
-        written = ", ".join(tomli_w.dumps({"v": one})[4:].strip() for one in value) if isinstance(value, list) else None
-        lines.append((f"{key} = [{written}]" if written else tomli_w.dumps({key: value}).strip()) + SAID[key])
+    lines += [line.replace("ZONE", "+00:00" if zoned else "") for line in OPEN[found.kind]]
+    if values and found.kind == "category" and isinstance(type_, Sample):
+        lines += _listed(type_, found)
+    lines += [_line(key, value) for key, value in found.declared.items()]
     return "\n".join(lines + found.proposed)
+
+
+def _listed(sample: Sample, found: Observed) -> list[str]:
+    """Comments with the values that were seen, unless they are very many or the column is best left out."""
+    texts = {value for value in sample.values if isinstance(value, str) and value.strip()} - set(found.nulls)
+    if not texts or len(texts) > MOST_LISTED or any("leave it out" in note for note in found.notes):
+        return []
+    return [*LISTED, f"# values = {_array(sorted(texts))}"]
+
+
+def _line(key: str, value: Any) -> str:  # noqa: ANN401 - any value of TOML
+    return (f"{key} = {_array(value)}" if isinstance(value, list) else tomli_w.dumps({key: value}).strip()) + SAID[key]
+
+
+def _array(values: list[Any]) -> str:
+    return "[" + ", ".join(tomli_w.dumps({"v": one})[4:].strip() for one in values) + "]"

@@ -53,13 +53,18 @@ _POINT = (
     'If it stands between thousands, declare kind = "integer", decimal = "," and thousands = ".".',
 )
 _STEPS = ("1d", "1h", "1min", "1s", "1ms")
+_MOST_DECIMALS = 12  # that are proposed
 _FEW = 20  # values, below which nothing is said of them
 _GROWS = (
     "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
     "better give its time of day, weekday or month as columns of their own. Of the time of day alone, declare",
     'kind = "time-of-day", a step, and a format that reads the whole text, such as "%Y-%m-%d %H:%M:%S".',
 )
-_RISING = 0.9  # the correlation of times with their place in the file from which on they are taken to grow with it
+_GROWING = (
+    "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
+    "better leave it out, or give what comes again, such as the day of the week, as a column of its own.",
+)
+_RISING = 0.9  # the correlation of values with their place in the file from which on they are taken to grow with it
 
 
 @dataclass
@@ -70,9 +75,11 @@ class Observed:
     declared: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     proposed: list[str] = field(default_factory=list)
-    """Lines of a schema file that a person may want to take."""
+    """More lines of a schema file: those that are comments a person may want to take."""
     point: str | None = None
     """What surely comes before decimals: other columns of the same file are written alike."""
+    nulls: list[str] = field(default_factory=list)
+    """Texts that commonly mean "missing" and were seen."""
     doubtful: bool = False
     """Whether a mark in numbers may come before decimals as well as between thousands."""
 
@@ -99,15 +106,14 @@ def observe(name: str, values: Iterable[Any], kind: str | None = None, *, point:
     found = [None if is_missing(value) else value for value in values]
     texts = [value.strip() for value in found if isinstance(value, str) and value.strip()]
     seen = Observed(kind or "category", point=point)
-    nulls: list[str] = []
     if kind is None:
-        nulls = [text for text in NULLS if text in set(texts)]
-        texts = [text for text in texts if text not in nulls]
+        seen.nulls = [text for text in NULLS if text in set(texts)]
+        texts = [text for text in texts if text not in seen.nulls]
         if texts:
             _kind_of_text(name, texts, seen)
-    if nulls:
-        seen.declared["null_values"] = nulls
-    if nulls or any(value is None or (isinstance(value, str) and not value.strip()) for value in found):
+    if seen.nulls:
+        seen.declared["null_values"] = seen.nulls
+    if seen.nulls or any(value is None or (isinstance(value, str) and not value.strip()) for value in found):
         seen.declared["missing"] = True
     there = texts if kind is None else [value for value in found if value is not None]
     _numbers(seen, there)
@@ -167,7 +173,7 @@ def _written(texts: set[str], seen: Observed) -> None:
     if marks:
         both = marks[:2] == [(".", ","), (",", None)]
         decimal, thousands = marks[1] if both and (seen.point == "," or _ungrouped(texts)) else marks[0]
-        seen.kind = "number" if any(decimal in text for text in texts) else "integer"
+        seen.kind = "integer" if _reads(Integer(decimal=decimal, thousands=thousands), texts) else "number"
         seen.declared |= {"decimal": decimal} if decimal != "." else {}
         seen.declared |= {"thousands": thousands} if thousands else {}
         seen.doubtful = both and thousands is not None and seen.point is None
@@ -205,15 +211,18 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
     if seen.kind not in ("number", "integer") or not values:
         return
     exact = [_exact(value, seen) for value in values[:2000]]
-    numbers = sorted(number for number in exact if number is not None and number.is_finite())
+    in_order = [number for number in exact if number is not None and number.is_finite()]
+    numbers = sorted(in_order)
     if not numbers:
         return
+    if _rises(np.array([float(number) for number in in_order])):
+        seen.notes += _GROWING
     decimals = max(max(0, -int(number.normalize().as_tuple().exponent)) for number in numbers)
     if seen.kind == "number" and decimals <= 6:
         seen.declared["decimals"] = decimals
-    elif seen.kind == "number":
+    elif seen.kind == "number" and (few := _six_digits(numbers)) <= _MOST_DECIMALS:
         seen.proposed.append(
-            "# decimals = 3   # as many as matter; without it numbers come out with all digits of a float"
+            f"decimals = {few}   # more were seen; without it numbers come out with all digits of a float"
         )
     positive = [number for number in numbers if number > 0]
     if (
@@ -224,6 +233,13 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
         needs = "needs a low above 0" + (", as which 0 counts: it was seen" if numbers[0] == 0 else "")
         needs += ', with kind = "number" and decimals = 0' if seen.kind == "integer" else ""
         seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; {needs}')
+
+
+def _six_digits(numbers: list[Decimal]) -> int:
+    """The decimals that leave about six digits of the larger ones of some sorted numbers."""
+    few = len(numbers) // 20  # that are very large
+    larger = max(abs(numbers[few]), abs(numbers[len(numbers) - 1 - few]))
+    return max(0, 5 - larger.adjusted()) if larger else 6
 
 
 def _times(seen: Observed, values: list[Any]) -> None:
@@ -244,7 +260,7 @@ def _times(seen: Observed, values: list[Any]) -> None:
             return
 
 
-def _rises(numbers: NDArray[np.int64]) -> bool:
+def _rises(numbers: NDArray[Any]) -> bool:
     """Whether values grow from the first to the last: their ranks follow their places, but for some late ones."""
     _, ranks = np.unique(numbers, return_inverse=True)
     if len(ranks) < _FEW or not ranks.any():

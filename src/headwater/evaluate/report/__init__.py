@@ -17,6 +17,7 @@ from pathlib import Path
 
 from headwater.evaluate.axes import ColumnAxis, Floats, column_axes
 from headwater.evaluate.encoded import Encoded, joined
+from headwater.evaluate.evaluation import Evaluation
 from headwater.evaluate.inputs import rows_of
 from headwater.evaluate.marginals import binned, normalised_information
 from headwater.evaluate.measures import compare
@@ -33,8 +34,8 @@ __all__ = ["write_report"]
 
 Progress = Callable[[str, int, int | None], None]
 
-ALL_PAIRS, SOME_PAIRS = 10, 6
-"""All pairs of columns are drawn if there are at most so many; else so many of them."""
+ALL_PAIRS, SOME_PAIRS, WORST_PAIRS = 10, 6, 4
+"""All pairs of columns are drawn if there are at most so many; else so many of them, and of the worst so many more."""
 
 DEPENDENCE_ROWS = 50_000
 """Rows of the last release that decide which pairs depend on each other most."""
@@ -67,7 +68,7 @@ def write_report(
         Must be the one on the cards if it is given.
     pairs
         Names of columns to draw against each other, first the one to the right. By default all pairs if they are few,
-        else those that depend on each other most in the last release.
+        else those that depend on each other most in the last release and, with ``against``, those with most error.
     name
         Of the data, for the title; the name of the folder by default.
     target
@@ -93,11 +94,13 @@ def write_report(
 
     show_progress("releases", 0, len(shown))
     last = shown[-1].points(schema)  # chooses pairs and bars: it is public
-    cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs), last)
-    page = Page(cuts, total=len(found), names=_names(Path(releases_folder), shown[-1], name))
     spans = [release.span for release in shown]
     some = RealRows(schema, spans[-1])
     real = None if against is None else _real(against, schema, max(end for _, end in spans), some, show_progress)
+    judged = None if real is None else _judged(real[slice(*spans[-1])].known(), last, schema, target)
+    worst = [] if judged is None else [(x, y) for x, y, _ in judged.ranked_pairs[:WORST_PAIRS]]
+    cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs, worst), last)
+    page = Page(cuts, total=len(found), names=_names(Path(releases_folder), shown[-1], name))
     measure = str((shown[-1].card["expected_error"] or {"measure": ""}).get("measure", "W1"))
     whole = chosen([release.card["rows"] for release in shown], len(columns), measure)
     real_counts, measured = [], []
@@ -114,9 +117,7 @@ def write_report(
         page.quality = expected_quality(shown[-1].card, columns, last)
     if real is not None:
         page.compare(real_counts, measured, len(real), public=public)
-        about = real[slice(*spans[-1])].known()
-        if len(about) and len(last):
-            judged = compare(about, Encoded(last), schema, target=target)
+        if judged is not None:
             page.quality = measured_quality(judged, shown[-1].card, columns)
             page.sample["real"] = some.texts()
     write_whole(out, [render(page.to_dict()).encode()], mode=0o644 if against is None or public else 0o600)
@@ -136,11 +137,20 @@ def _real(against: object, schema: AnySchema, end: int, some: RealRows, show_pro
     return joined(parts, schema.dimension)
 
 
-def _names(folder: Path, last: folders.Published, name: str | None) -> dict[str, str]:
-    """What the data and the run are called: by default the data have the name of the folder that holds all of it."""
+def _judged(about: Encoded, last: Floats, schema: AnySchema, target: str | None) -> Evaluation | None:
+    """The last release beside the records that it is about; None if there is nothing to compare."""
+    return compare(about, Encoded(last), schema, target=target) if len(about) and len(last) else None
+
+
+def usual_name(folder: Path) -> str:
+    """What the data are called if nobody says it: by the folder that holds all of it."""
     place = folder.resolve()
-    usual = place.parent.name if place.name in ("releases", "out") else place.name
-    return {"data": name if name is not None else usual, "run": str(last.card.get("run", ""))}
+    return place.parent.name if place.name in ("releases", "out") else place.name
+
+
+def _names(folder: Path, last: folders.Published, name: str | None) -> dict[str, str]:
+    """What the data and the run are called."""
+    return {"data": usual_name(folder) if name is None else name, "run": str(last.card.get("run", ""))}
 
 
 def _say_nothing(what: str, done: int, total: int | None) -> None:
@@ -161,9 +171,12 @@ def _schema(first: folders.Published, given: AnySchema | None) -> AnySchema:
 
 
 def choose_pairs(
-    columns: tuple[ColumnAxis, ...], last: Floats, chosen: Sequence[tuple[str, str]] | None = None
+    columns: tuple[ColumnAxis, ...],
+    last: Floats,
+    chosen: Sequence[tuple[str, str]] | None = None,
+    worst: Sequence[tuple[str, str]] = (),
 ) -> list[tuple[int, int]]:
-    """Which columns are drawn against each other, the one that goes to the right first."""
+    """Which columns are drawn against each other, the one that goes to the right first; ``worst`` ones also if many."""
     names = [column.name for column in columns]
     if chosen is not None:
         for pair in chosen:
@@ -177,5 +190,6 @@ def choose_pairs(
     if len(pairs) > ALL_PAIRS:
         tables = {(i, j): table for i, j, table in binned(Encoded(last[:DEPENDENCE_ROWS]), columns).two_way()}
         pairs = sorted(pairs, key=lambda pair: -normalised_information(tables[pair]))[:SOME_PAIRS]
+        pairs = list(dict.fromkeys([*pairs, *((names.index(x), names.index(y)) for x, y in worst)]))
     # Names of categories are easier to read beside the picture than below it.
     return [(y, x) if columns[y].ordered and not columns[x].ordered else (x, y) for x, y in pairs]

@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats
+from headwater.evaluate.distances import is_crowded
 from headwater.evaluate.encoded import Encoded
 from headwater.evaluate.evaluation import WORST, Evaluation
 from headwater.evaluate.marginals import binned, normalised_information
-from headwater.evaluate.meaning import TOTAL_VARIATION, W1_CUBE, W1_MEANS, Answer, about_columns, grade
+from headwater.evaluate.meaning import (
+    CROWDED_RELEASE,
+    FINER,
+    TOTAL_VARIATION,
+    W1_CUBE,
+    W1_MEANS,
+    Answer,
+    about_columns,
+    grade,
+)
 
 TWO_WAY = "two-way total variation"
 
@@ -33,9 +43,11 @@ def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: 
     """From the card and the release alone: as private as they are."""
     per_column = expected_columns(card, columns)
     known = {c.name: pair for c, pair in zip(columns, per_column, strict=True) if pair is not None}
+    ranked = sorted(known.items(), key=lambda item: -item[1][0])
+    crowded = {column.name for column, places in zip(columns, last.T, strict=True) if _crowded(column, places)}
     error, answers = card["expected_error"] or {}, list[Answer]()
     if known:
-        answers.append(about_columns({name: pair[0] for name, pair in known.items()}))
+        answers.append(about_columns({name: pair[0] for name, pair in ranked}, crowded))
     typical, upper = (error.get(key, math.inf) for key in ("typical", "upper"))
     if math.isfinite(typical) and math.isfinite(upper):
         rare = f"expected from public numbers; below {upper:.3g} in nine cases of ten"
@@ -48,7 +60,6 @@ def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: 
                 rare = f"at most, if W1 is {typical:.2g} as expected; it is below {upper:.2g} in nine cases of ten"
                 answers.append(Answer("Means of columns, in parts of their range", typical / min(ranges), rare))
         answers.append(Answer("Small groups and single rows", 1.0, f"{small}no synthetic row is a real one"))
-    ranked = sorted(known.items(), key=lambda item: -item[1][0])
     return {
         "measured": False,
         "meaning": [
@@ -61,9 +72,17 @@ def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: 
         ],
         "answers": [answer.to_dict() for answer in answers],
         "columns": [
-            {"name": name, "error": None, "expected": pair[0], "upper": pair[1], "grade": grade(pair[0])}
+            {
+                "name": name,
+                "error": None,
+                "expected": pair[0],
+                "upper": pair[1],
+                "grade": grade(pair[0]),
+                "crowded": name in crowded,
+            }
             for name, pair in ranked
         ],
+        "crowded": CROWDED_RELEASE if crowded & known.keys() else None,
         "pairs": [],
         "dependence": {"names": [c.name for c in columns], "synthetic": _rounded(_dependence(last, columns))},
     }
@@ -81,16 +100,18 @@ def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[
         "columns": [
             {
                 "name": column.name,
-                "error": column.error,
+                "error": column.judged,
                 "expected": (pair := expected[column.name]) and pair[0],
                 "upper": pair and pair[1],
-                "grade": grade(column.error),
+                "grade": grade(column.judged),
+                "crowded": column.finer_error is not None,
                 "w1": column.distance if column.measure == "W1" and not math.isnan(column.distance) else None,
             }
             for column in found.ranked_columns
         ],
         "pairs": [{"x": x, "y": y, "error": e, "grade": grade(e)} for x, y, e in found.ranked_pairs[:WORST]],
         "pairs_total": len(found.ranked_pairs),
+        "crowded": FINER if any(column.finer_error is not None for column in found.columns) else None,
         "cut": [{"name": c.name, "below": c.below, "above": c.above, "log": c.log} for c in found.cut],
         "w1": {"value": w1.value, "error": w1.error} if w1 else {"reason": found.distance.reason},
         "dependence": {
@@ -104,6 +125,11 @@ def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[
 def _range(column: ColumnAxis) -> float:
     """How much of its axis the range of a column takes up: no mean moves farther than W1 on the axis."""
     return column.axis.unit * max((column.axis.values or 2) - 1, 1)
+
+
+def _crowded(column: ColumnAxis, places: Floats) -> bool:
+    values, there = column.split(places)
+    return is_crowded(column, values[there])
 
 
 def _dependence(points: Floats, columns: Sequence[ColumnAxis]) -> Floats:

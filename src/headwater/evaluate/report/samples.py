@@ -9,6 +9,7 @@ import numpy as np
 
 from headwater.evaluate.axes import Floats
 from headwater.evaluate.encoded import Encoded
+from headwater.table.time_units import microseconds
 
 ROWS = 10
 
@@ -20,8 +21,15 @@ def texts(schema: Any, points: Floats) -> list[Texts]:  # noqa: ANN401  # a Sche
     """Rows at points of the cube as text. Numbers without declared decimals have six digits."""
     columns = getattr(schema, "columns", {})
     exact = {name for name, column in columns.items() if getattr(column, "grid", None) is not None}
+    days = _days(schema)
     records: list[dict[str, Any]] = schema.decode(points, "records")
-    return [[_text(value, exact=name in exact) for name, value in record.items()] for record in records]
+    return [[_text(v, exact=name in exact, day=name in days) for name, v in record.items()] for record in records]
+
+
+def _days(schema: Any) -> set[str]:  # noqa: ANN401  # a Schema or a UnitCube
+    """Columns of days, of which no time is shown."""
+    columns = {name: c for name, c in getattr(schema, "columns", {}).items() if c.kind == "datetime"}
+    return {name for name, column in columns.items() if not microseconds(column.step) % microseconds("1d")}
 
 
 class RealRows:
@@ -49,7 +57,12 @@ class RealRows:
         if part.values is None:
             found = texts(self._schema, part.points[rows[best]])
         else:
-            found = [[_text(value, exact=True) for value in row] for row in part.values(rows[best])]
+            days = _days(self._schema)
+            shown = [name in days for name in self._schema.names]
+            found = [
+                [_text(value, exact=True, day=day) for value, day in zip(row, shown, strict=True)]
+                for row in part.values(rows[best])
+            ]
         drawn = [*self._kept, *zip(draws[best].tolist(), found, strict=True)]
         self._kept = sorted(drawn, key=lambda one: one[0])[:ROWS]
 
@@ -58,13 +71,15 @@ class RealRows:
         return [row for _, row in self._kept]
 
 
-def _text(value: Any, *, exact: bool) -> str | None:  # noqa: ANN401  # a value of any column
+def _text(value: Any, *, exact: bool, day: bool = False) -> str | None:  # noqa: ANN401  # a value of any column
     if value is None or value != value:
         return None
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, bool):
         return str(value).lower()
+    if day and isinstance(value, datetime) and value.time() == time():
+        return value.date().isoformat()
     if isinstance(value, datetime | date | time):
         return value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat()
     if isinstance(value, float):

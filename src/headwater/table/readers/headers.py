@@ -47,7 +47,10 @@ def absent(
     other = _delimiter(names, header, delimiter)
     if other is not None:
         wrote = "\\t" if other == "\t" else other
-        remedy = f"its fields are divided by {DELIMITERS[other]}: give that as the delimiter (--delimiter '{wrote}')"
+        remedy = (
+            f"its fields are divided by {DELIMITERS[other]}: give that as the delimiter (--delimiter '{wrote}'), "
+            f'or declare it in the schema file (delimiter = "{wrote}")'
+        )
         return TableError(problem, remedy)
     close = closest(missing, names, header)
     if close:

@@ -1,8 +1,9 @@
 """JSON lines as Arrow tables: one line, one object, one record.
 
 The grammar is that of Python's parser. Numbers are kept as they are written and read by the grammar of their column
-(`Column.read_text`). pyarrow reads only blocks that it cannot read otherwise: each line looks like one plain object,
-and nothing occurs where it is more lenient (several objects on a line, ``Inf``, very deep nesting).
+(`Column.read_text`), but for their point, which is JSON's own: ``decimal`` and ``thousands`` are about text. pyarrow
+reads only blocks that it cannot read otherwise: each line looks like one plain object, and nothing occurs where it is
+more lenient (several objects on a line, ``Inf``, very deep nesting).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from headwater.table.arrow import pyarrow
+from headwater.table.columns import Column
 from headwater.table.errors import PERSON_MISSING, UNDECLARED, TableError, is_unicode, listed
 from headwater.table.near_names import closest
 from headwater.table.readers.csv_text import NOT_UTF8, Bytes, is_since_year_1
@@ -152,7 +154,7 @@ class JsonParser:
             record = dict(pairs)
             wrong = self._wrong(pairs, record)
             if wrong is None:
-                return [_text(record.get(field.name)) for field in self._fields]
+                return [_text(record.get(field.name), field.column) for field in self._fields]
             error = wrong
         raise error.at(line=line)  # outside of the handlers: their exceptions hold the text
 
@@ -200,8 +202,14 @@ class _Pairs(list[tuple[str, Any]]):
     """An object of JSON with its keys as they stand there, also those that stand there twice."""
 
 
+class _Digits(str):
+    """A number of JSON as it is written."""
+
+    __slots__ = ()
+
+
 def _parsed(text: str) -> Any:  # noqa: ANN401 - any value of JSON
-    return json.loads(text, object_pairs_hook=_Pairs, parse_int=str, parse_float=str, parse_constant=str)
+    return json.loads(text, object_pairs_hook=_Pairs, parse_int=_Digits, parse_float=_Digits, parse_constant=str)
 
 
 def _is_typed(field: Field) -> bool:
@@ -209,5 +217,8 @@ def _is_typed(field: Field) -> bool:
     return field.column.kind in _TYPED and field.column.usual_text
 
 
-def _text(value: Any) -> str | None:  # noqa: ANN401 - a plain value of JSON
+def _text(value: Any, column: Column | None = None) -> str | None:  # noqa: ANN401 - a plain value of JSON
+    """The text of a value; a number has its point where text of the column has its decimal sign."""
+    if isinstance(value, _Digits):
+        return str(value).replace(".", getattr(column, "decimal", "."))
     return value if value is None or isinstance(value, str) else json.dumps(value)

@@ -68,6 +68,8 @@ def read_bytes(
     bad_rows: str = "stop",
     *,
     ignore_extra: bool = False,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
 ) -> Iterator[Batch]:
     """The records of some bytes in batches.
 
@@ -86,6 +88,8 @@ def read_bytes(
         What happens to a row that is no record: a policy of `headwater.table.bad_rows`.
     ignore_extra
         Leave out columns that the schema does not name.
+    delimiter, encoding
+        Of text. What the schema declares about files is not about bytes, unless it is given here.
     """
     if form == "jsonl" and not data:
         return
@@ -93,8 +97,8 @@ def read_bytes(
         try:
             options: dict[str, Any] = {
                 "format": form,
-                "delimiter": ",",  # what is declared about files is not about these bytes
-                "encoding": "utf-8",
+                "delimiter": delimiter,
+                "encoding": encoding,
                 "bad_rows": bad_rows,
                 "ignore_extra": ignore_extra,
                 "block_bytes": min(_BLOCK, len(data) + 1),  # room for a block is made before it is read

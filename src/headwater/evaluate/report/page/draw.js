@@ -64,6 +64,16 @@ function fit(text, width) {
   return letters.join("") + "…";
 }
 
+/** The same, cut in the middle: names that begin alike stay different. */
+function fitMiddle(text, width) {
+  const letters = Array.from(text);
+  for (let kept = letters.length; kept > 2; kept--) {
+    const shown = kept === letters.length ? text : `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(-Math.floor(kept / 2)).join("")}`;
+    if (widthOf(shown) <= width) return shown;
+  }
+  return "…";
+}
+
 /** Every n-th label below a line, the smallest n for which they do not touch; those at the ends stay inside the picture. */
 function ticksBelow(svg, ticks, left, width, y, right) {
   const all = ticks.map(([p, label]) => {

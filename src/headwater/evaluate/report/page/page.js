@@ -4,6 +4,7 @@ const data = JSON.parse(byId("data").textContent);
 const { releases, columns, pairs, card } = data;
 const state = { release: releases.length, pair: 1, timer: null };
 const last = releases[releases.length - 1];
+const crowded = new Set((data.quality?.columns ?? []).filter((c) => c.crowded).map((c) => c.name));
 
 function introduce() {
   const windows = releases.some((r) => r.start > 0);
@@ -133,12 +134,19 @@ function refresh() {
     const measured = column.errors?.[index] ?? null, expected = column.expected[index];
     if (measured !== null) notes.push(`error ${measured.toFixed(4)}${expected ? `, expected ${expected[0].toFixed(4)}` : ""}`);
     else if (expected) notes.push(`expected error ${expected[0].toFixed(4)}`);
+    if (measured !== null && (column.log || crowded.has(column.name))) notes.push(`${variation(column.counts[index], [...column.real[index], column.beyond[index]]).toFixed(4)} on the bins drawn`);
     chart.below.lastChild.textContent = notes.join(" · ");
   });
   for (const chart of state.marginals) chart.show(index);  // when every note has its lines, and cards their heights
   if (pairs.length) drawPair(index);
   drawMatrices(state.matrices);
   try { history.replaceState(null, "", `#release=${state.release}&pair=${state.pair}`); } catch { /* some browsers refuse on files */ }
+}
+
+/** Total variation of two lists of counts; the second may be longer. */
+function variation(made, real) {
+  const [all, beside] = [made, real].map((counts) => Math.max(counts.reduce((a, b) => a + b, 0), 1));
+  return real.reduce((sum, count, i) => sum + Math.abs(count / beside - (made[i] ?? 0) / all), 0) / 2;
 }
 
 const day = (time) => time.slice(0, 16).replace("T", " ");

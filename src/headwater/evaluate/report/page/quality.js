@@ -39,7 +39,8 @@ function drawQuality(quality) {
   byId("worst-columns").hidden = columns.length === 0;
   const longest = Math.max(...columns.map((c) => c.error ?? c.expected), 1e-9);
   tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "", "Answers are", ...(measured ? [["W1"]] : [])],
-    columns.map((c) => [breakable(c.name), ...(measured ? [four(c.error)] : []), ...(expected ? [four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
+    columns.map((c) => [[...breakable(c.name), c.crowded ? "\u00a0†" : ""], ...(measured ? [four(c.error)] : []), ...(expected ? [measured && c.crowded ? "" : four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
+  byId("worst-columns").querySelector(".note").textContent = quality.crowded ?? "";
   byId("worst-pairs").hidden = pairs.length === 0;
   tabulate(byId("worst-pairs").querySelector("table"), ["Pair", ["Error"], "", "Answers are"], pairs.map((p) =>
     [[...breakable(p.x), " × ", ...breakable(p.y)], four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
@@ -91,32 +92,44 @@ class Matrix {
 
   show(most) {
     const { svg, names, values } = this, n = names.length, tall = Math.min(26, Math.max(14, Math.floor(300 / n)));
-    const { width } = svg.getBoundingClientRect(), longest = Math.max(...names.map(widthOf));
-    const left = Math.min(longest + 10, width * 0.36), w = (width - left) / n, below = w >= 11 ? Math.min(longest + 8, 84) : 0;
-    svg.style.height = `${n * tall + below + 2}px`;
+    const { width } = svg.getBoundingClientRect(), mostLeft = width * 0.4;
+    const widest = Math.max(...names.map(widthOf)), room = Math.min(widest + 10, mostLeft);
+    const named = names.every((name) => widthOf(name) + 6 <= (width - room) / n);  // else rows and columns are numbered
+    const rows = named ? names : names.map((name, i) => `${name}\u2002${i + 1}`);
+    const left = Math.min(Math.max(...rows.map(widthOf)) + 10, mostLeft), w = (width - left) / n;
+    svg.style.height = `${n * tall + 20}px`;
     this.plot = { left, w, tall };
-    const palette = colours();
+    const palette = colours(), every = [1, 2, 5, 10, 20, 50].find((step) => widthOf(`${n}`) + 4 <= step * w) ?? 100;
     svg.replaceChildren();
-    if (below) names.forEach((name, i) => {  // from top to bottom, so that it ends where it may be cut
-      const [x, y] = [left + (i + 0.5) * w - 4, n * tall + 4];
-      svg.append(draw("text", { x, y, transform: `rotate(90 ${x} ${y})` }, fit(name, below - 6)));
+    names.forEach((name, i) => {
+      if (!named && (i + 1) % every) return;
+      const label = named ? name : `${i + 1}`, x = Math.min(left + (i + 0.5) * w, width - widthOf(label) / 2);
+      svg.append(draw("text", { x, y: n * tall + 14, "text-anchor": "middle" }, label));
     });
     names.forEach((name, j) => {
-      svg.append(draw("text", { x: left - 8, y: j * tall + tall / 2 + 4, "text-anchor": "end" }, fit(name, left - 10)));
+      const number = named ? "" : `\u2002${j + 1}`;
+      svg.append(draw("text", { x: left - 8, y: j * tall + tall / 2 + 4, "text-anchor": "end" }, fitMiddle(name, left - 10 - widthOf(number)) + number));
       names.forEach((_, i) => {
         const share = Math.min(Math.abs(values[j][i]) / most, 1), place = { x: left + i * w, y: j * tall, width: Math.max(w - 1, 1), height: tall - 1 };
-        const shade = i === j || this.difference ? { class: "same" } : { fill: `rgb(${palette[Math.round(255 * share)].join()})` };
-        svg.append(draw("rect", { ...place, ...shade }));
+        const shade = palette[Math.round(255 * share)], same = i === j || this.difference;
+        svg.append(draw("rect", { ...place, ...(same ? { class: "same" } : { fill: `rgb(${shade.join()})` }) }));
         if (this.difference && i !== j) svg.append(draw("rect", { ...place, class: values[j][i] < 0 ? "less" : "more", "fill-opacity": share.toFixed(3) }));
+        if (i === j || w < 44 || tall < 18) return;
+        const text = draw("text", { x: left + (i + 0.5) * w, y: j * tall + tall / 2 + 4, "text-anchor": "middle" }, this.written(values[j][i]));
+        if (!this.difference) text.style.fill = shade[1] > 140 ? "#14171a" : "#fff";  // green weighs most in how light a colour looks
+        else text.classList.add(share > 0.6 ? "on-strong" : "on-weak");
+        svg.append(text);
       });
     });
     this.below.lastChild.textContent = `strongest shade: ${this.difference ? "±" : ""}${+most.toPrecision(2)}`;
   }
 
+  written(value) { return `${this.difference && value > 0 ? "+" : ""}${value.toFixed(3)}`; }
+
   read(event) {
     const box = this.svg.getBoundingClientRect(), { left, w, tall } = this.plot;
     const i = Math.floor((event.clientX - box.left - left) / w), j = Math.floor((event.clientY - box.top) / tall), value = this.values[j]?.[i];
-    this.below.firstChild.textContent = i === j || value === undefined ? "" : `${this.names[j]} × ${this.names[i]}: ${this.difference && value > 0 ? "+" : ""}${value.toFixed(3)}`;
+    this.below.firstChild.textContent = i === j || value === undefined ? "" : `${this.names[j]} × ${this.names[i]}: ${this.written(value)}`;
   }
 }
 
