@@ -25,19 +25,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headwater as hw
-from benchmarks import people_page
+from benchmarks import people_page, people_tables
 from headwater.evaluate.w1 import w1
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "benchmarks"
 EPSILON, MOST = 1.0, 1000
-CAPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1000)
-SIZES = {"quick": ((1 << 14,), 1), "full": ((1 << 17, 20_000), 5)}
-"""How many records runs have, and how many runs there are of each."""
+CAPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 1000)
+SIZES = {"quick": ((1 << 14,), 1), "full": ((1 << 17, 20_000), 10)}
+"""How many records runs have, and how many runs there are of each: half as many of those that take long (`DEAR`)."""
+DEAR = ("wide", 1 << 17)
+FRESH = 10  # the first seed: no constant of the rule that suggests caps was chosen by these runs
 DELTA, BUCKET_CAP, PER_BUCKET = 1e-9, 16, (None, 8, 4, 2)
 SIDE = 48  # of the grid on which W1 is computed
-TAILS = {"heavy": 1.2, "middle": 1.5, "lighter": 1.8}
+TAILS = {"heavy": 1.2, "middle": 1.5, "lighter": 1.8, "1.35": 1.35, "1.65": 1.65}
 """P(a person has n records or more) = n^−tail, up to `MOST`."""
+OWN = ("plane", "wide"), ("heavy", "middle", "lighter")
+OTHERS = ("visits", "survey"), ("1.35", "1.65")
+"""Tables and tails: those in view when the rule was chosen, and others, with `OTHER_RECORDS` and fewer runs."""
+OTHER_RECORDS, OTHER_SEEDS = 60_000, 3
 
 PLANE = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
 WIDE = hw.Schema(
@@ -140,12 +146,13 @@ class Case:
 
 def suggested(records: int) -> dict[str, int]:
     """The caps that `headwater.suggest_records_per_person` names, from the public numbers alone."""
+    tables, tails = OTHERS if records == OTHER_RECORDS else OWN
     return {
         f"{table} {tail} {measure}": hw.suggest_records_per_person(
             sizes(TAILS[tail]), SCHEMAS[table], epsilon=EPSILON, records=records, measure=MEASURES[table][measure]
         ).records
-        for table in SCHEMAS
-        for tail in TAILS
+        for table in tables
+        for tail in tails
         for measure in MEASURES[table]
     }
 
@@ -153,24 +160,34 @@ def suggested(records: int) -> dict[str, int]:
 def cases(records: int, seeds: int, *, buckets: bool) -> Iterator[Case]:
     """All runs of so many records: every cap and the suggested ones; and caps for buckets, with a δ."""
     named = suggested(records)
-    for seed in range(seeds):
-        for table in SCHEMAS:
-            for tail in TAILS:
+    tables, tails = OTHERS if records == OTHER_RECORDS else OWN
+    for seed in range(FRESH, FRESH + seeds):
+        late = seed - FRESH >= (seeds + 1) // 2
+        for table in tables:
+            for tail in () if late and (table, records) == DEAR else tails:
                 for cap in sorted({*CAPS, *(named[f"{table} {tail} {measure}"] for measure in MEASURES[table])}):
                     yield Case(records, table, tail, cap, seed)
-        for table in SCHEMAS if buckets else ():
+        for table in tables if buckets and not late else ():
             yield Case(records, table, "heavy", BUCKET_CAP, seed)
             for per_bucket in PER_BUCKET:
                 yield Case(records, table, "heavy", BUCKET_CAP, seed, DELTA, per_bucket)
 
 
-SCHEMAS = {"plane": PLANE, "wide": WIDE}
+SCHEMAS = {"plane": PLANE, "wide": WIDE, "visits": people_tables.VISITS, "survey": people_tables.SURVEY}
+_TABLES = {"mean": None, "error": "two-way total variation", "one_way": "one-way total variation"}
 MEASURES: dict[str, dict[str, str | None]] = {
     "plane": {"error": "W1"},
-    "wide": {"mean": None, "error": "two-way total variation", "one_way": "one-way total variation"},
+    "wide": _TABLES,
+    "visits": _TABLES,
+    "survey": _TABLES,
 }
-"""What a cap may be best for: as the page calls it, and as `headwater.suggest_records_per_person` does."""
-MAKERS: dict[str, Callable[..., Any]] = {"plane": plane, "wide": wide}
+"""What a cap may be suggested for: as the page calls it, and as `headwater.suggest_records_per_person` does."""
+MAKERS: dict[str, Callable[..., Any]] = {
+    "plane": plane,
+    "wide": wide,
+    "visits": people_tables.visits,
+    "survey": people_tables.survey,
+}
 
 
 def main() -> None:
@@ -185,14 +202,16 @@ def main() -> None:
     if path.exists():
         kept = json.loads(path.read_text())
     known = {} if options.anew or kept.get("size") != options.size else {case_of(run): run for run in kept["runs"]}
-    kept |= {"size": options.size, "suggested": {str(records): suggested(records) for records in numbers}}
-    for records in numbers:
-        for case in dict.fromkeys(cases(records, seeds, buckets=records == numbers[0])):
+    runs = dict.fromkeys(numbers, seeds) | {OTHER_RECORDS: min(seeds, OTHER_SEEDS)}
+    kept |= {"size": options.size, "suggested": {str(records): suggested(records) for records in runs}}
+    for records, many in runs.items():
+        for case in dict.fromkeys(cases(records, many, buckets=records == numbers[0])):
             if case not in known:
                 start = process_time()
                 known[case] = asdict(case.run())
                 print(f"{case}: {known[case]['error']:.4f} ({process_time() - start:.1f} s)", flush=True)
                 path.write_text(json.dumps(kept | {"runs": [*known.values()]}, indent=1) + "\n")
+    path.write_text(json.dumps(kept | {"runs": [*known.values()]}, indent=1) + "\n")
     people_page.write(RESULTS)
 
 
