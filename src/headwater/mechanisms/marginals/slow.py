@@ -107,7 +107,7 @@ class SlowBucket:
 
     def own_tables(self) -> list[float]:
         """Weights of the columns in the one-way budget: 0 if a pair that is measured anyway has the column too."""
-        weights, edges = [1.0] * self.columns, self.edges()
+        weights, edges = [1.0] * self.columns, self.edges() if self.outlook.kept else []
         for pair in self.outlook.kept:
             for column, other in (pair, pair[::-1]):
                 if len(edges[other]) <= FEW:
