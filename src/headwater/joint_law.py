@@ -186,8 +186,8 @@ def log_points(size: int, m: Integers) -> Floats:
     if size == 1:
         single: Floats = np.log(2 * m + 1.0)
         return single
-    a, found = 4.0 * m + 1, np.zeros(len(m))
-    before, here = np.ones(len(m)), a
+    a: Floats = 4 * m.astype(np.float64) + 1
+    found, before, here = np.zeros(len(m)), np.ones(len(m)), a
     for j in range(2, size + 1):
         if j % _RESCALED == 0:
             found += np.log(here)

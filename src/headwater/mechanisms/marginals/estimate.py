@@ -234,10 +234,9 @@ class Estimator:
 
     def _known_splits(self, column: int) -> dict[bytes, Split]:
         """The splits of a column by the bins of the source, as far as they are known."""
-        before = self.before
-        if before and self.shapes[column] is before.shapes[column]:
-            if np.array_equal(self.grids[column], before.grids[column]):
-                return before.splits[column]
+        before, shape, grid = self.before, self.shapes[column], self.grids[column]
+        if before and shape is before.shapes[column] and np.array_equal(grid, before.grids[column]):
+            return before.splits[column]
         return {}
 
     def split(self, column: int, edges: Integers) -> Split:
