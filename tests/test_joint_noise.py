@@ -100,6 +100,16 @@ def test_a_ball_has_the_points_that_are_counted_and_each_is_as_likely(size: int,
         assert chi_square([seen[z] for z in points], [1 / len(points)] * len(points)) > 1e-6
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 29, 31, 32, 33, 64, 300])
+def test_the_logarithm_of_points_is_as_near_as_is_claimed(size: int) -> None:
+    """Against whole numbers, below and beyond the sizes at which the recurrence is rescaled: step 4 of the proof."""
+    radii = np.array([0, 1, 2, 7, 40, 1000, 60_000])
+    largest = 2 * math.log(2 * size) + math.log(2 * int(radii[-1]))
+    claimed = 2.0**-53 * 3 * largest * (size + 3) ** 2
+    for radius, found in zip(radii.tolist(), joint_law.log_points(size, radii).tolist(), strict=True):
+        assert abs(found - math.log(points_in_ball(size, radius))) <= claimed
+
+
 @pytest.mark.parametrize("of", range(1, 7))
 def test_every_subset_is_as_likely(of: int) -> None:
     """Each test fails by chance with a probability of 1e−6."""

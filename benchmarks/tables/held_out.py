@@ -1,4 +1,4 @@
-"""Tables that nobody looked at while the mechanism was made: measured once, when it was done."""
+"""Tables that took no part in choosing constants, but for two of the first stage with pairs of marginals."""
 
 from __future__ import annotations
 

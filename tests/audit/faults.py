@@ -35,7 +35,7 @@ from headwater.synthesizer_state import SynthesizerState
 from headwater.table.unit_cube import UnitCube
 
 Integers = NDArray[np.int64]
-TERMS = joint_law.log_terms
+POINTS = joint_law.log_points
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -68,7 +68,7 @@ def small_balls(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "with_nonzero", lambda size, sum_, j: real(size, sum_ // 2, j))
     subset = joint_noise.Bits.subset
     patch.setattr(joint_noise.Bits, "subset", lambda self, n, of: subset(self, n, of // 2 if of % 2 == 0 else of))
-    patch.setattr(joint_law, "log_terms", lambda size, m: TERMS(size, m / 2))
+    patch.setattr(joint_law, "log_points", lambda size, m: POINTS(size, m if size == 1 else m / 2))
     patch.setattr(joint_noise, "radii", cache(joint_law.Radii))
 
 

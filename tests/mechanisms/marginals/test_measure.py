@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 
 from headwater import joint_law
 from headwater.files import FileRefusedError
-from headwater.mechanisms.marginals.codes import NULL
+from headwater.mechanisms.marginals.bucket import SLOW, Bucket
+from headwater.mechanisms.marginals.codes import NULL, codings
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.measured import NoisyTable
+from headwater.mechanisms.marginals.plan import plan
+from headwater.mechanisms.marginals.prediction import Outlook
+from headwater.mechanisms.marginals.slow import SlowBucket
 from headwater.noise import Noise
 from headwater.table.categorical import Boolean, Category
 from headwater.table.numeric import Number
@@ -57,6 +61,20 @@ def test_batches_and_questions_change_nothing() -> None:
     assert published(one) == published(many) == published(lots)
     assert len(published(one)) > 20
     assert one.t == many.t == 300
+
+
+@pytest.mark.parametrize(("columns", "pairs"), [(2, 1), (10, 9), (44, 11)])
+def test_the_first_bucket_with_pairs_keeps_no_budget_for_more_pairs_than_it_can_choose(
+    columns: int, pairs: int
+) -> None:
+    """A tree of 44 columns has 43 pairs; at ε = 1 a bucket of 8,192 records has nine choices."""
+    stage = next(stage for stage in plan(columns, 1.0, 1 << 20).stages if stage.pairs)
+    of_columns = codings(UnitCube(columns))
+    bucket = Bucket(np.zeros((columns, 0), np.uint16), of_columns, Noise(seed=1), SLOW, stage.start, stage.end)
+    slow = SlowBucket(bucket, stage, (), Outlook((), (), (1.0,) * columns), 1.0)
+    assert slow.expected(columns - 1) == pairs
+    slow.questions = slow.candidates()
+    assert pairs == min(slow.turns(stage.tree_choice) + 2, columns - 1)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 7, 64, 100, 299])

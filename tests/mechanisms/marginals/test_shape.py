@@ -85,7 +85,7 @@ def test_a_split_is_that_of_dense_matrices(seed: int) -> None:
     several = rng.normal(size=(3, 21))
     assert np.allclose(split @ several, [dense @ one for one in several])
     assert np.allclose(split.variance(several**2, 0.01), [np.maximum(dense, 0.01) @ one**2 for one in several])
-    assert (split.whole() == ((dense > 0).sum(0)[np.argmax(dense, axis=1)] == 1)).all()
+    assert (split.whole == ((dense > 0).sum(0)[np.argmax(dense, axis=1)] == 1)).all()
 
 
 def placed(shape: Shape, bins: Codes, grid: Integers, within: Floats) -> tuple[Integers, Floats]:

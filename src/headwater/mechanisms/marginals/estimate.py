@@ -15,7 +15,7 @@ from headwater.mechanisms.marginals.denoise import Counted, Pooled, denoise
 from headwater.mechanisms.marginals.fitting import fit_margins
 from headwater.mechanisms.marginals.grid import Floats, model_grids, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
-from headwater.mechanisms.marginals.shape import Shape, Side, Sides, estimate_shape, stacked
+from headwater.mechanisms.marginals.shape import Shape, Side, Sides, Split, estimate_shape, stacked
 from headwater.mechanisms.marginals.timeline import Share, Slots, Smoothed, smooth
 from headwater.mechanisms.marginals.tree import Forest, Pair, along, spanning_forest
 
@@ -113,6 +113,7 @@ class Estimator:
         self.joints: dict[tuple[Pair, int, int], Floats] = {}
         self.stacks = [stacked(self.sides(column)) for column in range(len(self.codings))]
         self.shapes = [self._shape(column) for column in range(len(self.codings))]
+        self.splits = [self._known_splits(column) for column in range(len(self.codings))]
 
     def run(self, rounds: int = ROUNDS) -> Estimate:
         """The estimate after some rounds."""
@@ -168,8 +169,8 @@ class Estimator:
         unknown = np.bincount(shape.inside(grid), shape.variance)
         spans, several = list[tuple[int, int]](), list[tuple[Floats, Floats]]()
         for side in self.long(self.stacks[column]):
-            split = shape.split(grid, side.edges, coding.size)
-            unsure = np.where(split.whole(), 0.0, unknown)
+            split = self.split(column, side.edges)
+            unsure = np.where(split.whole, 0.0, unknown)
             # parts of a count share its precision, and know no more than the shape does
             variance = split.variance(side.variance, 1e-6) + unsure * side.records**2
             several.append((split @ side.counts, variance))
@@ -230,6 +231,20 @@ class Estimator:
         if self.before and np.isin(grid, self.before.shapes[column].edges).all():
             return self.before.shapes[column]
         return estimate_shape(self.stacks[column], grid, self.codings[column])
+
+    def _known_splits(self, column: int) -> dict[bytes, Split]:
+        """The splits of a column by the bins of the source, as far as they are known."""
+        before, shape, grid = self.before, self.shapes[column], self.grids[column]
+        if before and shape is before.shapes[column] and np.array_equal(grid, before.grids[column]):
+            return before.splits[column]
+        return {}
+
+    def split(self, column: int, edges: Integers) -> Split:
+        """How counts of some bins of a column are moved to its grid: the same in every round."""
+        known, key = self.splits[column], edges.tobytes()
+        if key not in known:
+            known[key] = self.shapes[column].split(self.grids[column], edges, self.codings[column].size)
+        return known[key]
 
     def independent(self, pair: Pair, start: float, end: float) -> Floats:
         """What independence inside each slot says of a pair in a span, on the grids."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -57,5 +58,6 @@ def lowest(function: Callable[[int], float], count: int, rough: Callable[[int], 
 
     A rough version of the function, if there is one, is enough for the first look.
     """
-    coarse = min(range(0, count, 3), key=rough or function)
-    return min(range(max(coarse - 2, 0), min(coarse + 3, count)), key=function)
+    exact = cache(function)
+    coarse = min(range(0, count, 3), key=rough or exact)
+    return min(range(max(coarse - 2, 0), min(coarse + 3, count)), key=exact)

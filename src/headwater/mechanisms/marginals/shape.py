@@ -138,6 +138,7 @@ class Split:
         found: Floats = values if len(self._first) == len(self.target) else np.add.reduceat(values, self._first, -1)
         return found
 
+    @cached_property
     def whole(self) -> NDArray[np.bool_]:
         """Whether the bin that gives most to a target bin gives to no other."""
         source = self.source
@@ -219,7 +220,7 @@ def estimate_shape(sides: Sequence[Sides], grid: Integers, coding: Coding) -> Sh
         total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
         for cut, (_, shares, variance) in zip(pieces, pooled, strict=True):
             split = cut.split(shape.shares)
-            known = np.where(split.whole(), 1 / split.variance(variance, TRACE), TRACE)  # parts that are told apart
+            known = np.where(split.whole, 1 / split.variance(variance, TRACE), TRACE)  # parts that are told apart
             total += split @ shares * known
             precision += known
         shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins), np.minimum(1 / precision, 1))

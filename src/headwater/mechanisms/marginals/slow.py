@@ -90,11 +90,13 @@ class SlowBucket:
     def expected(self, most: int) -> int:
         """How many pairs will be measured at most: two more than twice as many as in the bucket before, or ``most``.
 
+        In the first bucket with pairs, two more than there are choices: with many columns far fewer than a tree has.
         What is not spent on pairs can only buy one-way tables a second time, and two tables with half a budget each say
         as much as one with 0.7 of it. So one-way tables get beforehand what pairs will not need.
         """
         if not self.stage.extra_choice:
-            return most
+            candidates = min(math.comb(self.columns, 2), MOST_CANDIDATES)
+            return min(turns(self.stage.tree_choice, self.stage.size, candidates, self.stage.accounting) + 2, most)
         before = sum(len(table.columns) > 1 for table in self.known if table.end == self.stage.start)
         return min(2 * before + 2, most)
 
@@ -105,7 +107,7 @@ class SlowBucket:
 
     def own_tables(self) -> list[float]:
         """Weights of the columns in the one-way budget: 0 if a pair that is measured anyway has the column too."""
-        weights, edges = [1.0] * self.columns, self.edges()
+        weights, edges = [1.0] * self.columns, self.edges() if self.outlook.kept else []
         for pair in self.outlook.kept:
             for column, other in (pair, pair[::-1]):
                 if len(edges[other]) <= FEW:

@@ -36,7 +36,8 @@ def joint_sizes(questions: Sequence[Question]) -> list[int]:
 def joint_variances(questions: Sequence[Question], scale: float) -> list[float]:
     """Of the numbers of each of these tables, if they share a draw of joint noise."""
     law = radii(scale, tuple(sorted(joint_sizes(questions))))
-    return [max(law.variance(question.sizes[0]), LEAST) for question in questions]
+    found = {size: max(law.variance(size), LEAST) for size in {question.sizes[0] for question in questions}}
+    return [found[question.sizes[0]] for question in questions]
 
 
 def own_law(question: Question, budget: Fraction, accounting: Accounting) -> CountLaw:

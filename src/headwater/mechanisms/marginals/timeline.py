@@ -134,12 +134,13 @@ def smooth(
         return found
 
     frequent: Integers = np.argsort(-mean, kind="stable")[:LIKELIHOOD_CODES]
+    both = np.empty((len(frequent), len(observed) + 1, len(observed) + 1))
+    both[:, -1, :-1] = residual[frequent]
+    both[:, -1, -1] = 1e200  # so its row of the root is the residual, whitened; the upper triangle is not read
 
     def surprise(number: int) -> float:
         """The negative log likelihood of what was observed under a drift of `DRIFTS`, but for a constant."""
-        both = np.empty((len(frequent), len(observed) + 1, len(observed) + 1))
-        both[:, :-1, :-1], both[:, -1, :-1] = covariance(DRIFTS[number] / length, frequent), residual[frequent]
-        both[:, -1, -1] = 1e200  # so its row of the root is the residual, whitened; the upper triangle is not read
+        both[:, :-1, :-1] = covariance(DRIFTS[number] / length, frequent)
         root = np.linalg.cholesky(both)
         diagonal = np.diagonal(root, axis1=1, axis2=2)[:, :-1]
         return float(0.5 * (root[:, -1, :-1] ** 2).sum() + np.log(diagonal).sum())
