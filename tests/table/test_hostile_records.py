@@ -222,6 +222,26 @@ def test_text_that_is_not_utf_8_is_a_matter_of_its_row(kind: str, coded: bool, f
     assert "SECRET" not in str(caught.value)
 
 
+def as_views(texts: list[bytes]) -> Any:  # noqa: ANN401 - a pyarrow.Array
+    return pa.array(texts, pa.binary_view()).view(pa.string_view())
+
+
+def as_extension(texts: list[bytes]) -> Any:  # noqa: ANN401 - a pyarrow.Array
+    return pa.ExtensionArray.from_storage(pa.json_(pa.string()), pa.array(texts).view(pa.string()))
+
+
+@pytest.mark.parametrize("made_of", [as_views, as_extension])
+def test_views_and_extensions_of_text_that_is_not_utf_8(made_of: Callable[[list[bytes]], Any]) -> None:
+    table, sink = pa.table({"x": made_of([b"a", b"SECRET\xff", b"1"])}), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    schema = Schema(x=Category("a", "1"))
+    (batch,) = read_bytes(sink.getvalue().to_pybytes(), schema, "arrow", "null")
+    found = schema.encode_batch(batch.table, bad_rows="null")
+    assert [bad.row for bad in found.bad] == [1]
+    assert found.points[[0, 2]].tolist() == [[0.0], [0.5]]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_lines(kind: str) -> None:
     column, values = KINDS[kind]
