@@ -25,9 +25,11 @@ import pytest
 
 from headwater.client import _encoded
 from headwater.people.person import Person
+from headwater.service.bodies import lines_of
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
+from headwater.table.readers.json_value import DEEPEST
 from headwater.table.readers.memory import read_bytes
 from headwater.table.schema import Schema
 from tests.support.nightly import NIGHTLY
@@ -265,6 +267,53 @@ def test_json_lines(kind: str) -> None:
         assert [row for at, row in enumerate(found[0]) if at != place] == [
             row for at, row in enumerate(found[1]) if at != place
         ]
+
+
+def nested(levels: int, value: bytes = b"1") -> bytes:
+    """A record with one more value, so that all of it is nested so many levels deep."""
+    return b'{"x": 0.5, "y": ' + b"[" * (levels - 1) + value + b"]" * (levels - 1) + b"}"
+
+
+def below(calls: int, read: Callable[..., Any], *given: Any) -> Any:  # noqa: ANN401 - whatever is read
+    """What is read below so many calls."""
+    return read(*given) if calls == 0 else below(calls - 1, read, *given)
+
+
+def is_good(schema: Schema, text: bytes, form: str) -> list[bool]:
+    (batch,) = read_bytes(text, schema, form, "null", ignore_extra=True)
+    return [row in set(batch.places.tolist()) for row in range(batch.records)]
+
+
+@pytest.mark.parametrize("levels", [DEEPEST, DEEPEST + 1, 500, 900, 990, 2000, 100_000])
+@pytest.mark.parametrize("value", [b"1", b'"[{[{"', b'"\\"["'])
+def test_how_deeply_a_record_may_be_nested_does_not_follow_from_calls(levels: int, value: bytes) -> None:
+    """Nor from the records beside it: of lines and of elements of an array, one is bad, and no other."""
+    schema, line = Schema(x=Number(0, 1)), nested(levels, value)
+    expected = [True, levels <= DEEPEST, True]
+    for other in (b'{"x": 0.25}', b'{"x": "0.25"}'):  # which Arrow's parser reads, and which it does not
+        lines = b"\n".join([other, line, other, b""])
+        assert (
+            below(300, lambda text=lines: is_good(schema, text, "jsonl")) == is_good(schema, lines, "jsonl") == expected
+        )
+        array = b"[" + b",".join([other, line, other]) + b"]"
+        assert is_good(schema, array, "json") == is_good(schema, lines_of(array), "jsonl") == expected
+        assert below(300, lines_of, array).split(b"\n") == [other, line, other]
+
+
+@pytest.mark.parametrize("levels", [1, 2000])
+def test_an_element_that_is_not_utf_8_is_a_matter_of_its_row(levels: int) -> None:
+    array = b'[{"x": 0.25}, ' + nested(levels, b'"SECRET\xff"') + b', {"x": 1}]'
+    schema = Schema(x=Number(0, 1))
+    assert is_good(schema, array, "json") == is_good(schema, lines_of(array), "jsonl") == [True, False, True]
+
+
+@pytest.mark.parametrize("broken", [nested(2000)[:-1], nested(2000)[:-2] + b"}", nested(2000, b"x"), b'{"x": "\xff}'])
+def test_an_element_that_is_not_json_may_be_several_and_is_refused(broken: bytes) -> None:
+    array, schema = b'[{"x": 0.25}, ' + broken + b', {"x": 1}]', Schema(x=Number(0, 1))
+    with pytest.raises(TableError):
+        is_good(schema, array, "json")
+    with pytest.raises(TableError):
+        lines_of(array)
 
 
 def test_the_client_sends_each_value_as_it_is() -> None:

@@ -15,7 +15,6 @@ from headwater.table.readers.paths import Input, refused
 from headwater.table.readers.stream import file_digest
 from headwater.table.readers.text_file import FilePosition, Part
 
-
 _BYTES_OF_TEXT = (("is_string", "binary"), ("is_large_string", "large_binary"), ("is_string_view", "binary_view"))
 
 

@@ -14,7 +14,8 @@ from headwater.table.readers.bad_lines import read_lines
 from headwater.table.readers.csv_text import CsvParser, line_of, parse_header
 from headwater.table.readers.fields import Fields
 from headwater.table.readers.json_array import ArrayLines
-from headwater.table.readers.json_text import JsonParser, NotJsonError
+from headwater.table.readers.json_text import JsonParser
+from headwater.table.readers.json_value import NotJsonError
 from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input
 from headwater.table.readers.stream import open_stream
