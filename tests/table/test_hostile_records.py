@@ -326,3 +326,31 @@ def test_the_client_sends_each_value_as_it_is() -> None:
             assert media_type == "application/x-ndjson"
             assert len(lines) == 3
             assert json.loads(lines[0]) == json.loads(lines[2]) == {"x": whole}
+
+
+UNTYPED: list[Any] = [0.5, "SECRET", True, None, b"\xff", "\ud800", 10**5000, Raises(), [1], pd.NA, 1e300]
+
+
+@pytest.mark.parametrize("hostile", UNTYPED, ids=range(len(UNTYPED)))
+@pytest.mark.parametrize("dtype", ["object", "string[python]", "category", "polars"])
+def test_the_client_sends_frames_without_a_type_as_it_sends_lists(dtype: str, hostile: Any) -> None:  # noqa: ANN401
+    """Arrow would find one type for all values of such a column, or none."""
+    good = ["a", "b", "1"] if dtype == "string[python]" else [2**53 + 1, "a", 1]
+    if dtype == "string[python]" and not (hostile is None or isinstance(hostile, str)):
+        return
+    if dtype == "category" and isinstance(hostile, list | Raises | bool):  # pandas takes True for 1
+        return
+    schema = Schema(x=Category("a", "b", "1", str(2**53 + 1)), y=Number(0, 1))
+    values = [*good, hostile, *good]
+    if dtype == "polars":
+        frame: Any = pl.DataFrame({"x": pl.Series(values, dtype=pl.Object), "y": [0.5] * 7})
+    else:
+        series = pd.Series(of_objects(values), dtype="object")
+        frame = pd.DataFrame({"x": series if dtype == "object" else series.astype(dtype), "y": [0.5] * 7})
+    content, media_type = _encoded(frame)
+    assert media_type == "application/vnd.apache.arrow.stream"
+    (batch,) = read_bytes(content, schema, "arrow", "null")
+    found = schema.encode_batch(batch.table, bad_rows="null")
+    alone = schema.encode([{"x": value, "y": 0.5} for value in good]).tolist()
+    assert found.points[:3].tolist() == found.points[4:].tolist() == alone
+    assert [bad.row for bad in found.bad] == [3]
