@@ -61,6 +61,7 @@ def lines_of(body: bytes) -> bytes:
     What is wrong with one element is a matter of its line, as long as it is JSON: text that is not UTF-8, or that is
     nested too deeply for Python's parser.
     """
+    spans, after = None, 0
     try:
         text = body.decode()
         start = _skip(text, 0)
@@ -70,6 +71,8 @@ def lines_of(body: bytes) -> bytes:
         else:
             spans, after = _elements(text, start)
     except (UnicodeDecodeError, ValueError, RecursionError):
+        pass
+    if spans is None:  # outside of the handler: its exception holds the text
         return _lines_by_brackets(body)
     if _skip(text, after) != len(text):
         raise TableError("something after the end of the JSON", "send one JSON array of objects, or one object")
