@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Axis, Flags, Points
-from headwater.table.errors import SchemaError, TableError, listed, quoted
+from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
 from headwater.table.narrowing import narrowed, refusal
 from headwater.table.series import Values, length, read_values, rows
 from headwater.table.values import describe, finite, is_missing, plain
@@ -54,7 +54,7 @@ class Column(ABC):
         if weight is None or weight <= 0:
             raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
         texts: Any = self.null_values
-        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) and is_unicode(text) for text in texts):
             raise SchemaError("null_values must be a list of texts", 'write for example null_values = ["NA", "-999"]')
         self.set(weight=weight, null_values=tuple(dict.fromkeys(text.strip() for text in texts)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from contextlib import suppress
 from datetime import datetime, time
@@ -25,11 +26,11 @@ _EXAMPLE = datetime(2001, 11, 22, 23, 58, 59)
 
 def check_format(format_: object, *, dates: bool) -> None:
     """Raise an error unless this is a format that has the year of a date, or the hour of a time."""
-    if format_ is None or (dates and format_ in EPOCH):
+    if format_ is None or (dates and isinstance(format_, str) and format_ in EPOCH):
         return
     written = None
     if isinstance(format_, str) and "%Z" not in format_:  # names of zones differ from machine to machine
-        with suppress(ValueError), warnings.catch_warnings():
+        with suppress(ValueError, re.error), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of a day without a year, which is refused below
             written = datetime.strptime(_EXAMPLE.strftime(format_), format_)
     if written is None or (written.year != _EXAMPLE.year if dates else written.hour != _EXAMPLE.hour):
