@@ -278,9 +278,14 @@ def _texts(values: list[Any]) -> Any:  # noqa: ANN401 - a pyarrow.Array
     """Values as JSON lines would have them; half a character is no text there either, and a bad row of its own."""
     import pyarrow as pa
 
-    found = (None if is_missing(value) else json.loads(row_text({"": value}))[""] for value in values)
-    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in found]
-    return pa.array([None if text is None else text.encode("utf-8", "surrogatepass") for text in texts]).view("string")
+    texts = [value if type(value) is str else _text(value) for value in values]
+    found = [None if text is None else text.encode("utf-8", "surrogatepass") for text in texts]
+    return pa.array(found, pa.binary()).view("string")
+
+
+def _text(value: Any) -> str | None:  # noqa: ANN401 - a value of any type
+    found = None if is_missing(value) else json.loads(row_text({"": value}))[""]
+    return found if found is None or isinstance(found, str) else json.dumps(found)
 
 
 def _is_typed(column: Any) -> bool:  # noqa: ANN401 - of any library

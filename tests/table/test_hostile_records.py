@@ -354,3 +354,11 @@ def test_the_client_sends_frames_without_a_type_as_it_sends_lists(dtype: str, ho
     alone = schema.encode([{"x": value, "y": 0.5} for value in good]).tolist()
     assert found.points[:3].tolist() == found.points[4:].tolist() == alone
     assert [bad.row for bad in found.bad] == [3]
+
+
+@pytest.mark.parametrize("values", [[], [None], [None, pd.NA]], ids=str)
+def test_the_client_sends_columns_without_a_value_as_text(values: list[Any]) -> None:
+    content, _ = _encoded(pd.DataFrame({"x": pd.Series(of_objects(values), dtype="object")}))
+    table = pa.ipc.open_stream(content).read_all()
+    assert table.schema.field("x").type == pa.string()
+    assert table["x"].to_pylist() == [None] * len(values)
