@@ -27,6 +27,7 @@ from headwater.client import _encoded
 from headwater.people.person import Person
 from headwater.service.bodies import lines_of
 from headwater.synthesizer import Synthesizer
+from headwater.table.bad_rows import row_texts
 from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
 from headwater.table.readers.json_value import DEEPEST
@@ -326,6 +327,31 @@ def test_the_client_sends_each_value_as_it_is() -> None:
             assert media_type == "application/x-ndjson"
             assert len(lines) == 3
             assert json.loads(lines[0]) == json.loads(lines[2]) == {"x": whole}
+
+
+FAR = {
+    "date": pl.Series([18_300, 2**31 - 1, None], dtype=pl.Int32).cast(pl.Date),
+    "datetime": pl.Series([0, 2**62, None]).cast(pl.Datetime("ms", "UTC")),
+    "list": pl.Series([[0], [2**62], None], dtype=pl.List(pl.Int64)).cast(pl.List(pl.Datetime("ms"))),
+    "struct": pl.DataFrame({"a": pl.Series([0, 2**31 - 1, 0], dtype=pl.Int32).cast(pl.Date)}).to_struct(),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+@pytest.mark.parametrize("column", [Category("a", missing=True), Datetime("2020-01-01", "2020-12-31", outside="error")])
+def test_a_panic_of_polars_is_a_matter_of_its_row(name: str, column: Column) -> None:
+    """It is no `Exception` of Python, and comes when a value is read, named or written down."""
+    series = FAR[name]
+    whole = Schema(x=column).encode_batch(pl.DataFrame({"x": series}), bad_rows="null")
+    bad = {row.row for row in whole.bad}
+    for row in range(3):
+        alone = Schema(x=column).encode_batch(pl.DataFrame({"x": series[row : row + 1]}), bad_rows="null")
+        assert (row in bad) == bool(alone.bad)
+        assert row in bad or whole.points[row].tolist() == alone.points[0].tolist()
+    assert 1 in bad
+    assert len(row_texts(pl.DataFrame({"x": series}), whole.bad)) == len(bad)
+    people = Synthesizer(Schema(y=Boolean()), epsilon=1.0, person=Person("x", records=2), seed=1)
+    assert len(people.encode(pl.DataFrame({"x": series, "y": [True] * 3}), bad_rows="null")) == 3
 
 
 UNTYPED: list[Any] = [0.5, "SECRET", True, None, b"\xff", "\ud800", 10**5000, Raises(), [1], pd.NA, 1e300]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headwater.partition import Axis, Flags, Points
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
+from headwater.table.failures import failures
 from headwater.table.narrowing import narrowed, refusal
 from headwater.table.series import Values, length, read_values, rows
 from headwater.table.values import describe, finite, is_missing, plain
@@ -149,7 +150,7 @@ class Column(ABC):
             values = read_values(series)
         except TableError:  # about the column as a whole
             raise
-        except Exception as error:
+        except failures() as error:
             refusal(error)
         else:
             return self._encode_each(values, stop=stop)
@@ -231,7 +232,7 @@ class Column(ABC):
                     number = self._parse(item)
                 else:
                     number = None if is_missing(item) else self._parse(item)
-            except Exception as error:  # of a library, or of the value itself
+            except failures() as error:  # of a library, or of the value itself
                 raise refusal(error).at(row=row) from None
             if number is None:
                 gone[row] = True
