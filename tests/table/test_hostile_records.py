@@ -27,7 +27,7 @@ from headwater.client import _encoded
 from headwater.people.person import Person
 from headwater.service.bodies import lines_of
 from headwater.synthesizer import Synthesizer
-from headwater.table.bad_rows import row_texts
+from headwater.table.bad_rows import BadRow, row_texts
 from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
 from headwater.table.readers.json_value import DEEPEST
@@ -74,6 +74,17 @@ class Text(str):
         raise RuntimeError("SECRET")
 
 
+class LikeArrow:
+    """Says that it is a value of Arrow, and cannot be read as one."""
+
+    def as_py(self) -> NoReturn:
+        raise RuntimeError("SECRET")
+
+    @property
+    def value(self) -> NoReturn:
+        raise RuntimeError("SECRET")
+
+
 class Key:
     """A key that cannot be compared with the name of a column."""
 
@@ -93,7 +104,16 @@ def deep(levels: int) -> list[Any]:
 
 PLAIN: list[Any] = [10**400, -(2**63) - 1, "9" * 5000, float("nan"), float("inf"), -0.0, "", "  ", "\0", "\ufeff1"]
 PLAIN += ["a\r\nb", 'say "SECRET", twice', "SECRET" * 200_000, "١٢", True, 1.5, None, [1], {"x": {"y": 1}}, deep(300)]
-OBJECTS: list[Any] = [Raises(), NoClass(), Liar(2**70), Text("SECRET"), b"SECRET\xff", "\ud800", Decimal("sNaN")]
+OBJECTS: list[Any] = [
+    Raises(),
+    NoClass(),
+    LikeArrow(),
+    Liar(2**70),
+    Text("SECRET"),
+    b"SECRET\xff",
+    "\ud800",
+    Decimal("sNaN"),
+]
 OBJECTS += [Decimal("1e999999"), pd.NA, pd.NaT, np.datetime64("NaT"), np.float32("nan"), np.uint64(2**64 - 1)]
 OBJECTS += [pa.scalar("SECRET"), date.min, datetime.max, datetime(1, 1, 1, tzinfo=UTC), timedelta.max, time.max, 1j]
 OBJECTS += [deep(5000), np.array([1, 2]), np.array([np.nan]), pd.Series([1, 2]), {1, 2}, object(), int, len, (1,)]
@@ -168,6 +188,7 @@ def test_tables(kind: str, way: str, field: str) -> None:
         except Exception:  # noqa: S112 - the library itself makes no such table
             continue
         one, two = rows_of(synth, ordinary), rows_of(synth, other)
+        assert len(row_texts(other, [BadRow(place, TableError("", ""))])) == 1
         assert len(one) == len(two)
         assert one[:place] + one[place + 1 :] == two[:place] + two[place + 1 :]
         before = synth.t

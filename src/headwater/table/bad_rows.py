@@ -135,12 +135,16 @@ def _written(value: Any) -> str:  # noqa: ANN401 - a value of any type
 
 def item_of(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
     """One value of a column, as its library has it; a moment that Python has no date for as a number or in words."""
-    item = None
+    item: Any = None
     try:
         item = column.iloc[row] if hasattr(column, "iloc") else column[row]
         return item.as_py() if hasattr(item, "as_py") else item
-    except failures():  # whatever a library raises
-        return getattr(item, "value", "a value that cannot be written")
+    except failures():  # whatever a library raises, or an object in the record
+        pass
+    try:
+        return item.value
+    except failures():
+        return "a value that cannot be written"
 
 
 def flags_of(rows: list[int], size: int) -> Flags:
