@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from headwater.table.bad_rows import row_text
 from headwater.table.frames import kind_of, record_of
+from headwater.table.values import is_missing
 
 _AGAIN = (408, 429, 502, 503, 504)
 _LONGEST = 1.0  # seconds between two attempts
@@ -242,7 +243,6 @@ def _encoded(table: Any) -> tuple[bytes, str]:  # noqa: ANN401 - any kind of tab
         found = map(record_of, [table] if isinstance(table, Mapping) else table)
         lines = ["null" if record is None else row_text(record) for record in found]  # null is a bad row there
         return "\n".join(lines).encode(), "application/x-ndjson"
-    import narwhals
     import pyarrow as pa
 
     if isinstance(table, Mapping):
@@ -250,15 +250,51 @@ def _encoded(table: Any) -> tuple[bytes, str]:  # noqa: ANN401 - any kind of tab
     elif isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     elif not isinstance(table, pa.Table):
-        table = narwhals.from_native(table, eager_only=True).to_arrow()
+        table = _arrow(table)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream"
 
 
+def _arrow(frame: Any) -> Any:  # noqa: ANN401 - of any library, as a pyarrow.Table
+    """A data frame with the types that it has; columns without one as text, each value by itself."""
+    import narwhals
+    import pyarrow as pa
+
+    known = narwhals.from_native(frame, eager_only=True)
+    columns = {name: known[name] for name in known.columns}
+    if all(_is_typed(column.to_native()) for column in columns.values()):
+        return known.to_arrow()
+    return pa.table(
+        {
+            name: column.to_arrow() if _is_typed(column.to_native()) else _texts(column.to_list())
+            for name, column in columns.items()
+        }
+    )
+
+
+def _texts(values: list[Any]) -> Any:  # noqa: ANN401 - a pyarrow.Array
+    """Values as JSON lines would have them; half a character is no text there either, and a bad row of its own."""
+    import pyarrow as pa
+
+    texts = [value if type(value) is str else _text(value) for value in values]
+    found = [None if text is None else text.encode("utf-8", "surrogatepass") for text in texts]
+    return pa.array(found, pa.binary()).view("string")
+
+
+def _text(value: Any) -> str | None:  # noqa: ANN401 - a value of any type
+    found = None if is_missing(value) else json.loads(row_text({"": value}))[""]
+    return found if found is None or isinstance(found, str) else json.dumps(found)
+
+
 def _is_typed(column: Any) -> bool:  # noqa: ANN401 - of any library
-    return str(getattr(column, "dtype", getattr(column, "type", "object"))).lower() != "object"
+    """Whether all values of a column have a type that they had before: texts of Python may hold what Arrow's cannot."""
+    dtype = getattr(column, "dtype", getattr(column, "type", "object"))
+    if getattr(dtype, "storage", "") == "python":
+        return False
+    kinds = getattr(dtype, "categories", None)
+    return str(dtype).lower() != "object" and (not hasattr(kinds, "dtype") or _is_typed(kinds))
 
 
 def _name(t: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta, timezone
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -92,3 +93,12 @@ def test_counts_of_time_that_are_written_quickly_are_read_quickly(text: str) -> 
 def test_what_is_no_number_is_no_count_of_time(text: str) -> None:
     with pytest.raises(TableError, match="no count of time"):
         Datetime("1970-01-01", "1970-01-02", "1us", format="epoch-s").encode([text])
+
+
+@pytest.mark.parametrize(("format_", "expected"), [("epoch-s", 1_999_999), ("epoch-ns", 0)])
+def test_counts_of_time_of_very_many_digits_are_read_in_linear_time(format_: str, expected: int) -> None:
+    """One line of a file may have so many: as a fraction they would take minutes, and 60 million of them days."""
+    column = Datetime("1970-01-01", "2020-01-01", "1us", format=format_)
+    start = process_time()
+    assert column._read_text("1." + "9" * 2_000_000) == expected
+    assert process_time() - start < 10

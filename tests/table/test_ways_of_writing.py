@@ -54,10 +54,20 @@ def test_a_time_of_day_can_be_read_from_a_whole_date(tmp_path: Path) -> None:
     assert clock.encode(["02.01.2024 13:50"]) == clock.encode(["31.12.1999 13:45"])
 
 
-@pytest.mark.parametrize("format_", ["%d.%m.", "day", "%Q", "%Y %Z", 7, "%H:%M"])
+@pytest.mark.parametrize("format_", ["%d.%m.", "day", "%Q", "%Y %Z", 7, "%H:%M", "%Y%Y", ["%Y"]])
 def test_a_format_that_tells_no_date_is_refused(format_: Any) -> None:  # noqa: ANN401 - anything
     with pytest.raises(SchemaError, match="format must be one"):
         hw.Datetime("2024-01-01", "2024-12-31", format=format_)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [{"step": 10**400}, {"step": -(10**400)}, {"thousands": "\ud800"}, {"null_values": ["\ud800"]}],
+    ids=range(4),
+)
+def test_what_no_number_and_no_file_can_hold_is_refused(declared: Any) -> None:  # noqa: ANN401 - anything
+    with pytest.raises(SchemaError, match="must be"):
+        hw.Number(0, 1, **declared)
 
 
 def test_null_values_for_the_file_and_for_a_column(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.table.errors import TableError
+from headwater.table.failures import failures
 from headwater.table.narrowing import refusal
 from headwater.table.series import Values, read_values
 from headwater.table.values import describe, is_missing
@@ -80,7 +81,7 @@ def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]
     for index, item in enumerate(items):
         try:
             name = identity(item)
-        except Exception as error:  # ours, or of the value itself
+        except failures() as error:  # ours, or of the value itself
             name, wrong[index] = None, refusal(error)
         if name is None:
             digests += nobody

@@ -10,6 +10,8 @@ from typing import Any
 from headwater.service.problems import ProblemError
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch
+from headwater.table.readers.json_array import ArrayLines
+from headwater.table.readers.json_value import is_json
 from headwater.table.readers.memory import read_bytes
 
 CONTENT_TYPES = {
@@ -54,7 +56,12 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes) -> bytes:
-    """A JSON array of objects, or one object, as JSON lines; every value stays as it is written."""
+    """A JSON array of objects, or one object, as JSON lines; every value stays as it is written.
+
+    What is wrong with one element is a matter of its line, as long as it is JSON: text that is not UTF-8, or that is
+    nested too deeply for Python's parser.
+    """
+    spans, after = None, 0
     try:
         text = body.decode()
         start = _skip(text, 0)
@@ -64,7 +71,9 @@ def lines_of(body: bytes) -> bytes:
         else:
             spans, after = _elements(text, start)
     except (UnicodeDecodeError, ValueError, RecursionError):
-        raise TableError("a body that is not JSON", "send a JSON array of objects, or one object") from None
+        pass
+    if spans is None:  # outside of the handler: its exception holds the text
+        return _lines_by_brackets(body)
     if _skip(text, after) != len(text):
         raise TableError("something after the end of the JSON", "send one JSON array of objects, or one object")
     # A line end can only be between tokens: inside a string JSON writes it as \n.
@@ -102,6 +111,17 @@ def _skip(text: str, at: int) -> int:
     while at < len(text) and text[at] in _WHITE:
         at += 1
     return at
+
+
+def _lines_by_brackets(body: bytes) -> bytes:
+    """The same without a parser: slower, and for text of any depth and any bytes."""
+    text = body.strip(_WHITE.encode())
+    single = text.startswith(b"{")
+    found = ArrayLines().convert(b"[" + text + b"]" if single else text, final=True)
+    lines = found.removesuffix(b"\n").split(b"\n")
+    if not text.startswith((b"[", b"{")) or (single and len(lines) > 1) or not all(map(is_json, lines)):
+        raise TableError("a body that is not JSON", "send a JSON array of objects, or one object")
+    return b"\n".join(lines)
 
 
 def batches(body: bytes, form: str, schema: Any, most: int, **reading: Any) -> Iterator[Batch]:  # noqa: ANN401

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headwater.partition import Flags, Points
 from headwater.table.errors import TableError
+from headwater.table.failures import failures
 from headwater.table.frames import NO_RECORD, check_record, kind_of, record_of
 from headwater.table.narrowing import refusal
 from headwater.table.series import Values
@@ -113,25 +114,29 @@ def row_text(values: Mapping[Any, Any]) -> str:
     """The values of a row as JSON; where one cannot be written, what kind it is: no bad row stops a run by its text."""
     try:
         return json.dumps(values, default=str)
-    except Exception:  # whatever an object raises when it is written
+    except failures():  # whatever an object raises when it is written
         return json.dumps({_written(name): _written(value) for name, value in values.items()})
 
 
 def _written(value: Any) -> str:  # noqa: ANN401 - a value of any type
     try:
         return value if isinstance(value, str) else str(value)
-    except Exception:  # such as a number of more digits than Python writes
+    except failures():  # such as a number of more digits than Python writes
         return f"an object of type {type(value).__name__}"
 
 
 def item_of(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
     """One value of a column, as its library has it; a moment that Python has no date for as a number or in words."""
-    item = None
+    item: Any = None
     try:
         item = column.iloc[row] if hasattr(column, "iloc") else column[row]
         return item.as_py() if hasattr(item, "as_py") else item
-    except Exception:  # whatever a library raises
-        return getattr(item, "value", "a value that cannot be written")
+    except failures():  # whatever a library raises, or an object in the record
+        pass
+    try:
+        return item.value
+    except failures():
+        return "a value that cannot be written"
 
 
 def flags_of(rows: list[int], size: int) -> Flags:
@@ -145,7 +150,7 @@ def names_person(record: object, person: str | None) -> bool:
     """Whether a record, of whatever columns, has the one that names the person; None is a key like any other."""
     try:
         return person is not None and isinstance(record, Mapping) and person in record
-    except Exception:  # of a key
+    except failures():  # of a key
         return False
 
 
@@ -164,7 +169,7 @@ def complete_records(
         try:
             check_record(record, names, person)
             found.append(record)
-        except Exception as error:  # ours, or of a key
+        except failures() as error:  # ours, or of a key
             named = record is not None and names_person(record, person)
             found.append({**nothing, person: record[person]} if record is not None and named else nothing)
             wrong[row] = refusal(error, NO_RECORD).at(row=row)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.partition import Axis, Flags, Points
-from headwater.table.errors import SchemaError, TableError, listed, quoted
+from headwater.table.errors import SchemaError, TableError, is_unicode, listed, quoted
+from headwater.table.failures import failures
 from headwater.table.narrowing import narrowed, refusal
 from headwater.table.series import Values, length, read_values, rows
 from headwater.table.values import describe, finite, is_missing, plain
@@ -54,7 +55,7 @@ class Column(ABC):
         if weight is None or weight <= 0:
             raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
         texts: Any = self.null_values
-        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) and is_unicode(text) for text in texts):
             raise SchemaError("null_values must be a list of texts", 'write for example null_values = ["NA", "-999"]')
         self.set(weight=weight, null_values=tuple(dict.fromkeys(text.strip() for text in texts)))
 
@@ -149,7 +150,7 @@ class Column(ABC):
             values = read_values(series)
         except TableError:  # about the column as a whole
             raise
-        except Exception as error:
+        except failures() as error:
             refusal(error)
         else:
             return self._encode_each(values, stop=stop)
@@ -231,7 +232,7 @@ class Column(ABC):
                     number = self._parse(item)
                 else:
                     number = None if is_missing(item) else self._parse(item)
-            except Exception as error:  # of a library, or of the value itself
+            except failures() as error:  # of a library, or of the value itself
                 raise refusal(error).at(row=row) from None
             if number is None:
                 gone[row] = True

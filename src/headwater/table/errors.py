@@ -132,7 +132,12 @@ def quoted(name: str) -> str:
     return json.dumps(name, ensure_ascii=not is_unicode(name))
 
 
+_LONGEST = 200
+
+
 def listed(names: Sequence[str]) -> str:
-    """Names in a row: the first few of them, and how many more there are."""
-    shown = ", ".join(quoted(name) for name in names[:8])
+    """Names in a row: the first few of them, shortened where a record has a name as long as it likes, and how many more
+    there are.
+    """
+    shown = ", ".join(quoted(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…") for name in names[:8])
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

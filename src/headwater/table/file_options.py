@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.table.errors import SchemaError
+from headwater.table.errors import SchemaError, is_unicode
 
 FORMATS = ("csv", "jsonl", "json", "parquet", "arrow")
 FILE_KEYS = {"input_format": "format", "delimiter": "delimiter", "encoding": "encoding", "ignore_extra": "ignore_extra"}
@@ -35,6 +35,7 @@ def check_marks(decimal: object, thousands: object) -> None:
         raise ValueError('decimal must be "." or ","')
     if thousands is not None:
         odd = not isinstance(thousands, str) or len(thousands) != 1 or thousands.isalnum() or thousands in "+-\n\r"
+        odd = odd or not is_unicode(str(thousands))
         if odd or thousands == decimal:
             raise ValueError("thousands must be one sign, another than decimal")
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.table.errors import PERSON_MISSING, TableError, listed, quoted
+from headwater.table.failures import failures
 from headwater.table.narrowing import refusal
 from headwater.table.near_names import closest
 
@@ -133,7 +134,7 @@ def _of_records(records: Sequence[Any], names: Sequence[str], person: str | None
         try:
             if record is None or record.keys() != wanted:
                 check_record(record, names, person)
-        except Exception as error:  # of a key
+        except failures() as error:  # of a key
             raise refusal(error, NO_RECORD).at(row=row) from None
     return {name: [record[name] for record in records] for name in names}, len(records)
 
@@ -142,7 +143,7 @@ def record_of(record: object) -> dict[Any, Any] | None:
     """A record as a dictionary, None if it is none or does not say what is in it."""
     try:
         return dict(record) if isinstance(record, Mapping) else None
-    except Exception as error:  # of the record
+    except failures() as error:  # of the record
         refusal(error)
         return None
 

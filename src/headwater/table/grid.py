@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.table.errors import SchemaError
-from headwater.table.values import is_number
+from headwater.table.values import finite
 
 LARGEST = 1 << 50
 """Bounds in units of the last digit are not larger, so that rounding finds the nearest multiple."""
@@ -57,9 +57,10 @@ class Grid:
 def step_of(step: object, decimals: object, bounds: tuple[float | None, float | None]) -> float | None:
     """The step that two arguments declare, one of which is enough; None if neither is given."""
     if decimals is None:
-        if step is not None and not (is_number(step) and 0 < float(step) < float("inf")):  # type: ignore[arg-type]
+        size = None if step is None else finite(step)
+        if step is not None and (size is None or size <= 0):
             raise SchemaError("step must be a positive number", "write for example step = 0.01, or leave it out")
-        return None if step is None else float(step)  # type: ignore[arg-type]
+        return size
     if step is not None:
         raise SchemaError("step and decimals are both declared", "declare one of them")
     if isinstance(decimals, bool) or not isinstance(decimals, int) or not 0 <= decimals <= 15:

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from headwater.table.errors import TableError
+from headwater.table.failures import failures
 
 T = TypeVar("T")
 
 UNREADABLE = TableError("a value of a kind that cannot be read", "see which kinds the column takes")
 
 
-def refusal(error: Exception, otherwise: TableError = UNREADABLE) -> TableError:
+def refusal(error: BaseException, otherwise: TableError = UNREADABLE) -> TableError:
     """What is wrong with a record, if this is what reading it has raised; other errors than ours may hold the value.
 
     Want of memory is no matter of the record, and is raised again.
@@ -63,7 +64,7 @@ def narrowed(
             found = read(start, end)
         except whole:
             raise
-        except Exception as error:  # of any library, or of an object in the record
+        except failures() as error:  # of any library, or of an object in the record
             found = refusal(error, otherwise)
             if end - start > 1:
                 middle = (start + end) // 2

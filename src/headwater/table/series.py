@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headwater.partition import Flags, Integers
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
+from headwater.table.failures import failures
 from headwater.table.narrowing import narrowed, refusal
 from headwater.table.values import is_missing
 
@@ -124,7 +125,7 @@ def read_column(series: Any, name: str, size: int) -> Values:  # noqa: ANN401 - 
         values = read_values(series)
     except TableError as error:
         raise error.at(column=name) from None
-    except Exception as error:
+    except failures() as error:
         refusal(error)
         items = list[Any]()
         for _, _, lot in narrowed(length(series), lambda start, end: read_values(rows(series, start, end))):

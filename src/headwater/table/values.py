@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from headwater.table.failures import failures
+
 _NEVER_MISSING = frozenset({str, bool, int, datetime, date, time, list, tuple, dict})
 """Exactly these types: NaT says that it is a datetime."""
 
@@ -26,7 +28,7 @@ def is_missing(value: object) -> bool:
         return True
     try:
         return bool(value != value)  # only NaN is not itself
-    except Exception:  # something that cannot be compared, whatever it raises, is something
+    except failures():  # something that cannot be compared, whatever it raises, is something
         return False
 
 

@@ -11,7 +11,8 @@ as its lines one by one (`proofs/tables.md`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,6 +50,7 @@ def read_lines(
     quoted: bool,
     empty: Callable[[], Any],
     refused: tuple[type[TableError], ...] = (),
+    unread: Mapping[int, TableError] = MappingProxyType({}),
 ) -> tuple[Any, tuple[BadRow, ...]]:
     """The good lines as a ``pyarrow.Table``, and the bad ones with their errors.
 
@@ -66,6 +68,8 @@ def read_lines(
         Gives a table without rows.
     refused
         Errors that are raised: what is wrong may be more than one line.
+    unread
+        Lines that are not looked at, and their errors: they name nobody.
     """
     starts, errors = np.concatenate(([0], ends[:-1])), dict[int, TableError]()
     good = np.ones(len(ends), dtype=np.bool_)
@@ -73,6 +77,7 @@ def read_lines(
         odd = np.bincount(np.searchsorted(ends, quotes, side="right"), minlength=len(ends)) % 2 == 1
         good = ~odd
         errors |= {int(row): _OPEN.at(line=line + int(row)) for row in np.flatnonzero(odd)}
+    good[list(unread)] = False
     rows = np.flatnonzero(good)
     tables = []
 
@@ -86,7 +91,9 @@ def read_lines(
         else:
             tables.append(found)
     table = empty() if not tables else tables[0] if len(tables) == 1 else pyarrow().concat_tables(tables)
-    people = {row: parser.person_of(data[starts[row] : ends[row]]) for row in errors}
+    people: dict[int, str | None] = dict.fromkeys(unread)
+    people |= {row: parser.person_of(data[starts[row] : ends[row]]) for row in errors if row not in unread}
+    errors |= {row: error.at(line=line + row) for row, error in unread.items()}
     return table, tuple(BadRow(row, errors[row], person=people[row]) for row in sorted(errors))
 
 

@@ -15,6 +15,8 @@ from headwater.table.readers.paths import Input, refused
 from headwater.table.readers.stream import file_digest
 from headwater.table.readers.text_file import FilePosition, Part
 
+_BYTES_OF_TEXT = (("is_string", "binary"), ("is_large_string", "large_binary"), ("is_string_view", "binary_view"))
+
 
 def as_text(row: Any) -> str:  # noqa: ANN401 - a pyarrow.Table of one row
     """A row as JSON, for the quarantine."""
@@ -27,11 +29,14 @@ def _check_memory(column: Any) -> None:  # noqa: ANN401 - a pyarrow.Array
     Not if a value is none of its type, such as the hour 25 or text that is not UTF-8: that is a matter of its own row.
     """
     pa, types = pyarrow(), pyarrow("types")
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
     if types.is_dictionary(column.type):
         _check_memory(column.dictionary)
         column = pa.DictionaryArray.from_arrays(column.indices, pa.nulls(len(column.dictionary)), safe=False)
-    if types.is_string(column.type) or types.is_large_string(column.type):
-        column = column.view(pa.binary() if types.is_string(column.type) else pa.large_binary())
+    for is_text, same in _BYTES_OF_TEXT:
+        if getattr(types, is_text)(column.type):
+            column = column.view(getattr(pa, same)())
     temporal, decimal = types.is_temporal(column.type), types.is_decimal(column.type)
     column.validate(full=not temporal and not decimal)
 

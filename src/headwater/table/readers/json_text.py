@@ -3,7 +3,7 @@
 The grammar is that of Python's parser. Numbers are kept as they are written and read by the grammar of their column
 (`Column.read_text`), but for their point, which is JSON's own: ``decimal`` and ``thousands`` are about text. pyarrow
 reads only blocks that it cannot read otherwise: each line looks like one plain object, and nothing occurs where it is
-more lenient (several objects on a line, ``Inf``, very deep nesting).
+more lenient (several objects on a line, ``Inf``, deep nesting).
 """
 
 from __future__ import annotations
@@ -18,18 +18,14 @@ from headwater.table.arrow import pyarrow
 from headwater.table.columns import Column
 from headwater.table.errors import PERSON_MISSING, UNDECLARED, TableError, is_unicode, listed
 from headwater.table.near_names import closest
-from headwater.table.readers.csv_text import NOT_UTF8, Bytes, is_since_year_1
+from headwater.table.readers.csv_text import Bytes, is_since_year_1
 from headwater.table.readers.fields import Field, Fields
+from headwater.table.readers.json_value import DEEPEST, Digits, Pairs, read_characters, read_value
 from headwater.table.readers.text_buffer import Offsets, positions_of
 
 _TYPED = ("number", "integer", "boolean")  # kinds that JSON has a type for; all others are text
 _INF = re.compile(rb"[:\[,]\s*-?Inf(?!inity)")  # what pyarrow takes for a number and Python does not
 _BLOCK = 1 << 20  # bytes that pyarrow parses at a time; a thread for less would cost more than it saves
-_DEEPEST = 500  # nesting that Python's parser can take in any case
-
-
-class NotJsonError(TableError):
-    """A line that is not JSON. As part of an array it may be several elements, or part of one."""
 
 
 class JsonParser:
@@ -67,10 +63,10 @@ class JsonParser:
         if self._naming is None:
             return None
         try:
-            pairs = _parsed(bytes(record).decode("utf-8", "surrogateescape"))
-        except (ValueError, RecursionError):
+            value = read_characters(bytes(record).decode("utf-8", "surrogateescape"))
+        except TableError:
             return None
-        pairs = self._flat(pairs) if isinstance(pairs, _Pairs) else []
+        pairs = self._flat(value) if isinstance(value, Pairs) else []
         found = [value for name, value in pairs if name == self._naming.name]
         if len(found) != 1 or isinstance(found[0], list):
             return None
@@ -95,11 +91,11 @@ class JsonParser:
         return plain and not odd and not self._is_deep(data, ends)
 
     def _is_deep(self, data: bytearray, ends: Offsets) -> bool:
-        """Whether a line may be nested too deeply for Python's parser; only in what is ignored can it be nested."""
-        if not self._ignore_extra or data.count(b"[") + data.count(b"{") - len(ends) < _DEEPEST:
+        """Whether a line may be nested too deeply for a record; only in what is ignored can it be nested."""
+        if not self._ignore_extra or data.count(b"[") + data.count(b"{") - len(ends) < DEEPEST:
             return False
         opening = np.concatenate((positions_of(0x5B, data), positions_of(0x7B, data)))
-        return int(np.bincount(np.searchsorted(ends, opening, side="right")).max()) >= _DEEPEST
+        return int(np.bincount(np.searchsorted(ends, opening, side="right")).max()) > DEEPEST
 
     def _is_doubtful(self, table: Any) -> bool:  # noqa: ANN401 - a pyarrow.Table
         """Whether values are missing where none may be, or are no finite numbers: then Python's parser has a look."""
@@ -141,34 +137,31 @@ class JsonParser:
 
     def _values(self, text: bytes, line: int) -> list[str | None]:
         """The values of one line as text, in the order of the schema."""
-        pairs: Any = None
-        error = TableError("a line that is not a JSON object", "write one JSON object a line, and no blank lines")
         try:
-            pairs = _parsed(text.decode())
-        except UnicodeDecodeError:
-            error = NOT_UTF8
-        except (ValueError, RecursionError):
-            error = NotJsonError("a line that is not JSON", "write one JSON object a line, and no blank lines")
-        if isinstance(pairs, _Pairs):
+            pairs = read_value(text)
+        except TableError as wrong:
+            raise wrong.at(line=line) from None
+        error = TableError("a line that is not a JSON object", "write one JSON object a line, and no blank lines")
+        if isinstance(pairs, Pairs):
             pairs = self._flat(pairs) if self._objects else pairs
             record = dict(pairs)
-            wrong = self._wrong(pairs, record)
-            if wrong is None:
+            found = self._wrong(pairs, record)
+            if found is None:
                 return [_text(record.get(field.name), field.column) for field in self._fields]
-            error = wrong
-        raise error.at(line=line)  # outside of the handlers: their exceptions hold the text
+            error = found
+        raise error.at(line=line)
 
-    def _flat(self, pairs: _Pairs, prefix: str = "") -> _Pairs:
+    def _flat(self, pairs: Pairs, prefix: str = "") -> Pairs:
         """Keys with the keys inside of them: ``{"a": {"b": 1}}`` has ``a.b`` where the schema names that.
 
         Where an object may be, null is one without keys, unless the schema names it as a column too.
         """
-        found = _Pairs()
+        found = Pairs()
         for key, value in pairs:
             name = prefix + key
             if value is None and name in self._objects and name not in self._names:
                 continue
-            inner = isinstance(value, _Pairs) and name in self._objects
+            inner = isinstance(value, Pairs) and name in self._objects
             found += self._flat(value, f"{name}.") if inner else [(name, value)]
         return found
 
@@ -198,20 +191,6 @@ class JsonParser:
         return None
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """An object of JSON with its keys as they stand there, also those that stand there twice."""
-
-
-class _Digits(str):
-    """A number of JSON as it is written."""
-
-    __slots__ = ()
-
-
-def _parsed(text: str) -> Any:  # noqa: ANN401 - any value of JSON
-    return json.loads(text, object_pairs_hook=_Pairs, parse_int=_Digits, parse_float=_Digits, parse_constant=str)
-
-
 def _is_typed(field: Field) -> bool:
     """Whether JSON has a type for what the column holds, and text in it is not read in some way of its own."""
     return field.column.kind in _TYPED and field.column.usual_text
@@ -219,6 +198,6 @@ def _is_typed(field: Field) -> bool:
 
 def _text(value: Any, column: Column | None = None) -> str | None:  # noqa: ANN401 - a plain value of JSON
     """The text of a value; a number has its point where text of the column has its decimal sign."""
-    if isinstance(value, _Digits):
+    if isinstance(value, Digits):
         return str(value).replace(".", getattr(column, "decimal", "."))
     return value if value is None or isinstance(value, str) else json.dumps(value)

@@ -14,7 +14,8 @@ from headwater.table.readers.bad_lines import read_lines
 from headwater.table.readers.csv_text import CsvParser, line_of, parse_header
 from headwater.table.readers.fields import Fields
 from headwater.table.readers.json_array import ArrayLines
-from headwater.table.readers.json_text import JsonParser, NotJsonError
+from headwater.table.readers.json_text import JsonParser
+from headwater.table.readers.json_value import NotJsonError
 from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input
 from headwater.table.readers.stream import open_stream
@@ -61,10 +62,14 @@ class _Block:
     """The line in which each record begins, and the line behind the last."""
     bad: tuple[BadRow, ...] = ()
     """Records that are not in the table."""
+    long: frozenset[int] = frozenset()
+    """Those that are too long to be looked at."""
     taken: int = 0
 
     def text(self, record: int) -> str:
         """One record as it stands in the file; bytes that are no text are kept as half characters."""
+        if record in self.long:
+            return ""
         start = int(self.ends[record - 1]) if record else 0
         return bytes(self.data[start : int(self.ends[record])]).decode("utf-8", "surrogateescape").rstrip("\r\n")
 
@@ -94,6 +99,7 @@ class TextFile:
         self._cautious = False  # after a block with a refused record, no more is parsed than is asked for
         self._unfinished = False  # whether an earlier run took the last line without its newline
         self._continued = False
+        self._before_long: Callable[[], FilePosition] | None = None  # the position, if part of a line was let go
         self.idle = False
         """Whether nothing more came when it was last looked for."""
         try:
@@ -156,7 +162,7 @@ class TextFile:
                     return None
             except TableError as error:
                 raise error.at(file=self._source.name) from None
-            block = self._block
+            block, self._before_long = self._block, None
         first, lines = block.taken, block.lines
         start = int(block.ends[first - 1]) if first else 0
         block.taken = last = min(first + limit, len(block.ends))
@@ -169,6 +175,8 @@ class TextFile:
 
     def position(self) -> Callable[[], FilePosition]:
         """What gives the position behind the last part: the digest may still be on its way."""
+        if self._before_long is not None:
+            return self._before_long
         known: FilePosition = {"header": self._header, "end": self._digest.size, "line": self._line}
         if self._source.path is None:
             known |= {"columns": self._columns, "continued": self._continued}
@@ -219,15 +227,17 @@ class TextFile:
     def _parsed(self, data: bytearray, ends: Offsets) -> _Block:
         parser, starts = self._parser, np.concatenate(([0], ends[:-1]))
         assert parser is not None  # noqa: S101 - for the type checker: records come after the header
-        long = np.flatnonzero(ends - starts > self._options.line_bytes)
-        if long.size:
-            raise self._too_long(line_of(data, int(starts[long[0]]), self._line))
-        bad: tuple[BadRow, ...] = ()
         array = self._is_array
+        long = dict.fromkeys(np.flatnonzero(ends - starts > self._options.line_bytes).tolist(), self._too_long)
+        if self._before_long is not None:
+            long[0] = self._too_long
+        if long and (array or not self._lines):
+            raise self._too_long.at(line=line_of(data, int(starts[min(long)]), self._line))
+        bad: tuple[BadRow, ...] = ()
         try:
             if self._lines:
                 how: Any = {"quoted": self._source.format == "csv", "refused": (NotJsonError,) if array else ()}
-                table, bad = read_lines(parser, data, ends, self._line, empty=self._fields.empty, **how)
+                table, bad = read_lines(parser, data, ends, self._line, empty=self._fields.empty, unread=long, **how)
             else:
                 table = parser.parse(data, ends, self._line)
         except NotJsonError as error:
@@ -238,7 +248,7 @@ class TextFile:
         else:
             lines = self._line + np.arange(len(ends) + 1)
             lines[-1] -= not data.endswith(b"\n")
-        return _Block(table, data, ends, lines, bad)
+        return _Block(table, data, ends, lines, bad, frozenset(long))
 
     @property
     def _is_array(self) -> bool:
@@ -249,13 +259,22 @@ class TextFile:
     def _check_open(self) -> None:
         """Refuse a record as soon as it is clear that it cannot be one."""
         if len(self._buffer.data) > self._options.line_bytes:
-            raise self._too_long(self._line)
+            if self._parser is None or self._is_array or not self._lines:
+                raise self._too_long.at(line=self._line)
+            self._let_go()
         if self._parser is not None and not self._lines:
             self._parser.check_open(self._buffer.data, self._line)
 
-    def _too_long(self, line: int) -> TableError:
+    def _let_go(self) -> None:
+        """Keep of a line that is too long no more than its last byte so far; a later run begins with the line again."""
+        self._before_long = self._before_long or self.position()
+        self._digest.update(bytes(self._buffer.data[:-1]))
+        del self._buffer.data[:-1]
+
+    @property
+    def _too_long(self) -> TableError:
         problem = f"a line of more than {self._options.line_bytes >> 20} MB"
-        return TableError(problem, "check the line ends and the quotes of the file", line=line)
+        return TableError(problem, "check the line ends and the quotes of the file")
 
     def _fill(self, wait: float) -> int:
         """Read more; how much there was."""
