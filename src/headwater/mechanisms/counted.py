@@ -18,6 +18,7 @@ from headwater.mechanisms.protocol import Rows
 
 Integers = NDArray[np.int64]
 Bucket = Callable[[int], tuple[int, int]]
+BucketUntil = Callable[[int, int | None], tuple[int, int]]
 Unsigned = NDArray[np.unsignedinteger[Any]]
 
 _ODD = 0x9E3779B97F4A7C15  # mixes the integers of a row; which rows are compared depends on it, the result does not
@@ -25,7 +26,7 @@ _ODD = 0x9E3779B97F4A7C15  # mixes the integers of a row; which rows are compare
 
 @dataclass(frozen=True, eq=False)
 class BucketedCounts:
-    """Counted records of any number of fastest buckets. As secret as the records.
+    """Counted records of any number of buckets. As secret as the records.
 
     Parameters
     ----------
@@ -35,6 +36,9 @@ class BucketedCounts:
         For each entry a row, as `headwater.Synthesizer.encode` gives it; null records too.
     counts
         How many records of the bucket have this row.
+    until
+        How many records there are with these, if they are taken at once, so that buckets inside a slower one that is
+        closed then were not counted apart (`headwater.Synthesizer.bucket`). Without it buckets are the fastest ones.
 
     Examples
     --------
@@ -46,6 +50,7 @@ class BucketedCounts:
     starts: Integers
     rows: Rows
     counts: Integers
+    until: int | None = None
 
     @property
     def records(self) -> int:
@@ -65,13 +70,16 @@ class BucketedCounts:
             At least one.
         """
         every, found = list(parts), defaultdict[int, list[tuple[Rows, Integers]]](list)
+        until = every[0].until
         for one in every:
+            if one.until != until:
+                raise ValueError("counts of other buckets: give every part the same until")
             for i, j in _runs(one.starts):
                 found[int(one.starts[i])].append((one.rows[i:j], one.counts[i:j]))
-        return _joined((start, *_added(found[start])) for start in sorted(found)) or every[0]
+        return _joined(((start, *_added(found[start])) for start in sorted(found)), until) or every[0]
 
 
-def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], bucket: Bucket) -> BucketedCounts:
+def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], bucket: BucketUntil) -> BucketedCounts:
     """Counted records that are exactly those after the first ``t``, or an error that says what is wrong.
 
     ``check`` refuses rows that no record has, ``bucket`` gives first number and end of the bucket of a number.
@@ -91,7 +99,7 @@ def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], 
         raise ValueError("starts must not fall; add counts with + or BucketedCounts.merge")
     runs = list(_runs(starts))
     for number, (i, j) in enumerate(runs):
-        first, end = bucket(t)
+        first, end = bucket(t, counts.until)
         found, wanted = total(numbers[i:j]), end - t
         if int(starts[i]) != first or found > wanted or (found < wanted and number + 1 < len(runs)):
             raise ValueError(
@@ -99,13 +107,19 @@ def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], 
                 f"{wanted:,} of the bucket from {first:,} were expected: count every record after the first t once"
             )
         t += found
-    return BucketedCounts(starts, rows, numbers.astype(np.int64))
+    if counts.until not in (None, t):
+        raise ValueError(f"counted for {counts.until!r} records in all, and there are {t:,} with these")
+    return BucketedCounts(starts, rows, numbers.astype(np.int64), counts.until)
 
 
 def count_by_bucket(
-    rows: Rows, numbers: Integers, bucket: Bucket, coarser: Callable[[Rows, int], Rows]
+    rows: Rows,
+    numbers: Integers,
+    bucket: Bucket,
+    coarser: Callable[[Rows, int], Rows],
+    until: int | None = None,
 ) -> BucketedCounts:
-    """Count records by the fastest bucket that they arrived in.
+    """Count records by the bucket that they arrived in.
 
     ``coarser`` gives the rows of the bucket of a number without what no noisy count can ever distinguish.
     """
@@ -118,7 +132,9 @@ def count_by_bucket(
         last = int(np.searchsorted(numbers, end))
         found.append((start, *distinct(coarser(rows[first:last], start))))
         first = last
-    return _joined(found) or BucketedCounts(np.empty(0, dtype=np.int64), rows, np.empty(0, dtype=np.int64))
+    return _joined(found, until) or BucketedCounts(
+        np.empty(0, dtype=np.int64), rows, np.empty(0, dtype=np.int64), until
+    )
 
 
 def _added(parts: list[tuple[Rows, Integers]]) -> tuple[Rows, Integers]:
@@ -127,12 +143,12 @@ def _added(parts: list[tuple[Rows, Integers]]) -> tuple[Rows, Integers]:
     return parts[0] if len(parts) == 1 else distinct(np.concatenate(rows), np.concatenate(counts))
 
 
-def _joined(buckets: Iterable[tuple[int, Rows, Integers]]) -> BucketedCounts | None:
+def _joined(buckets: Iterable[tuple[int, Rows, Integers]], until: int | None) -> BucketedCounts | None:
     every = list(buckets)
     if not every:
         return None
     starts = np.repeat([start for start, _, _ in every], [len(rows) for _, rows, _ in every]).astype(np.int64)
-    return BucketedCounts(starts, *(np.concatenate([one[field] for one in every]) for field in (1, 2)))
+    return BucketedCounts(starts, *(np.concatenate([one[field] for one in every]) for field in (1, 2)), until)
 
 
 def _runs(values: NDArray[Any]) -> Iterator[tuple[int, int]]:
@@ -167,8 +183,7 @@ def distinct_cells(cells: Unsigned, counts: NDArray[Any] | None = None) -> tuple
     if counts is None:
         ordered, numbers = np.sort(cells), None
     elif len(cells) and int(cells.max()) < 1 << 32 and int(counts.max()) < 1 << 32:  # one sort of words is much faster
-        # Mostly a few sorted parts one after another, which a merge sort is several times as fast for.
-        words = np.sort(cells.astype(np.uint64) << np.uint64(32) | counts.astype(np.uint64), kind="stable")
+        words = np.sort(cells.astype(np.uint64) << np.uint64(32) | counts.astype(np.uint64))
         ordered, numbers = (words >> np.uint64(32)).astype(cells.dtype), words & np.uint64(0xFFFFFFFF)
     else:
         order = np.argsort(cells, kind="stable")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -89,8 +89,9 @@ def unpack_rows(table: pa.Table, empty: Rows) -> Rows:
     return np.concatenate([empty, *parts])
 
 
-def unpack(table: pa.Table, empty: Rows) -> dict[int, BucketedCounts]:
+def unpack(table: pa.Table, empty: Rows, until: Mapping[int, int | None] | None = None) -> dict[int, BucketedCounts]:
     """The counts of each key in a table that `pack` has made, from any number of partitions, added up."""
+    until = until or {}
     found = dict[int, list[BucketedCounts]]()
     columns = [table.column(name).to_pylist() for name in COUNTED.names[:5]]
     blobs = [table.column(name) for name in ("rows", "counts")]
@@ -102,7 +103,7 @@ def unpack(table: pa.Table, empty: Rows) -> dict[int, BucketedCounts]:
             nowhere = np.full((1, empty.shape[1]), np.iinfo(empty.dtype).max, dtype=empty.dtype)
             rows, counts = np.concatenate((rows, nowhere)), np.append(counts, null)
         starts = np.full(len(counts), start, dtype=np.int64)
-        found.setdefault(key, []).append(BucketedCounts(starts, rows, counts))
+        found.setdefault(key, []).append(BucketedCounts(starts, rows, counts, until.get(key)))
     return {key: BucketedCounts.merge(parts) for key, parts in found.items()}
 
 

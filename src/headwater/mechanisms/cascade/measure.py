@@ -112,11 +112,18 @@ class CascadeMechanism(CellRows):
             cells = cells[take:]
             self._arrived()
 
-    def bucket(self, number: int) -> tuple[int, int]:
-        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end."""
+    def bucket(self, number: int, until: int | None = None) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end.
+
+        With ``until``, the slowest fast bucket around it that is closed when there are so many records: `closed_fast`
+        asks for no faster one inside it then or later.
+        """
         stage = self._stage_of(number)
-        size = stage.timescales[-1].size
-        start = number - (number - stage.start) % size
+        start, size = number, 0
+        for scale in stage.timescales[1:] or stage.timescales:
+            start, size = number - (number - stage.start) % scale.size, scale.size
+            if until is not None and start + size <= until:
+                break
         return start, start + size
 
     def coarser(self, rows: Rows, number: int) -> Rows:
@@ -125,9 +132,9 @@ class CascadeMechanism(CellRows):
         shift = np.uint64(self.finest - self._deepest(stage))
         return np.where(rows == NULL, rows, rows >> shift << shift) if shift else rows
 
-    def update_counts(self, rows: Rows, counts: NDArray[np.int64]) -> None:
-        """Take counted points, in the order of their fastest buckets and in any order inside these."""
-        for start, part, numbers in parts_by_bucket(rows, counts, self.t, self.bucket):
+    def update_counts(self, rows: Rows, counts: NDArray[np.int64], until: int | None = None) -> None:
+        """Take counted points, in the order of their buckets and in any order inside these."""
+        for start, part, numbers in parts_by_bucket(rows, counts, self.t, lambda number: self.bucket(number, until)):
             one = CountedBucket.of(start, part, numbers, self._counted_cells)
             self._counted = self._counted.plus(one)
             self.t += one.records
