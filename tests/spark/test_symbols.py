@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +88,13 @@ def test_symbols_are_encoded_as_the_values_are(spark: Any, case: str) -> None:  
     frame = spark.createDataFrame(table)
     symbols = Symbols.of(synth, table.column_names, dict(frame.dtypes))
     assert symbols is not None
-    words = [word.alias(f"w{i}") for i, word in enumerate(symbols.expressions())]
-    found = [column.to_numpy(zero_copy_only=False) for column in frame.coalesce(1).select(*words).toArrow().columns]
+    words = [f"{word} AS w{i}" for i, word in enumerate(symbols.expressions())]
+    found = [column.to_numpy(zero_copy_only=False) for column in frame.coalesce(1).selectExpr(*words).toArrow().columns]
     known = np.asarray(~np.isnan(np.array(found, dtype=np.float64)).any(axis=0))
     wrong = {bad.row for bad in expected.bad}
     assert not wrong & set(np.flatnonzero(known).tolist())
     assert known.sum() > 0.2 * len(known)
-    exact = frame.select(*words).dropna().toArrow()  # without nulls, whole numbers stay what they are
+    exact = frame.selectExpr(*words).dropna().toArrow()  # without nulls, whole numbers stay what they are
     points, tally = symbols.decode([c.to_numpy() for c in exact.columns], np.ones(exact.num_rows, dtype=np.int64))
     assert np.array_equal(synth.encode_points(points), expected.rows[known])
     part = table.filter(pa.array(known))
@@ -188,17 +187,17 @@ def test_a_key_is_found_again_from_its_fold() -> None:
 
 
 def test_what_a_batch_had_decides_how_the_next_is_counted() -> None:
-    """Groups of four buckets are half as many as records if 2·s records are equally frequent in buckets of s."""
+    """Groups are worth it if they are half as many as records, or fewer."""
     repeats = grouping.Repeats()
-    assert repeats.few(4) is None
+    assert repeats.few is None
     rng, size = np.random.default_rng(2), 4096
-    for different, few in ((size, True), (4 * size, False)):
+    for different, few in ((size // 2, True), (size, False)):  # of n equally frequent ones, n(1 − 1/e) are seen
         rows, counts = distinct(rng.integers(0, different, (size, 1)).astype(np.uint64))
         one = BucketedCounts(np.zeros(len(rows), dtype=np.int64), rows, counts)
         repeats.after(one, Tally(size))
-        assert repeats.few(4) is few
+        assert repeats.few is few
         repeats.after(one, Tally(size, bad=1))
-        assert repeats.few(4) is False
+        assert repeats.few is False
 
 
 def test_every_row_of_a_frame_is_in_its_bucket() -> None:
@@ -221,17 +220,28 @@ def test_every_row_of_a_frame_is_in_its_bucket() -> None:
             edges.append((at, at + wide))
             at += wide
         pieces = Pieces.of(stretches, numbers, edges)
-        expected = np.zeros(len(edges), dtype=np.int64)
-        for number in range(100, 100 + total):
-            expected[next(i for i, (first, end) in enumerate(edges) if first <= number < end)] += 1
+        expected = np.zeros(len(edges) + 1, dtype=np.int64)
+        for one, number in zip(stretches, numbers, strict=True):
+            for place in range(one.records):
+                bucket = next(i for i, (first, end) in enumerate(edges) if first <= number + place < end)
+                assert bucket_of(pieces, (one.part << 33) + one.position + place) == bucket
+                expected[bucket] += 1
         assert np.array_equal(pieces.expected(), expected)
-        seen = sorted((piece.row, piece.row + piece.records) for piece in pieces.pieces if piece.records)
-        assert sum(end - first for first, end in seen) == total
-        assert all(one[1] <= other[0] for one, other in pairwise(seen))
-        bits, narrow, first = pieces.cells
-        rows = np.array([piece.row for piece in pieces.pieces])
-        for piece in pieces.pieces[1:]:
-            for row in {piece.row, piece.row + piece.records - 1} if piece.records else ():
-                cell = (row >> 33 << bits) + ((row & (1 << 33) - 1) >> narrow)
-                found = np.searchsorted(rows, row, side="right") - 1
-                assert first[cell] <= found < first[cell] + pieces.longest
+        for part, held in ends.items():  # what was not there when the frame was counted
+            for more in (0, 1, 5000, 1 << 32) if part < pieces.parts else ():
+                assert bucket_of(pieces, (part << 33) + held + more) in (len(edges), None)
+
+
+def bucket_of(pieces: Pieces, row: int) -> int | None:
+    """What the expressions compute for a row; beyond a table an entry is null."""
+    bits, narrow, first = pieces.cells
+    cell = row >> narrow
+    if pieces.parts > 1:
+        cell = (row >> 33 << bits) + min((row & (1 << 33) - 1) >> narrow, (1 << bits) - 1)
+    if cell >= len(first):
+        return None
+    piece, steps = int(first[cell]), (pieces.longest - 1).bit_length()
+    for step in (1 << number for number in reversed(range(steps))):
+        if piece + step < len(pieces.rows) and row >= pieces.rows[piece + step]:
+            piece += step
+    return int(pieces.buckets[piece])

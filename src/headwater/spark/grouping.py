@@ -132,7 +132,7 @@ def _different(frame: DataFrame, symbols: Symbols) -> float:
     Of as many pairs of records one is equal as there are different ones, if these are equally frequent; and if most of
     them were seen, there are not many more. Infinitely many if there is one that only Python can read.
     """
-    first = frame.select(*(word.alias(f"word{i}") for i, word in enumerate(symbols.expressions()))).take(SAMPLE)
+    first = frame.selectExpr(*(f"{word} AS word{i}" for i, word in enumerate(symbols.expressions()))).take(SAMPLE)
     different = set(map(tuple, first))
     equal = len(first) - len(different)
     if any(None in row for row in different) or not equal:
@@ -149,11 +149,9 @@ def _keyed(frame: DataFrame, symbols: Symbols, pieces: Pieces, fits: bool) -> Da
 
     Every ``select`` is analysed by itself, which takes the driver longer than the expressions do: here are two.
     """
-    from pyspark.sql import functions as sql
-
     words = [f"word{number}" for number in range(len(symbols.words))]
-    named = [word.alias(name) for name, word in zip(words, symbols.expressions(), strict=True)]
-    rows = frame.select(*named, sql.monotonically_increasing_id().alias("row"))
+    named = [f"{word} AS {name}" for name, word in zip(words, symbols.expressions(), strict=True)]
+    rows = frame.selectExpr(*named, "monotonically_increasing_id() AS row")
     whole = [*words[:-1], f"{words[-1]} | shiftleft(bucket, {symbols.bits[-1]})"] if fits else [*words, "bucket"]
     folded = [
         " ^ ".join([f"whole{i}", *(f"shiftrightunsigned(whole{i}, {fold})" for fold in _FOLDS)])

@@ -70,7 +70,8 @@ class Pieces:
             ends[one.part] = max(ends.get(one.part, 0), row + one.records)
         found.append(np.array([[row, 0, len(starts)] for row in ends.values()]).T)
         every = np.concatenate(found, axis=1)
-        return Pieces(*every[:, np.argsort(every[0], kind="stable")], starts, max(ends) + 1)
+        rows, records, held = every[:, np.argsort(every[0], kind="stable")]
+        return Pieces(rows, records, held, starts, max(ends) + 1)
 
     @cached_property
     def cells(self) -> tuple[int, int, Integers]:

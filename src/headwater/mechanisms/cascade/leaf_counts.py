@@ -57,13 +57,21 @@ def sum_leaves(
     """The sum of the counts of the cells in each leaf. Cells are sorted and distinct."""
     order, starts = _in_order(tree, depth, cells.dtype)
     ends = np.append(np.searchsorted(cells, starts), len(cells))  # leaves cut the line: each ends where the next starts
-    if int(counts.max(initial=0)) > 1:
-        sums = np.zeros(len(cells) + 1, dtype=np.int64)
-        np.cumsum(counts, out=sums[1:])
-        ends = sums.take(ends)
+    (several,) = (counts > 1).nonzero()
+    if len(several) < len(cells) // 8:  # where cells hardly repeat, most of a sum is how many there are
+        ends = ends + _sums(counts[several] - 1).take(np.searchsorted(several, ends))
+    else:
+        ends = _sums(counts).take(ends)
     found = np.empty(len(order), dtype=np.int64)
     found[order] = np.diff(ends)
     return found
+
+
+def _sums(counts: NDArray[np.unsignedinteger[Any]]) -> Integers:
+    """The sum of the first 0, 1, 2, … of them."""
+    sums = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=sums[1:])
+    return sums
 
 
 @lru_cache(maxsize=8)  # all buckets of one timescale share a few trees

@@ -147,7 +147,14 @@ class CascadeMechanism(CellRows):
     def _counted_cells(self, rows: Rows) -> Rows:
         """Cells as counted points are kept: no deeper than trees of this stage are."""
         depth = self._deepest(self.stage)
-        return (rows >> np.uint64(self.finest - depth)).astype(word(depth))
+        shift = rows.dtype.type(self.finest - depth)
+        return (rows >> shift if shift else rows).astype(word(depth), copy=False)
+
+    def check(self, rows: NDArray[Any]) -> Rows:
+        """As `CellRows.check`; but shorter words stay as they are, unless one looks like a null record of them."""
+        beyond = min(1 << self.finest, int(np.iinfo(np.uint32).max))
+        short = rows.dtype == np.uint32 and rows.shape[1:] == (1,) and int(rows.max(initial=0)) < beyond
+        return rows if short else super().check(rows)
 
     def _stage_of(self, number: int) -> Stage:
         """The stage that record ``number`` (from 0) arrives in."""

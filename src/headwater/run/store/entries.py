@@ -53,8 +53,8 @@ class Entry(NamedTuple):
         first = max(first, self.start)
         if self.counts is None:
             return self._replace(start=first, rows=self.rows[first - self.start : max(end - self.start, 0)])
-        ends = self.start + np.cumsum(self.counts)
-        part = np.minimum(ends, end) - np.maximum(ends - self.counts, first)
+        ends = self.start + np.cumsum(self.counts, dtype=np.int64)
+        part = np.minimum(ends, end) - np.maximum(ends - self.counts.astype(np.int64), first)
         return self._replace(start=first, rows=self.rows[part > 0], counts=part[part > 0])
 
 
