@@ -146,6 +146,7 @@ def test_groups_give_what_one_process_gives(
         return found
 
     monkeypatch.setattr(counting, "grouped", watched)
+    monkeypatch.setattr(grouping, "_FEWER", 2)
     spark.conf.set("spark.sql.files.maxPartitionBytes", "16k")
     spark.conf.set("spark.sql.files.openCostInBytes", "1k")
     make: dict[str, Any] = {"epsilon": 1.0, "mechanism": mechanism, "seed": 3}

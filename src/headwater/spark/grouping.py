@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SAMPLE = 2048
 _WORD = 62  # bits of a key, so that no group of a record that was counted first is below 0
 _FOLDS = (15, 17, 34)
-_FEWER = 2  # so many times fewer groups than records are worth it
+_FEWER = 16  # so many times fewer groups than records are worth it: about where Python takes as long
 _SETTINGS = {
     # Room for a million groups in the table that generated code counts in; what does not fit takes much longer.
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",

@@ -216,12 +216,13 @@ class CascadeMechanism(CellRows):
         cells = self._cells[first:last]
         null = self._null[slice(*np.searchsorted(self._null, (first, last)))]
         cells = np.delete(cells, null - first) if len(null) else cells
+        within = [(one.rows[:, 0], one.counts) for one in counted.within(start, end)]
         variance = max(scale.noise.variance, EXACT)
         parts = []
         for coarseness, tree in enumerate(trees):
             true = count_leaves(cells, self._kept, tree)
-            for one in counted.within(start, end):
-                true = true + sum_leaves(one.rows[:, 0], one.counts, self._deepest(self.stage), tree)
+            if within:
+                true = true + sum_leaves(within, self._deepest(self.stage), tree)
             leaf = np.arange(len(true), dtype=np.uint64)
             address = np.uint64(number << 44 | coarseness << 38) + leaf
             counts = true + scale.noise.draw(self.noise, start, address)
