@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 import headwater as hw
 from headwater.mechanisms.counted import BucketedCounts, distinct
+from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.spark import counting, grouping, update
 from headwater.spark.pieces import Pieces
 from headwater.spark.places import Stretch
@@ -19,7 +20,7 @@ from headwater.spark.symbols import Symbols
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 from headwater.table.tally import Tally
-from tests.spark.support import QUIET, as_input
+from tests.spark.support import QUIET, as_input, releases
 
 pytestmark = QUIET
 CLIP = Schema(
@@ -165,6 +166,46 @@ def test_groups_give_what_one_process_gives(
     assert np.array_equal(synth.release().points(), plain.release().points())
 
 
+@pytest.mark.parametrize("digits", [1, 9])
+def test_batches_that_are_taken_at_once_give_what_one_process_gives(
+    spark: Any,  # noqa: ANN401
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    digits: int,
+) -> None:
+    """In the plane, at an ε with two timescales of fast buckets; records that repeat and that do not.
+
+    Of three batches the second has a release inside, and is counted in the fastest buckets.
+    """
+    config = RunConfig(hw.unit_cube(2), 60.0, "cascade", 3)
+    runs = [
+        Run.open(config, FolderSink(tmp_path / name), state=tmp_path / f"{name}.state", schedule=Schedule(records=4000))
+        for name in ("plain", "spark")
+    ]
+    rng, untils = np.random.default_rng(7), list[int | None]()
+    take = Run.take_counts
+
+    def watched(run: Run, counts: BucketedCounts, *arguments: Any, **others: Any) -> int:  # noqa: ANN401
+        untils.append(counts.until)
+        return take(run, counts, *arguments, **others)
+
+    monkeypatch.setattr(Run, "take_counts", watched)
+    for batch, n in enumerate((3000, 6000, 3000)):
+        points, folder = rng.random((n, 2)).round(digits), tmp_path / str(batch)
+        folder.mkdir()
+        for number, part in enumerate(np.array_split(points, 3)):
+            parquet.write_table(pa.table({"x": part[:, 0], "y": part[:, 1]}), folder / f"{number}.parquet")
+        runs[0].take(points)
+        update(runs[1], spark.read.parquet(str(folder)))
+        for run in runs:
+            run.publish_if_due()
+    assert untils == [3000, None, 12_000]
+    for run in runs:
+        run.close()
+    assert len(releases(tmp_path / "plain")) == 3
+    assert releases(tmp_path / "plain") == releases(tmp_path / "spark")
+
+
 def test_a_bad_record_among_many_equal_ones_is_named(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
     table = few(5000, 1).set_column(2, "paid", pa.array(["card"] * 4321 + ["shells"] + ["cash"] * 678))
     parquet.write_table(table, tmp_path / "a.parquet")
@@ -188,11 +229,11 @@ def test_a_key_is_found_again_from_its_fold() -> None:
 
 
 def test_what_a_batch_had_decides_how_the_next_is_counted() -> None:
-    """Groups are worth it if they are half as many as records, or fewer."""
+    """Groups are worth it if they are a sixteenth of the records, or fewer."""
     repeats = grouping.Repeats()
     assert repeats.few is None
     rng, size = np.random.default_rng(2), 4096
-    for different, few in ((size // 2, True), (size, False)):  # of n equally frequent ones, n(1 − 1/e) are seen
+    for different, few in ((size // 32, True), (size // 8, False)):
         rows, counts = distinct(rng.integers(0, different, (size, 1)).astype(np.uint64))
         one = BucketedCounts(np.zeros(len(rows), dtype=np.int64), rows, counts)
         repeats.after(one, Tally(size))
