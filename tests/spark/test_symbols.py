@@ -242,11 +242,12 @@ def test_what_a_batch_had_decides_how_the_next_is_counted() -> None:
         assert repeats.few is False
 
 
-def test_every_row_of_a_frame_is_in_its_bucket() -> None:
+def test_every_row_of_a_frame_is_in_its_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces cover all rows once, whatever the stretches are; the oracle gives each row its number by itself."""
-    rng = np.random.default_rng(2)
-    for _ in range(30):
-        size, n = int(rng.integers(1, 9)), int(rng.integers(1, 12))
+    rng, steps = np.random.default_rng(2), set[int]()
+    for _ in range(60):
+        monkeypatch.setattr("headwater.spark.pieces.CELLS", int(rng.choice([2, 5, 12])))
+        size, n = int(rng.choice([1, 3, 8, 50])), int(rng.integers(1, 12))
         parts, records = np.sort(rng.integers(0, 4, n)), rng.integers(1, 40, n)
         ends = dict.fromkeys(range(4), 0)
         stretches = list[Stretch]()
@@ -262,6 +263,7 @@ def test_every_row_of_a_frame_is_in_its_bucket() -> None:
             edges.append((at, at + wide))
             at += wide
         pieces = Pieces.of(stretches, numbers, edges)
+        steps.add((pieces.longest - 1).bit_length())
         expected = np.zeros(len(edges) + 1, dtype=np.int64)
         for one, number in zip(stretches, numbers, strict=True):
             for place in range(one.records):
@@ -272,6 +274,7 @@ def test_every_row_of_a_frame_is_in_its_bucket() -> None:
         for part, held in ends.items():  # what was not there when the frame was counted
             for more in (0, 1, 5000, 1 << 32) if part < pieces.parts else ():
                 assert bucket_of(pieces, (part << 33) + held + more) in (len(edges), None)
+    assert {1, 2} <= steps  # both ways to search
 
 
 def bucket_of(pieces: Pieces, row: int) -> int | None:
@@ -283,6 +286,9 @@ def bucket_of(pieces: Pieces, row: int) -> int | None:
     if cell >= len(first):
         return None
     piece, steps = int(first[cell]), (pieces.longest - 1).bit_length()
+    alone = pieces._alone()[cell] if steps < 2 else None
+    if alone is not None:
+        return alone
     for step in (1 << number for number in reversed(range(steps))):
         if piece + step < len(pieces.rows) and row >= pieces.rows[piece + step]:
             piece += step

@@ -99,18 +99,31 @@ class Pieces:
         if self.parts > 1:  # a row behind the last cell of its partition must not be in one of the next
             last_cell, place = (1 << bits) - 1, f"row & {(1 << ROWS) - 1}L"
             cell = f"shiftleft(shiftright(row, {ROWS}), {bits}) + least(shiftright({place}, {narrow}), {last_cell}L)"
-        found, steps = [f"{_get(first, cell)} AS piece0"], (self.longest - 1).bit_length()
+        steps = (self.longest - 1).bit_length()
+        if steps < 2:  # Spark evaluates only the first look-up, but in the few cells that have two buckets
+            piece = _get(first.tolist(), cell)
+            later = f"row >= {_get(self.rows.tolist(), f'{piece} + 1')}"
+            bucket = _get(self.buckets.tolist(), f"{piece} + IF({later}, 1, 0)")
+            return [f"coalesce({_get(self._alone(), cell)}, {bucket}) AS bucket"]
+        found = [f"{_get(first.tolist(), cell)} AS piece0"]
         for number in range(steps):
             last, step = f"piece{number}", 1 << steps - 1 - number
-            later = f"row >= {_get(self.rows, f'{last} + {step}')}"
+            later = f"row >= {_get(self.rows.tolist(), f'{last} + {step}')}"
             found.append(f"{last} + IF({later}, {step}, 0) AS piece{number + 1}")
-        return [*found, f"{_get(self.buckets, f'piece{steps}')} AS bucket"]
+        return [*found, f"{_get(self.buckets.tolist(), f'piece{steps}')} AS bucket"]
+
+    def _alone(self) -> list[int | None]:
+        """The bucket of each cell whose rows are all in one; None of others."""
+        first = self.cells[2]
+        held, last = self.buckets[first], self.buckets[np.append(first[1:], len(self.rows) - 1)]
+        same = (held == last).tolist()
+        return [bucket if alone else None for bucket, alone in zip(held.tolist(), same, strict=True)]
 
     def expected(self) -> Integers:
         """How many records of the frame fall into each bucket of the batch, and into none."""
         return np.bincount(self.buckets, self.records, len(self.starts) + 1).astype(np.int64)
 
 
-def _get(numbers: Integers, place: str) -> str:
+def _get(numbers: Sequence[int | None], place: str) -> str:
     """An entry of an array that is no part of the generated code, which so is compiled once for many micro-batches."""
-    return f"get(from_json('{json.dumps(numbers.tolist())}', 'array<bigint>'), CAST({place} AS INT))"
+    return f"get(from_json('{json.dumps(numbers)}', 'array<bigint>'), CAST({place} AS INT))"
