@@ -71,13 +71,13 @@ class Symbol:
             found = f"CASE {' '.join(cases)} END"
         elif isinstance(column, Integer):
             whole, low, high = f"CAST({given} AS BIGINT)", *map(_literal, column.limits)
-            inside = f"CASE WHEN {whole} >= {low} AND {whole} <= {high} THEN {whole} - {low} END"
+            inside = f"WHEN {whole} >= {low} AND {whole} <= {high} THEN {whole} - {low}"
             found = self._or_beyond(inside, f"{whole} < {low}", f"{whole} > {high}")
         else:
             lowest, highest = column.limits if isinstance(column, Number) else (0.0, 1.0)
             real, low, high = f"CAST({given} AS DOUBLE)", _literal(float(lowest)), _literal(float(highest))
             # NaN is larger than all numbers in Spark, so it is not inside.
-            inside = f"CASE WHEN {real} >= {low} AND {real} <= {high} THEN {self._part(real, lowest, highest)} END"
+            inside = f"WHEN {real} >= {low} AND {real} <= {high} THEN {self._part(real, lowest, highest)}"
             found = self._or_beyond(inside, f"{real} < {low}", f"{real} > {high} AND NOT isnan({real})")
             gone = f"{gone} OR isnan({real})"
         if self.axis.missing:
@@ -99,8 +99,8 @@ class Symbol:
     def _or_beyond(self, inside: str, below: str, above: str) -> str:
         """Values inside first: most are."""
         if self.column is None or getattr(self.column, "outside", "") != "clip":
-            return inside
-        return f"coalesce({inside}, CASE WHEN {below} THEN {self.values}L WHEN {above} THEN {self.values + 1}L END)"
+            return f"CASE {inside} END"
+        return f"CASE {inside} WHEN {below} THEN {self.values}L WHEN {above} THEN {self.values + 1}L END"
 
     def decode(self, symbols: NDArray[np.int64]) -> tuple[Points, dict[str, NDArray[np.bool_]]]:
         """A coordinate in the part that each symbol stands for, and which of them were clipped or missing."""
