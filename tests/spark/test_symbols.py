@@ -219,7 +219,7 @@ def test_a_bad_record_among_many_equal_ones_is_named(spark: Any, tmp_path: Path)
 
 
 def test_a_key_is_found_again_from_its_fold() -> None:
-    """Also of a row that is nowhere, whose group is far below 0."""
+    """Also of one below 0."""
     keys = np.random.default_rng(1).integers(-(1 << 63), 1 << 62, 10_000)
     keys[:4] = 0, 1, -1, (1 << 62) - 1
     folded = keys.view(np.uint64)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SAMPLE = 2048
-_WORD = 62  # bits of a key, so that no group of a record that was counted first is below 0
+_WORD = 62  # bits of a key, so that none is below 0
 _FOLDS = (15, 17, 34)
 _FEWER = 16  # so many times fewer groups than records are worth it: about where Python takes as long
 _SETTINGS = {

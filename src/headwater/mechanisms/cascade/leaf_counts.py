@@ -83,7 +83,7 @@ def _sum_boxes(parts: Sequence[Counted], above: int, size: int) -> Integers:
     """The sum of the counts in equal boxes."""
     found = np.zeros(size, dtype=np.int64)
     for cells, counts in parts:
-        box = cells >> cells.dtype.type(above)
+        box = (cells >> cells.dtype.type(above)).astype(np.int64)
         found += np.bincount(box, minlength=size)
         (several,) = (counts > 1).nonzero()
         np.add.at(found, box[several], counts[several].astype(np.int64) - 1)
