@@ -190,8 +190,8 @@ def counted_here(case: str, n: int) -> dict[str, Any]:
     said: dict[str, Any] = {"case": case, "records": n, "codes": 0, "buckets": 0, "bytes": 0}
     first = 0
     while first < n:
-        end = min(synth.bucket(min(first + FILE, n) - 1)[1], n)  # whole buckets
-        found = synth.count_rows(synth.encode(PLANE[case](rng, end - first)), first)
+        end = min(synth.bucket(min(first + FILE, n) - 1, n)[1], n)  # whole buckets
+        found = synth.count_rows(synth.encode(PLANE[case](rng, end - first)), first, n)
         said["codes"] += len(found.counts)
         said["buckets"] += len(np.unique(found.starts))
         said["bytes"] += sum(batch.nbytes for batch in pack(0, found))

@@ -91,8 +91,9 @@ def page(result: dict[str, Any]) -> str:
         f"{table(head, rates, 'lr')}\n"
         f"Wanted is a ratio of at least 0.5; it is reached in {half} of {len(every)} cases. Where records repeat "
         "(places, table), Spark's generated code counts them. What is left is reading more columns than one, of which "
-        "a column of texts is the dearest, finding the bucket (three look-ups) and a table of more groups, by bucket "
-        "and cell. Where they hardly repeat, they go to Python.\n\n"
+        "a column of texts is the dearest, and finding symbols and buckets: on the table reading four columns takes "
+        "about as long as all that plain Spark does with one ([parts](../decisions/spark.md)). Where there are more "
+        "groups than a sixteenth of the records (clusters, uniform), they go to Python.\n\n"
         "## The driver\n\nSeconds for one micro-batch, and their share of all processor time.\n\n"
         f"{table(of_driver, drivers, 'lr')}\n"
         f"Wanted is a share of all of the driver's time below 0.1; it is reached in {tenth} of {len(every)} cases, and "
@@ -101,19 +102,22 @@ def page(result: dict[str, Any]) -> str:
         "than ten times that. Headwater reads the footers of files, plans one query more for that and a longer one for "
         "the counts: *Spark's planning*, the time of the driver's Java machine. *The owner's own* part, adding counts "
         f"and measuring, is the time of its Python. Its share is below 0.1 in {len(own)} of {len(every)} cases"
-        f"{' (' + ', '.join(own) + ')' if own else ''}. Where every record has a code of its own it is not: as many "
-        "codes are unpacked, checked and sorted from fast buckets into slower ones, so there the owner is what a run "
-        "on many executors ends at. Let micro-batches be large: the time for planning does not grow with them.\n\n"
+        f"{' (' + ', '.join(own) + ')' if own else ''}. Where every record has a code of its own, as many codes are "
+        "unpacked, checked and summed into the leaves of trees, so there the owner is what a run on many executors "
+        "ends at. Let micro-batches be large: the time for planning does not grow with them, nor, where records "
+        "repeat, do the codes.\n\n"
         "## What reaches the driver\n\nOne batch of a run in the plane, from record 0 on.\n\n"
         f"{table(['data', 'records', 'codes', 'buckets', 'MB', 'bytes a record'], reached, 'lr')}\n"
         "A code is a cell of a bucket that occurs. Where places repeat, codes grow with the number of buckets; where "
         "nearly every record of a bucket has a cell of its own, there are as many codes as records. Bytes are as "
-        "workers pack codes; from generated code up to four codes come in a group of 16 bytes. Clusters, and batches "
+        "workers pack codes; from generated code one has 16 bytes. No release is due inside a batch, so buckets are "
+        "those that are measured when it is taken at once; with releases inside all fastest ones are. Clusters, and "
+        "batches "
         "larger than those of the first table, were counted in one process, as workers count.\n\n"
-        "## How far one owner carries\n\nComputed from the constants above for a run in the plane: executors need the "
-        "same time for every record, the owner for every code, and the state holds the codes of the open slow bucket, "
-        "of five bytes each.\n\n"
-        f"{table(['data', 'records', 'executors, core hours', 'owner, hours', 'state, GB'], far(result), 'lr')}"
+        "## How far one owner carries\n\nComputed from the constants above for a run in the plane, in micro-batches as "
+        "large as the measured ones: executors and the driver need the same time for each, and the state holds the "
+        "codes of the open slow bucket, of five bytes each.\n\n"
+        f"{table(['data', 'records', 'executors, core hours', 'driver, hours', 'state, GB'], far(result), 'lr')}"
     )
 
 
@@ -134,7 +138,7 @@ def _owner(side: dict[str, float]) -> float:
 
 
 def far(result: dict[str, Any]) -> list[list[str]]:
-    """What the first 10^10 and 10^12 records take, from what a record and a code took.
+    """What the first 10^10 and 10^12 records take, in micro-batches as large as the measured ones.
 
     Parameters
     ----------
@@ -145,31 +149,18 @@ def far(result: dict[str, Any]) -> list[list[str]]:
     found = list[list[str]]()
     for case, places in (("1,000 places", 1000), ("uniform", 1 << 32)):
         one = cases[case]
-        first, last = one["t"] - one["records"], one["t"]
-        codes_then = min(places * (_buckets(last) - _buckets(first)), one["records"])
         for records in (10**10, 10**12):
             size, siblings = _open_bucket(records)
-            codes = min(places * _buckets(records), records)
             kept = min(places * siblings, size)
             found.append(
                 [
                     case,
                     f"10^{len(str(records)) - 1}",
                     f"{records * one['ours']['executors'] / one['records'] / 3600:,.1f}",
-                    f"{codes * _driver(one['ours']) / codes_then / 3600:,.2f}",
+                    f"{records * _driver(one['ours']) / one['records'] / 3600:,.2f}",
                     f"{5 * kept / 1e9:,.3f}",
                 ]
             )
-    return found
-
-
-def _buckets(records: int) -> int:
-    """How many fastest buckets there are until so many records have arrived."""
-    t = found = 0
-    while t < records:
-        stage = stage_at(t, 2, Budget.of(1.0))
-        end = min(stage.end, records)
-        found, t = found + -(-(end - t) // stage.timescales[-1].size), end
     return found
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from headwater.arguments import whole
-from headwater.mechanisms.counted import BucketedCounts, Integers, check_counts, count_by_bucket, whole_numbers
+from headwater.mechanisms.counted import BucketedCounts, Integers, check_counts, count_by_bucket, total, whole_numbers
 from headwater.mechanisms.protocol import CountingMechanism, Rows
 from headwater.one_run import OneRun
 from headwater.partition import Points
@@ -17,35 +17,40 @@ from headwater.table.tally import Tally
 class CountedUpdates(OneRun):
     """A run that takes counts of records in place of the records."""
 
-    def bucket(self, number: int) -> tuple[int, int]:
+    def bucket(self, number: int, until: int | None = None) -> tuple[int, int]:
         """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Public.
 
-        A function of schema, ε and mechanism alone: any process with the same ones gets the same.
+        A function of schema, ε, mechanism and ``until`` alone: any process with the same ones gets the same.
 
         Parameters
         ----------
         number
             A record's number in the order of arrival, past or to come.
+        until
+            How many records there are after an update that takes this one. Then it is the slowest bucket whose faster
+            ones are never measured, since nothing is published before the update has ended.
         """
         if whole("number", number) < 0:
             raise ValueError(f"number must be at least 0, not {number}")
-        return self._counting("bucket").bucket(number)
+        return self._counting("bucket").bucket(number, until)
 
-    def buckets(self, first: int, end: int) -> list[tuple[int, int]]:
-        """All fastest buckets that records ``first … end − 1`` fall into, as `bucket` gives each. Public.
+    def buckets(self, first: int, end: int, until: int | None = None) -> list[tuple[int, int]]:
+        """All buckets that records ``first … end − 1`` fall into, as `bucket` gives each. Public.
 
         Parameters
         ----------
         first, end
             Numbers in the order of arrival, past or to come.
+        until
+            As for `bucket`.
         """
         mechanism, found = self._counting("bucket"), list[tuple[int, int]]()
         while first < end:
-            found.append(mechanism.bucket(first))
+            found.append(mechanism.bucket(first, until))
             first = found[-1][1]
         return found
 
-    def count_rows(self, rows: Rows, numbers: object) -> BucketedCounts:
+    def count_rows(self, rows: Rows, numbers: object, until: int | None = None) -> BucketedCounts:
         """`headwater.Synthesizer.histogram` of records that were encoded before.
 
         Parameters
@@ -53,6 +58,8 @@ class CountedUpdates(OneRun):
         rows
             As `encode` gives them.
         numbers
+            As for `histogram`.
+        until
             As for `histogram`.
         """
         mechanism = self._counting("histogram")
@@ -63,7 +70,8 @@ class CountedUpdates(OneRun):
             raise ValueError(f"numbers must be {len(rows)} whole numbers, or that of the first record")
         if array.size and array.min() < 0:
             raise ValueError("numbers must be at least 0")
-        return count_by_bucket(rows, array.astype(np.int64), mechanism.bucket, mechanism.coarser)
+        numbers, bucket = array.astype(np.int64), lambda number: mechanism.bucket(number, until)
+        return count_by_bucket(rows, numbers, bucket, mechanism.coarser, until)
 
     def update_counts(self, counts: BucketedCounts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
         """Take records that were counted elsewhere (`histogram`): the same as the records in order, bit for bit.
@@ -79,7 +87,7 @@ class CountedUpdates(OneRun):
         """
         with self._lock:
             checked = self.check_counts(counts, self.t)
-            self._state = self._state.after_counts(checked.rows, checked.counts, tally)
+            self._state = self._state.after_counts(checked.rows, checked.counts, tally, checked.until)
 
     def place_bits(self, axis: int) -> int:
         """How many binary digits of a coordinate on a continuous axis decide the row of a record. Public.
@@ -130,8 +138,10 @@ class CountedUpdates(OneRun):
         mechanism = self._counting("update_counts")
         return check_counts(counts, t, mechanism.check, mechanism.bucket)
 
-    def update_counted_rows(self, rows: object, counts: object) -> None:
-        """Take counted records that `check_counts` has checked, all of them or the first ones. For states.
+    def update_counted_rows(self, rows: object, counts: object, until: int | None = None) -> None:
+        """Take counted records that `check_counts` has checked, all of them or, without ``until``, the first ones.
+
+        For states.
 
         Parameters
         ----------
@@ -139,11 +149,17 @@ class CountedUpdates(OneRun):
             In the order of their buckets.
         counts
             How many records each row stands for.
+        until
+            As `check_counts` gave it.
         """
         mechanism = self._counting("update_counts")
         with self._lock:
             numbers = whole_numbers("counts", counts).astype(np.int64)
-            self._state = self._state.after_counts(mechanism.check(whole_numbers("rows", rows)), numbers, Tally())
+            if until not in (None, self.t + total(numbers)):
+                raise ValueError("records that were counted to be taken at once are taken at once")
+            self._state = self._state.after_counts(
+                mechanism.check(whole_numbers("rows", rows)), numbers, Tally(), until
+            )
 
     def _counting(self, what: str) -> CountingMechanism:
         if self.person is not None:

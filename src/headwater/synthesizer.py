@@ -220,7 +220,9 @@ class Synthesizer(CountedUpdates):
         with self._lock:
             self._state = self._state.after(self._state.checked(array), Tally(), None)
 
-    def histogram(self, table: object, numbers: object, *, bad_rows: str | None = None) -> BucketedCounts:
+    def histogram(
+        self, table: object, numbers: object, *, bad_rows: str | None = None, until: int | None = None
+    ) -> BucketedCounts:
         """Records counted by bucket and row, for `update_counts` of the run that they belong to. Not private.
 
         Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
@@ -235,6 +237,9 @@ class Synthesizer(CountedUpdates):
             the loss would not be ε.
         bad_rows
             As for `update`.
+        until
+            How many records the run will have when one `update_counts` has taken these and all others before them, if
+            that is known: then they are counted in fewer and larger buckets (`bucket`).
 
         Examples
         --------
@@ -246,7 +251,7 @@ class Synthesizer(CountedUpdates):
         >>> owner.t, (odd + even).counts.tolist()
         (4, [3, 1])
         """
-        return self.count_rows(self.encode(table, bad_rows=bad_rows), numbers)
+        return self.count_rows(self.encode(table, bad_rows=bad_rows), numbers, until)
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.

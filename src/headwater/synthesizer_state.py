@@ -106,12 +106,14 @@ class SynthesizerState:
         mechanism.update(rows)
         return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind, people=people)
 
-    def after_counts(self, rows: Rows, counts: NDArray[np.int64], tally: Tally) -> SynthesizerState:
+    def after_counts(
+        self, rows: Rows, counts: NDArray[np.int64], tally: Tally, until: int | None = None
+    ) -> SynthesizerState:
         """With more records, ``counts`` of which have each row."""
         mechanism = copy(self.mechanism)
         assert isinstance(mechanism, CountingMechanism)  # noqa: S101 - the caller has checked that
         self.check_doublings(mechanism.t + int(counts.sum()))
-        mechanism.update_counts(rows, counts)
+        mechanism.update_counts(rows, counts, until)
         return replace(self, mechanism=mechanism, tally=self.tally + tally)
 
     def write(self, path: str | os.PathLike[str]) -> None:

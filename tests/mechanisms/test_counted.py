@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import headwater as hw
+from headwater.mechanisms.cascade.plan import stage_at
 from headwater.mechanisms.counted import count_by_bucket, distinct
 from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets
 from headwater.run import FolderSink, Run, RunConfig, Schedule
@@ -54,12 +55,21 @@ def table(case: str, chosen: list[Any]) -> Any:  # noqa: ANN401 - an array, or a
     )
 
 
-def counted(case: str, stream: list[Any], first: int, end: int, machines: int, rng: np.random.Generator) -> Any:  # noqa: ANN401
+def counted(
+    case: str,
+    stream: list[Any],
+    first: int,
+    end: int,
+    machines: int,
+    rng: np.random.Generator,
+    until: int | None = None,
+    epsilon: float = 8.0,
+) -> Any:  # noqa: ANN401
     """What machines that share nothing but the schema count, added up in any order; each has any of the records."""
     numbers = first + rng.permutation(end - first)
     parts = np.array_split(numbers, machines)
     found = [
-        start(case).histogram(table(case, [stream[i] for i in part]), part, bad_rows="null")
+        start(case, epsilon).histogram(table(case, [stream[i] for i in part]), part, bad_rows="null", until=until)
         for part in parts
         if len(part)
     ]
@@ -75,10 +85,11 @@ def counted(case: str, stream: list[Any], first: int, end: int, machines: int, r
     machines=st.integers(1, 4),
     seed=st.integers(0, 10**6),
     looks=st.booleans(),
+    at_once=st.booleans(),
 )
-@settings(max_examples=5)
+@settings(max_examples=8)
 def test_counted_records_give_what_the_records_in_order_give(
-    case: str, cuts: list[int], machines: int, seed: int, looks: bool
+    case: str, cuts: list[int], machines: int, seed: int, looks: bool, at_once: bool
 ) -> None:
     """Over many buckets at once, in turns with records in order, with releases and reloads between them."""
     rng, stream = np.random.default_rng(seed), records(case, 700, seed)
@@ -89,7 +100,7 @@ def test_counted_records_give_what_the_records_in_order_give(
         if number % 3 == 2:
             owner.update(table(case, stream[first:end]), bad_rows="null")
         elif end > first:
-            owner.update_counts(counted(case, stream, first, end, machines, rng))
+            owner.update_counts(counted(case, stream, first, end, machines, rng, end if at_once else None))
         assert owner.t == plain.t == end
         if looks and number % 2:
             assert same(plain.release(), owner.release())
@@ -98,15 +109,34 @@ def test_counted_records_give_what_the_records_in_order_give(
     assert same(plain.release(last=200), owner.release(last=200))
 
 
+@pytest.mark.parametrize("case", ["line", "square"])
+@given(cuts=st.lists(st.integers(0, 6000), min_size=1, max_size=6), seed=st.integers(0, 10**6))
+@settings(max_examples=4)
+def test_records_taken_at_once_give_what_the_records_in_order_give(case: str, cuts: list[int], seed: int) -> None:
+    """At an ε where there are two timescales of fast buckets, with a release and a reload after every batch."""
+    rng, stream = np.random.default_rng(seed), records(case, 6000, seed)
+    plain, owner = start(case, 20.0), start(case, 20.0)
+    for end in sorted({*cuts, 6000} - {0}):
+        plain.update(table(case, stream[plain.t : end]), bad_rows="null")
+        owner.update_counts(counted(case, stream, owner.t, end, 3, rng, end, 20.0))
+        assert same(plain.release(), owner.release())
+        assert same(plain.release(last=500), owner.release(last=500))
+        owner = hw.Synthesizer.from_bytes(owner.to_bytes())
+    assert len(stage_at(5999, CASES[case][0].dimension, 20.0).timescales) >= 3
+
+
+@pytest.mark.parametrize("until", [None, 20_000])
 @pytest.mark.parametrize("case", ["square", "wide table"])
-def test_one_update_may_go_over_many_slow_buckets(case: str) -> None:
+def test_one_update_may_go_over_many_slow_buckets(case: str, until: int | None) -> None:
     """Wide rows and cells, 20,000 records in one sum of six parts, with the records in order as oracle."""
     stream, rng = records(case, 20_000, 5), np.random.default_rng(0)
     plain, owner = start(case, 1.0), start(case, 1.0)
     plain.update(table(case, stream), bad_rows="null")
     numbers = np.array_split(rng.permutation(20_000), 6)
     worker = start(case, 1.0)
-    parts = [worker.histogram(table(case, [stream[i] for i in part]), part, bad_rows="null") for part in numbers]
+    parts = [
+        worker.histogram(table(case, [stream[i] for i in part]), part, bad_rows="null", until=until) for part in numbers
+    ]
     owner.update_counts(hw.BucketedCounts.merge(parts))
     assert same(plain.release(), owner.release())
     assert same(plain.release(since=10_000), owner.release(since=10_000))
@@ -157,6 +187,53 @@ def test_buckets_are_public_and_the_same_for_every_run() -> None:
             number = end
     with pytest.raises(ValueError, match="at least 0"):
         start("square").bucket(-1)
+
+
+@pytest.mark.parametrize("until", [5, 640, 200_000, 299_999, 300_000])
+def test_records_that_are_taken_at_once_are_counted_in_the_buckets_that_are_measured(until: int) -> None:
+    """Each is a union of fastest ones, ends in time or is a fastest one, and a release then asks for these only."""
+    for case in ("line", "square", "wide table"):
+        synth, number = start(case, 20.0), 0
+        found = synth.buckets(0, until, until)
+        for first, end in found:
+            assert first == number
+            assert synth.bucket(end - 1, until) == (first, end)
+            assert synth.bucket(first)[0] == first
+            assert synth.bucket(end - 1)[1] == end
+            assert end <= until or (first, end) == synth.bucket(number)
+            number = end
+        if case == "wide table":
+            assert found == synth.buckets(0, until)
+        elif until > 640:
+            assert len(found) < len(synth.buckets(0, until)) / 3
+            stage = stage_at(until, CASES[case][0].dimension, 20.0)
+            assert len(stage.timescales) >= 3
+            covered = until - (until - stage.start) % stage.timescales[0].size  # the start of the open slow bucket
+            for scale in stage.timescales[1:]:  # as closed_fast does
+                for first in range(covered, until - scale.size + 1, scale.size):
+                    assert (first, first + scale.size) in found
+                    covered = first + scale.size
+
+
+def test_counts_that_were_made_to_be_taken_at_once_are_not_taken_otherwise(tmp_path: Path) -> None:
+    synth, points = start("square", 20.0), np.round(crowd(7000, 2), 1)
+    one = synth.histogram(points, 0, until=7000)
+    assert len(one.counts) < len(synth.histogram(points, 0).counts)
+    with pytest.raises(ValueError, match="the same until"):
+        one + synth.histogram(points, 7000)
+    short = synth.histogram(points[: synth.buckets(0, 7000, 7000)[-2][1]], 0, until=7000)
+    with pytest.raises(ValueError, match="counted for 7000 records in all"):
+        synth.update_counts(short)
+    other = hw.BucketedCounts(one.starts, one.rows, one.counts)  # nothing says that these are not the fastest
+    with pytest.raises(ValueError, match="of the bucket from"):
+        synth.update_counts(other)
+    assert synth.t == 0
+    config = RunConfig(hw.unit_cube(2), 20.0, "cascade", seed=3)
+    with Run.open(config, FolderSink(tmp_path / "out"), schedule=Schedule(records=6000)) as run:
+        assert run.next_due == 6000
+        with pytest.raises(ValueError, match="a release is due inside"):
+            run.take_counts(one)
+        assert run.t == 0
 
 
 def test_a_bucket_of_the_mechanism_is_closed_where_the_public_one_ends() -> None:
@@ -258,13 +335,15 @@ def test_a_durable_run_keeps_counts_before_it_counts_them(case: str, tmp_path: P
     schema, mechanism = CASES[case]
     config = RunConfig(schema, 8.0, mechanism, seed=3)
     found = dict[str, list[bytes]]()
-    for how in ("in order", "counted"):
+    for how in ("in order", "counted", "at once"):
         state, sink = tmp_path / f"{how}.state", FolderSink(tmp_path / how)
         for number, end in enumerate(range(250, 1501, 250)):
             run = Run.open(config, sink, state=state, schedule=Schedule(records=350))
             assert run.position("batch") == (number - 1 if number else None)
-            if how == "counted":
-                run.take_counts(counted(case, stream, run.t, end, 3, rng), position={"batch": number})
+            if how != "in order":
+                whole = how == "at once" and (run.next_due or end) >= end  # of six batches, two have no release inside
+                until = end if whole else None
+                run.take_counts(counted(case, stream, run.t, end, 3, rng, until), position={"batch": number})
             else:
                 run.take(table(case, stream[run.t : end]), bad_rows="null", position={"batch": number})
             if number % 2:
@@ -278,7 +357,7 @@ def test_a_durable_run_keeps_counts_before_it_counts_them(case: str, tmp_path: P
         tables = sorted((tmp_path / how).glob("release-*/*.parquet"))
         found[how] = [path.read_bytes() for path in tables]
     assert len(found["in order"]) == 5
-    assert found["in order"] == found["counted"]
+    assert found["in order"] == found["counted"] == found["at once"]
 
 
 def test_a_damaged_entry_of_counts_is_refused(tmp_path: Path) -> None:
@@ -291,6 +370,13 @@ def test_a_damaged_entry_of_counts_is_refused(tmp_path: Path) -> None:
     assert entry.counts.tolist() == [4, 9]
     cut = entry.between(9, 13)
     assert (cut.start, cut.end, cut.rows.tolist()) == (9, 13, [[1], [2]])
+    whole = good._replace(whole=True)
+    head, data, checksum = pack_entry(whole)
+    assert '"counts"' not in head  # a version that would cut it does not find counts
+    kept = unpack_entry(tmp_path, head, bytes(data), checksum)
+    assert (kept.whole, kept.end, kept.between(0, 8).end) == (True, 20, 20)
+    with pytest.raises(ValueError, match="taken at once"):
+        kept.between(9, 13)
     for counts in ([4, 0], [4, 1 << 60]):
         head, data, checksum = pack_entry(good._replace(counts=np.array(counts)))
         with pytest.raises(ValueError, match="at least one record"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from pyarrow import parquet
 
 import headwater as hw
 from headwater.mechanisms.counted import BucketedCounts, distinct
+from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.spark import counting, grouping, update
 from headwater.spark.pieces import Pieces
 from headwater.spark.places import Stretch
@@ -20,7 +20,7 @@ from headwater.spark.symbols import Symbols
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 from headwater.table.tally import Tally
-from tests.spark.support import QUIET, as_input
+from tests.spark.support import QUIET, as_input, releases
 
 pytestmark = QUIET
 CLIP = Schema(
@@ -89,13 +89,13 @@ def test_symbols_are_encoded_as_the_values_are(spark: Any, case: str) -> None:  
     frame = spark.createDataFrame(table)
     symbols = Symbols.of(synth, table.column_names, dict(frame.dtypes))
     assert symbols is not None
-    words = [word.alias(f"w{i}") for i, word in enumerate(symbols.expressions())]
-    found = [column.to_numpy(zero_copy_only=False) for column in frame.coalesce(1).select(*words).toArrow().columns]
+    words = [f"{word} AS w{i}" for i, word in enumerate(symbols.expressions())]
+    found = [column.to_numpy(zero_copy_only=False) for column in frame.coalesce(1).selectExpr(*words).toArrow().columns]
     known = np.asarray(~np.isnan(np.array(found, dtype=np.float64)).any(axis=0))
     wrong = {bad.row for bad in expected.bad}
     assert not wrong & set(np.flatnonzero(known).tolist())
     assert known.sum() > 0.2 * len(known)
-    exact = frame.select(*words).dropna().toArrow()  # without nulls, whole numbers stay what they are
+    exact = frame.selectExpr(*words).dropna().toArrow()  # without nulls, whole numbers stay what they are
     points, tally = symbols.decode([c.to_numpy() for c in exact.columns], np.ones(exact.num_rows, dtype=np.int64))
     assert np.array_equal(synth.encode_points(points), expected.rows[known])
     part = table.filter(pa.array(known))
@@ -147,6 +147,7 @@ def test_groups_give_what_one_process_gives(
         return found
 
     monkeypatch.setattr(counting, "grouped", watched)
+    monkeypatch.setattr(grouping, "_FEWER", 2)
     spark.conf.set("spark.sql.files.maxPartitionBytes", "16k")
     spark.conf.set("spark.sql.files.openCostInBytes", "1k")
     make: dict[str, Any] = {"epsilon": 1.0, "mechanism": mechanism, "seed": 3}
@@ -165,6 +166,46 @@ def test_groups_give_what_one_process_gives(
     assert np.array_equal(synth.release().points(), plain.release().points())
 
 
+@pytest.mark.parametrize("digits", [1, 9])
+def test_batches_that_are_taken_at_once_give_what_one_process_gives(
+    spark: Any,  # noqa: ANN401
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    digits: int,
+) -> None:
+    """In the plane, at an ε with two timescales of fast buckets; records that repeat and that do not.
+
+    Of three batches the second has a release inside, and is counted in the fastest buckets.
+    """
+    config = RunConfig(hw.unit_cube(2), 60.0, "cascade", 3)
+    runs = [
+        Run.open(config, FolderSink(tmp_path / name), state=tmp_path / f"{name}.state", schedule=Schedule(records=4000))
+        for name in ("plain", "spark")
+    ]
+    rng, untils = np.random.default_rng(7), list[int | None]()
+    take = Run.take_counts
+
+    def watched(run: Run, counts: BucketedCounts, *arguments: Any, **others: Any) -> int:  # noqa: ANN401
+        untils.append(counts.until)
+        return take(run, counts, *arguments, **others)
+
+    monkeypatch.setattr(Run, "take_counts", watched)
+    for batch, n in enumerate((3000, 6000, 3000)):
+        points, folder = rng.random((n, 2)).round(digits), tmp_path / str(batch)
+        folder.mkdir()
+        for number, part in enumerate(np.array_split(points, 3)):
+            parquet.write_table(pa.table({"x": part[:, 0], "y": part[:, 1]}), folder / f"{number}.parquet")
+        runs[0].take(points)
+        update(runs[1], spark.read.parquet(str(folder)))
+        for run in runs:
+            run.publish_if_due()
+    assert untils == [3000, None, 12_000]
+    for run in runs:
+        run.close()
+    assert len(releases(tmp_path / "plain")) == 3
+    assert releases(tmp_path / "plain") == releases(tmp_path / "spark")
+
+
 def test_a_bad_record_among_many_equal_ones_is_named(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
     table = few(5000, 1).set_column(2, "paid", pa.array(["card"] * 4321 + ["shells"] + ["cash"] * 678))
     parquet.write_table(table, tmp_path / "a.parquet")
@@ -178,7 +219,7 @@ def test_a_bad_record_among_many_equal_ones_is_named(spark: Any, tmp_path: Path)
 
 
 def test_a_key_is_found_again_from_its_fold() -> None:
-    """Also of a row that is nowhere, whose group is far below 0."""
+    """Also of one below 0."""
     keys = np.random.default_rng(1).integers(-(1 << 63), 1 << 62, 10_000)
     keys[:4] = 0, 1, -1, (1 << 62) - 1
     folded = keys.view(np.uint64)
@@ -188,24 +229,25 @@ def test_a_key_is_found_again_from_its_fold() -> None:
 
 
 def test_what_a_batch_had_decides_how_the_next_is_counted() -> None:
-    """Groups of four buckets are half as many as records if 2·s records are equally frequent in buckets of s."""
+    """Groups are worth it if they are a sixteenth of the records, or fewer."""
     repeats = grouping.Repeats()
-    assert repeats.few(4) is None
+    assert repeats.few is None
     rng, size = np.random.default_rng(2), 4096
-    for different, few in ((size, True), (4 * size, False)):
+    for different, few in ((size // 32, True), (size // 8, False)):
         rows, counts = distinct(rng.integers(0, different, (size, 1)).astype(np.uint64))
         one = BucketedCounts(np.zeros(len(rows), dtype=np.int64), rows, counts)
         repeats.after(one, Tally(size))
-        assert repeats.few(4) is few
+        assert repeats.few is few
         repeats.after(one, Tally(size, bad=1))
-        assert repeats.few(4) is False
+        assert repeats.few is False
 
 
-def test_every_row_of_a_frame_is_in_its_bucket() -> None:
+def test_every_row_of_a_frame_is_in_its_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces cover all rows once, whatever the stretches are; the oracle gives each row its number by itself."""
-    rng = np.random.default_rng(2)
-    for _ in range(30):
-        size, n = int(rng.integers(1, 9)), int(rng.integers(1, 12))
+    rng, steps = np.random.default_rng(2), set[int]()
+    for _ in range(60):
+        monkeypatch.setattr("headwater.spark.pieces.CELLS", int(rng.choice([2, 5, 12])))
+        size, n = int(rng.choice([1, 3, 8, 50])), int(rng.integers(1, 12))
         parts, records = np.sort(rng.integers(0, 4, n)), rng.integers(1, 40, n)
         ends = dict.fromkeys(range(4), 0)
         stretches = list[Stretch]()
@@ -221,17 +263,33 @@ def test_every_row_of_a_frame_is_in_its_bucket() -> None:
             edges.append((at, at + wide))
             at += wide
         pieces = Pieces.of(stretches, numbers, edges)
-        expected = np.zeros(len(edges), dtype=np.int64)
-        for number in range(100, 100 + total):
-            expected[next(i for i, (first, end) in enumerate(edges) if first <= number < end)] += 1
+        steps.add((pieces.longest - 1).bit_length())
+        expected = np.zeros(len(edges) + 1, dtype=np.int64)
+        for one, number in zip(stretches, numbers, strict=True):
+            for place in range(one.records):
+                bucket = next(i for i, (first, end) in enumerate(edges) if first <= number + place < end)
+                assert bucket_of(pieces, (one.part << 33) + one.position + place) == bucket
+                expected[bucket] += 1
         assert np.array_equal(pieces.expected(), expected)
-        seen = sorted((piece.row, piece.row + piece.records) for piece in pieces.pieces if piece.records)
-        assert sum(end - first for first, end in seen) == total
-        assert all(one[1] <= other[0] for one, other in pairwise(seen))
-        bits, narrow, first = pieces.cells
-        rows = np.array([piece.row for piece in pieces.pieces])
-        for piece in pieces.pieces[1:]:
-            for row in {piece.row, piece.row + piece.records - 1} if piece.records else ():
-                cell = (row >> 33 << bits) + ((row & (1 << 33) - 1) >> narrow)
-                found = np.searchsorted(rows, row, side="right") - 1
-                assert first[cell] <= found < first[cell] + pieces.longest
+        for part, held in ends.items():  # what was not there when the frame was counted
+            for more in (0, 1, 5000, 1 << 32) if part < pieces.parts else ():
+                assert bucket_of(pieces, (part << 33) + held + more) in (len(edges), None)
+    assert {1, 2} <= steps  # both ways to search
+
+
+def bucket_of(pieces: Pieces, row: int) -> int | None:
+    """What the expressions compute for a row; beyond a table an entry is null."""
+    bits, narrow, first = pieces.cells
+    cell = row >> narrow
+    if pieces.parts > 1:
+        cell = (row >> 33 << bits) + min((row & (1 << 33) - 1) >> narrow, (1 << bits) - 1)
+    if cell >= len(first):
+        return None
+    piece, steps = int(first[cell]), (pieces.longest - 1).bit_length()
+    alone = pieces._alone()[cell] if steps < 2 else None
+    if alone is not None:
+        return alone
+    for step in (1 << number for number in reversed(range(steps))):
+        if piece + step < len(pieces.rows) and row >= pieces.rows[piece + step]:
+            piece += step
+    return int(pieces.buckets[piece])

@@ -129,8 +129,9 @@ class Walk:
         n, seed = self._some()
         batch, numbers = self.case.batch(n, seed), np.random.default_rng(seed).permutation(n)
         self.twin.update(batch)
+        until = self.t + n if seed % 2 else None  # in larger buckets, if they are taken at once
         parts = [
-            self.case.start(self.epsilon).histogram(_chosen(batch, part), self.t + part)
+            self.case.start(self.epsilon).histogram(_chosen(batch, part), self.t + part, until=until)
             for part in np.array_split(numbers, 3)
         ]
         self.synth.update_counts(BucketedCounts.merge(parts))

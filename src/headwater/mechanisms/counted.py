@@ -18,14 +18,17 @@ from headwater.mechanisms.protocol import Rows
 
 Integers = NDArray[np.int64]
 Bucket = Callable[[int], tuple[int, int]]
+BucketUntil = Callable[[int, int | None], tuple[int, int]]
 Unsigned = NDArray[np.unsignedinteger[Any]]
+Parts = defaultdict[int, list[tuple[Rows, NDArray[Any]]]]
+"""For the start of each bucket, rows and counts from any number of processes."""
 
 _ODD = 0x9E3779B97F4A7C15  # mixes the integers of a row; which rows are compared depends on it, the result does not
 
 
 @dataclass(frozen=True, eq=False)
 class BucketedCounts:
-    """Counted records of any number of fastest buckets. As secret as the records.
+    """Counted records of any number of buckets. As secret as the records.
 
     Parameters
     ----------
@@ -35,6 +38,9 @@ class BucketedCounts:
         For each entry a row, as `headwater.Synthesizer.encode` gives it; null records too.
     counts
         How many records of the bucket have this row.
+    until
+        How many records there are with these, if they are taken at once, so that buckets inside a slower one that is
+        closed then were not counted apart (`headwater.Synthesizer.bucket`). Without it buckets are the fastest ones.
 
     Examples
     --------
@@ -45,7 +51,8 @@ class BucketedCounts:
 
     starts: Integers
     rows: Rows
-    counts: Integers
+    counts: NDArray[Any]
+    until: int | None = None
 
     @property
     def records(self) -> int:
@@ -64,14 +71,17 @@ class BucketedCounts:
         parts
             At least one.
         """
-        every, found = list(parts), defaultdict[int, list[tuple[Rows, Integers]]](list)
+        every, found = list(parts), Parts(list)
+        until = every[0].until
         for one in every:
+            if one.until != until:
+                raise ValueError("counts of other buckets: give every part the same until")
             for i, j in _runs(one.starts):
                 found[int(one.starts[i])].append((one.rows[i:j], one.counts[i:j]))
-        return _joined((start, *_added(found[start])) for start in sorted(found)) or every[0]
+        return add_parts(found, until) if found else every[0]
 
 
-def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], bucket: Bucket) -> BucketedCounts:
+def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], bucket: BucketUntil) -> BucketedCounts:
     """Counted records that are exactly those after the first ``t``, or an error that says what is wrong.
 
     ``check`` refuses rows that no record has, ``bucket`` gives first number and end of the bucket of a number.
@@ -86,12 +96,12 @@ def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], 
             raise TypeError(f"{name} must be whole numbers, not {array.dtype}")
     if numbers.size and (int(numbers.min()) < 1 or int(numbers.max()) >= 1 << 53):
         raise ValueError("counts must lie between 1 and 2^53 − 1")
-    starts, rows = starts.astype(np.int64), check(rows)
-    if (np.diff(starts) < 0).any():
+    starts, rows = starts.astype(np.int64, copy=False), check(rows)
+    if (starts[1:] < starts[:-1]).any():
         raise ValueError("starts must not fall; add counts with + or BucketedCounts.merge")
     runs = list(_runs(starts))
     for number, (i, j) in enumerate(runs):
-        first, end = bucket(t)
+        first, end = bucket(t, counts.until)
         found, wanted = total(numbers[i:j]), end - t
         if int(starts[i]) != first or found > wanted or (found < wanted and number + 1 < len(runs)):
             raise ValueError(
@@ -99,13 +109,21 @@ def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], 
                 f"{wanted:,} of the bucket from {first:,} were expected: count every record after the first t once"
             )
         t += found
-    return BucketedCounts(starts, rows, numbers.astype(np.int64))
+    if counts.until not in (None, t):
+        raise ValueError(f"counted for {counts.until!r} records in all, and there are {t:,} with these")
+    return BucketedCounts(
+        starts, rows, numbers if numbers.dtype.kind == "u" else numbers.astype(np.int64), counts.until
+    )
 
 
 def count_by_bucket(
-    rows: Rows, numbers: Integers, bucket: Bucket, coarser: Callable[[Rows, int], Rows]
+    rows: Rows,
+    numbers: Integers,
+    bucket: Bucket,
+    coarser: Callable[[Rows, int], Rows],
+    until: int | None = None,
 ) -> BucketedCounts:
-    """Count records by the fastest bucket that they arrived in.
+    """Count records by the bucket that they arrived in.
 
     ``coarser`` gives the rows of the bucket of a number without what no noisy count can ever distinguish.
     """
@@ -118,26 +136,34 @@ def count_by_bucket(
         last = int(np.searchsorted(numbers, end))
         found.append((start, *distinct(coarser(rows[first:last], start))))
         first = last
-    return _joined(found) or BucketedCounts(np.empty(0, dtype=np.int64), rows, np.empty(0, dtype=np.int64))
+    nothing = np.empty(0, dtype=np.int64)
+    return _joined(found, until) if found else BucketedCounts(nothing, rows, nothing, until)
 
 
-def _added(parts: list[tuple[Rows, Integers]]) -> tuple[Rows, Integers]:
+def add_parts(parts: Parts, until: int | None) -> BucketedCounts:
+    """The sum of all parts of every bucket; there is at least one."""
+    return _joined(((start, *_added(parts[start])) for start in sorted(parts)), until)
+
+
+def _added(parts: list[tuple[Rows, NDArray[Any]]]) -> tuple[Rows, NDArray[Any]]:
     """The sum of the counts of one bucket."""
-    rows, counts = zip(*parts, strict=True)
-    return parts[0] if len(parts) == 1 else distinct(np.concatenate(rows), np.concatenate(counts))
+    if len(parts) == 1:
+        return parts[0]
+    every, numbers = zip(*parts, strict=True)
+    rows, counts = distinct(np.concatenate(every), np.concatenate(numbers))
+    return rows, short(counts)
 
 
-def _joined(buckets: Iterable[tuple[int, Rows, Integers]]) -> BucketedCounts | None:
+def _joined(buckets: Iterable[tuple[int, Rows, NDArray[Any]]], until: int | None) -> BucketedCounts:
     every = list(buckets)
-    if not every:
-        return None
     starts = np.repeat([start for start, _, _ in every], [len(rows) for _, rows, _ in every]).astype(np.int64)
-    return BucketedCounts(starts, *(np.concatenate([one[field] for one in every]) for field in (1, 2)))
+    rows, counts = (np.concatenate([one[field] for one in every]) for field in (1, 2))
+    return BucketedCounts(starts, rows, counts, until)
 
 
 def _runs(values: NDArray[Any]) -> Iterator[tuple[int, int]]:
     """First and end of each run of equal values."""
-    edges = np.flatnonzero(np.diff(values)) + 1
+    edges = np.flatnonzero(values[1:] != values[:-1]) + 1
     return zip([0, *edges.tolist()], [*edges.tolist(), len(values)], strict=True) if len(values) else iter(())
 
 
@@ -164,11 +190,13 @@ def distinct(rows: Rows, counts: NDArray[Any] | None = None) -> tuple[Rows, Inte
 
 def distinct_cells(cells: Unsigned, counts: NDArray[Any] | None = None) -> tuple[Unsigned, Integers]:
     """The same for rows of one integer, in increasing order."""
+    if counts is not None and total(counts) <= 2 * len(cells):  # sorting records takes less time than sorting pairs
+        (several,) = (counts > 1).nonzero()
+        cells, counts = np.concatenate((cells, np.repeat(cells[several], counts[several] - 1))), None
     if counts is None:
         ordered, numbers = np.sort(cells), None
     elif len(cells) and int(cells.max()) < 1 << 32 and int(counts.max()) < 1 << 32:  # one sort of words is much faster
-        # Mostly a few sorted parts one after another, which a merge sort is several times as fast for.
-        words = np.sort(cells.astype(np.uint64) << np.uint64(32) | counts.astype(np.uint64), kind="stable")
+        words = np.sort(cells.astype(np.uint64) << np.uint64(32) | counts.astype(np.uint64))
         ordered, numbers = (words >> np.uint64(32)).astype(cells.dtype), words & np.uint64(0xFFFFFFFF)
     else:
         order = np.argsort(cells, kind="stable")
@@ -188,6 +216,13 @@ def whole_numbers(what: str, numbers: object) -> NDArray[Any]:
     if type(numbers) is not np.ndarray and isinstance(numbers, np.ma.MaskedArray):  # in this order: a lazy import
         raise TypeError(f"{what} must not be a masked array: leave out what is masked first")
     return np.asarray(numbers)
+
+
+def short(counts: NDArray[Any]) -> Unsigned:
+    """The same in the shortest words that are used for counts."""
+    largest = int(counts.max(initial=0))
+    word = np.uint8 if largest < 1 << 8 else np.uint32 if largest < 1 << 32 else np.uint64
+    return counts.astype(word, copy=False)
 
 
 def total(counts: NDArray[Any]) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need
-from headwater.mechanisms.counted import Bucket, Integers, Unsigned, distinct, total
+from headwater.mechanisms.counted import Bucket, Unsigned, distinct, short, total
 from headwater.mechanisms.protocol import Arrays, Rows, null_records
 
 
@@ -34,7 +34,7 @@ class CountedBucket:
     counts: Unsigned
 
     @staticmethod
-    def of(start: int, rows: Rows, counts: Integers, coarser: Callable[[Rows], Rows]) -> CountedBucket:
+    def of(start: int, rows: Rows, counts: NDArray[Any], coarser: Callable[[Rows], Rows]) -> CountedBucket:
         """Counted rows as a mechanism keeps them."""
         null, records = null_records(rows), int(counts.sum())
         if null.any():
@@ -42,13 +42,13 @@ class CountedBucket:
         rows = coarser(rows)
         if rows.shape[1] == 1 and not (rows[1:, 0] > rows[:-1, 0]).all():
             rows, counts = distinct(rows, counts)  # cells stay sorted, as counting by leaves needs them
-        return CountedBucket(start, records, rows, _short(counts))
+        return CountedBucket(start, records, rows, short(counts))
 
     def plus(self, others: Iterable[CountedBucket]) -> CountedBucket:
         """The sum of this and others, as counts of the bucket of this one."""
         every = [self, *others]
         rows, counts = distinct(*(np.concatenate([getattr(one, f) for one in every]) for f in ("rows", "counts")))
-        return CountedBucket(self.start, sum(one.records for one in every), rows, _short(counts))
+        return CountedBucket(self.start, sum(one.records for one in every), rows, short(counts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class CountedBuckets:
         for first, records, size in spans.reshape(-1, 3).tolist():
             need(before <= first < t and bucket(first)[0] == first, "counted")
             need(0 <= size <= len(counts) - at and 0 < records <= t - first, "counted")
-            one = CountedBucket(first, records, rows[at : at + size], _short(counts[at : at + size]))
+            one = CountedBucket(first, records, rows[at : at + size], short(counts[at : at + size]))
             need(total(one.counts) <= records, "counted")
             found.append(one)
             at, before = at + size, first
@@ -128,23 +128,26 @@ class CountedBuckets:
         return kept
 
 
-def parts_by_bucket(rows: Rows, counts: Integers, t: int, bucket: Bucket) -> Iterator[tuple[int, Rows, Integers]]:
-    """Start, rows and counts of each fastest bucket that counted records fall into, the first of them number ``t``.
+def parts_by_bucket(
+    rows: Rows, counts: NDArray[Any], t: int, bucket: Bucket
+) -> Iterator[tuple[int, Rows, NDArray[Any]]]:
+    """Start, rows and counts of each bucket that counted records fall into, the first of them number ``t``.
 
     An entry that is in two buckets is divided: only its bucket decides what a record counts in.
     """
-    ends = np.cumsum(counts) + t
+    ends = np.cumsum(counts, dtype=np.int64)
+    ends += t
     until = int(ends[-1]) if len(ends) else t
     first = 0
     while t < until:
         start, end = bucket(t)
         end = min(end, until)
         last = int(np.searchsorted(ends, end)) + 1
-        part = np.minimum(ends[first:last], end) - np.maximum(ends[first:last] - counts[first:last], t)
+        part = counts[first:last]
+        before, after = t - (int(ends[first]) - int(counts[first])), int(ends[last - 1]) - end
+        if before or after:
+            part = part.astype(np.int64)
+            part[0] -= before
+            part[-1] -= after
         yield start, rows[first:last], part
         first, t = last - (int(ends[last - 1]) > end), end
-
-
-def _short(counts: NDArray[Any]) -> Unsigned:
-    largest = int(counts.max(initial=0))
-    return counts.astype(np.uint8 if largest < 1 << 8 else np.uint32 if largest < 1 << 32 else np.uint64)

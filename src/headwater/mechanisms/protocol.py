@@ -166,8 +166,12 @@ class Mechanism(Protocol):
 class CountingMechanism(Mechanism, Protocol):
     """A mechanism that also takes counted records: other processes count, and this one adds counts and noise."""
 
-    def bucket(self, number: int) -> tuple[int, int]:
-        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Pure."""
+    def bucket(self, number: int, until: int | None = None) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Pure.
+
+        With ``until``, the slowest one whose faster buckets are never measured if the records up to number ``until``
+        are taken at once.
+        """
 
     def coarser(self, rows: Rows, number: int) -> Rows:
         """Rows of the bucket of record ``number`` without what no noisy count can ever distinguish. Pure."""
@@ -175,8 +179,10 @@ class CountingMechanism(Mechanism, Protocol):
     def place_bits(self, axis: int) -> int:
         """How many binary digits of a coordinate on a continuous axis decide the row of a record. Pure."""
 
-    def update_counts(self, rows: Rows, counts: NDArray[np.int64]) -> None:
+    def update_counts(self, rows: Rows, counts: NDArray[np.int64], until: int | None = None) -> None:
         """Take records of which ``counts`` have each row: in the order of their buckets, in any order inside these.
+
+        Buckets are those of `bucket` with the same ``until``, which is how many records there are then.
 
         The same as `update` with the records in order, for everything that is ever measured.
         """

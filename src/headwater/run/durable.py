@@ -103,11 +103,12 @@ class DurableSynthesizer:
         position: Mapping[str, Any],
         receipts: bytes = b"",
         counts: NDArray[np.int64] | None = None,
+        whole: bool = False,
     ) -> int:
         """Bring records to the disk, ``counts`` of each row if given, and return how many there are now."""
-        entry, self._journal_stays = Entry(self.t, rows, dict(position), counts), False
+        entry, self._journal_stays = Entry(self.t, rows, dict(position), counts, whole), False
         if self.store:
-            self.store.append(rows, entry.position, receipts, counts)
+            self.store.append(rows, entry.position, receipts, counts, whole)
         self._pending.append(entry)
         return entry.end
 
@@ -117,7 +118,7 @@ class DurableSynthesizer:
             self.store.append(np.empty((0, self.synth.width), dtype=np.uint8), dict(position))
 
     def count(self, until: int) -> None:
-        """Let the mechanism count what is pending, up to ``until`` records."""
+        """Let the mechanism count what is pending, up to ``until`` records; more if those are taken at once."""
         while self._pending and self.synth.t < until:
             entry = self._pending[0]
             counted(self.store, self.synth, entry.between(self.synth.t, until))

@@ -53,7 +53,7 @@ def counted(store: Store | None, synth: Synthesizer, entry: Entry) -> None:
         if entry.counts is None:
             synth.update_rows(entry.rows)
         else:
-            synth.update_counted_rows(entry.rows, entry.counts)
+            synth.update_counted_rows(entry.rows, entry.counts, entry.end if entry.whole else None)
     except (TypeError, ValueError) as error:
         if store is None:
             raise

@@ -62,6 +62,11 @@ class TakingRun:
         return self._durable.t
 
     @property
+    def next_due(self) -> int | None:
+        """The number of records, after `t`, at which the next release is due; None if their number decides nothing."""
+        return self.schedule.next_due(self.t)
+
+    @property
     def synth(self) -> Synthesizer:
         """The synthesizer. It may be behind `t` until `publish_if_due` was called."""
         return self._durable.synth
@@ -168,12 +173,15 @@ class TakingRun:
     ) -> int:
         """Take records that were counted elsewhere (`Synthesizer.histogram`), as `take` does with the records.
 
-        They are all records after the first `t`, up to any number, each of them counted once.
+        They are all records after the first `t`, up to any number, each of them counted once. If they were counted to be
+        taken at once (``until``), no release may be due before the last of them (`next_due`).
         """
         with self._durable.step():
             checked = self.synth.check_counts(counts, self.t)
+            if checked.until is not None and (self.next_due or checked.until) < checked.until:
+                raise ValueError("a release is due inside records that were counted to be taken at once")
             kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
-            t = self._durable.keep(checked.rows, kept, counts=checked.counts)
+            t = self._durable.keep(checked.rows, kept, counts=checked.counts, whole=checked.until is not None)
             self._count()
             self._durable.snapshot_if_large()
             return t

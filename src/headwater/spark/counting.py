@@ -66,7 +66,12 @@ class Counted:
 
 
 def count(
-    placed: Placed, config: RunConfig, times: Mapping[int, int], policy: str, person_key: bytes | None = None
+    placed: Placed,
+    config: RunConfig,
+    times: Mapping[int, int],
+    policy: str,
+    person_key: bytes | None = None,
+    due: Mapping[int, int | None] | None = None,
 ) -> dict[int, Counted]:
     """Count the records of a frame, for each key those after the first so many.
 
@@ -82,10 +87,13 @@ def count(
         What happens to bad rows.
     person_key
         The key of hashes of people, if records belong to people.
+    due
+        For the number of each key, at how many records its next release is due, if their number decides that. Where
+        none is due before the last record, records are counted to be taken at once, in fewer buckets.
     """
     encoder = Encoder(replace(config, seed=None), placed.columns, policy, placed.key, person_key)
     try:
-        return _count_any(placed, encoder, times)
+        return _count_any(placed, encoder, times, due or {})
     except Exception as error:
         if TOO_LARGE not in str(error):
             raise
@@ -95,31 +103,37 @@ def count(
         ) from None
 
 
-def _count_any(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[int, Counted]:
+def _count_any(
+    placed: Placed, encoder: Encoder, times: Mapping[int, int], due: Mapping[int, int | None]
+) -> dict[int, Counted]:
     """The counts, from the frame itself, from a copy that executors keep, or from one that is sorted."""
     with with_settings(placed.frame.sparkSession, _settings(placed)):
         if placed.scan:
             try:
-                return _count(placed, encoder, times)
+                return _count(placed, encoder, times, due)
             except ShuffledError:
                 pass
         with _kept(placed.frame) as frame:
             try:
-                return _count(placed.of(frame), encoder, times)
+                return _count(placed.of(frame), encoder, times, due)
             except ShuffledError:
                 if not placed.sortable:
                     raise TableError("the records of a file are not in order in the data frame", _NAME_ORDER) from None
         in_order = placed.frame.repartitionByRange(*placed.order).sortWithinPartitions(*placed.order)
         with _kept(in_order) as frame:
-            return _count(placed.of(frame), encoder, times)
+            return _count(placed.of(frame), encoder, times, due)
 
 
-def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[int, Counted]:
+def _count(
+    placed: Placed, encoder: Encoder, times: Mapping[int, int], due: Mapping[int, int | None]
+) -> dict[int, Counted]:
     try:
         stretches = ordered(_survey(placed))
         places = by_part(stretches)
         first = {key: first_numbers(stretches, key, t) for key, t in times.items()}
-        quick = _grouped(placed, encoder, stretches, first)
+        ends = {key: t + sum(one.of_key.get(key, 0) for one in stretches) for key, t in times.items()}
+        until = {key: end if (due.get(key) or end) >= end else None for key, end in ends.items()}
+        quick = _grouped(placed, encoder, stretches, first, until)
         if quick is not None:
             placed.repeats.after(quick.counts, quick.tally)
             return {0: quick}
@@ -129,7 +143,7 @@ def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[i
             ]
             for part, indices in places.items()
         }
-        notes, table = unpack_notes(_counted(placed, encoder, slots, stretches, first))
+        notes, table = unpack_notes(_counted(placed, encoder, slots, stretches, first, until))
         said = {part: json.loads(note) for part, note in notes.items()}
         _compare(said, stretches, places)
     except SameOrderError:
@@ -140,7 +154,7 @@ def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[i
     if encoder.person_key is not None:
         found[0].rows = unpack_rows(table, empty)
     else:
-        for key, counts in unpack(table, empty).items():
+        for key, counts in unpack(table, empty, until).items():
             found[key].counts = counts
     for note in said.values():
         for key, tally in note["tally"].items():
@@ -154,15 +168,20 @@ def _count(placed: Placed, encoder: Encoder, times: Mapping[int, int]) -> dict[i
 
 
 def _grouped(
-    placed: Placed, encoder: Encoder, stretches: Sequence[Stretch], first: Mapping[int, Sequence[int]]
+    placed: Placed,
+    encoder: Encoder,
+    stretches: Sequence[Stretch],
+    first: Mapping[int, Sequence[int]],
+    until: Mapping[int, int | None],
 ) -> Counted | None:
     """The counts if Spark can find them without Python. Order columns have to be seen in order, which it cannot."""
     if placed.sortable or placed.key or encoder.person_key is not None or not stretches:
         return None
     synth = synthesizer(encoder.config)
     symbols = Symbols.of(synth, placed.columns, dict(placed.frame.dtypes))
+    frame, repeats = placed.values or placed.frame, placed.repeats
     try:
-        found = symbols and grouped(placed.values or placed.frame, symbols, synth, stretches, first[0], placed.repeats)
+        found = symbols and grouped(frame, symbols, synth, stretches, first[0], until[0], repeats)
     except Exception as error:
         if TOO_LARGE not in str(error):
             raise
@@ -234,6 +253,7 @@ def _counted(
     slots: Mapping[int, Sequence[Slot]],
     stretches: Sequence[Stretch],
     first: Mapping[int, Sequence[int]],
+    until: Mapping[int, int | None],
 ) -> Any:  # noqa: ANN401 - of Arrow, which ships no types
     """The counts of all stretches. Buckets that many partitions share are added up by Spark."""
     read = [*map(_quoted, placed.columns), *([_quoted(placed.key[0])] if placed.key else [])]
@@ -241,7 +261,7 @@ def _counted(
         *sources, last = placed.order
         mark = f"xxhash64({', '.join(sources)})" if sources else "CAST(0 AS BIGINT)"
         read += [f"{mark} AS {MARK}", f"CAST({last} AS BIGINT) AS {PLACE}"]
-    counter = Counter(encoder, slots, (MARK, PLACE) if placed.sortable else None)
+    counter = Counter(encoder, slots, (MARK, PLACE) if placed.sortable else None, until)
     counted = placed.frame.selectExpr(*read).mapInArrow(counter, DDL)
     parts, buckets = set[tuple[int, int, int]](), set[tuple[int, int]]()
     synth = synthesizer(encoder.config)
@@ -250,7 +270,7 @@ def _counted(
             if not one.of_key.get(key) or encoder.person_key is not None:
                 continue
             for number in (start, start + one.of_key[key] - 1):  # those in between are of this stretch alone
-                bucket = synth.bucket(number)[0]
+                bucket = synth.bucket(number, until[key])[0]
                 parts.add((key, one.part, bucket))
                 buckets.add((key, bucket))
     if len(parts) > 3 * len(buckets):

@@ -39,15 +39,18 @@ def _stretches(frame: DataFrame) -> list[Stretch] | None:
         return None
     session = frame.sparkSession
     java, settings = session._jvm.org.apache.parquet, session._jsparkSession.sessionState().newHadoopConf()
-    converter = java.format.converter.ParquetMetadataConverter
-    found = list[Stretch]()
+    options, inputs = java.HadoopReadOptions, java.hadoop.util.HadoopInputFile
+    opened, found = java.hadoop.ParquetFileReader.open, list[Stretch]()
     for part, splits in enumerate(files):
         position = 0
         for split in splits:
             start, path = split.start(), split.toPath()
-            here = converter.range(start, start + split.length())  # Spark gives a split the same blocks
-            blocks = java.hadoop.ParquetFileReader.readFooter(settings, path, here).getBlocks()
-            records = sum(int(block.getRowCount()) for block in blocks)
+            here = options.builder(settings).withRange(start, start + split.length()).build()
+            reader = opened(inputs.fromPath(path, settings), here)  # Spark gives a split the same blocks
+            try:
+                records = int(reader.getRecordCount())
+            finally:
+                reader.close()
             if records:
                 found.append(Stretch(part, position, (path.toString(),), start, start, records, {0: records}))
             position += records

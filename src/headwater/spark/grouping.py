@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SAMPLE = 2048
-_WORD = 62  # bits of a key, so that no group of a record that was counted first is below 0
+_WORD = 62  # bits of a key, so that none is below 0
 _FOLDS = (15, 17, 34)
-_FEWER = 2  # so many times fewer groups than records are worth it
+_FEWER = 16  # so many times fewer groups than records are worth it: about where Python takes as long
 _SETTINGS = {
     # Room for a million groups in the table that generated code counts in; what does not fit takes much longer.
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
@@ -64,19 +64,10 @@ class Repeats:
             odd = tally.bad or any("unlisted" in kinds for kinds in tally.columns.values())
             self.codes = math.inf if odd else len(counts.counts) / counts.records
 
-    def few(self, lanes: int) -> bool | None:
-        """Whether groups of so many buckets would be half as many as records, or fewer; None before the first batch.
-
-        If K different records are equally frequent, a bucket of s has K(1 − exp(−s/K)) of them, and half as many groups
-        as records are K = s·lanes/2 of them.
-
-        Parameters
-        ----------
-        lanes
-            How many buckets share a group.
-        """
-        share = lanes / _FEWER
-        return None if self.codes is None else self.codes <= share * -math.expm1(-1 / share)
+    @property
+    def few(self) -> bool | None:
+        """Whether there would be half as many groups as records, or fewer; None before the first batch."""
+        return None if self.codes is None else self.codes * _FEWER <= 1
 
 
 def grouped(
@@ -85,6 +76,7 @@ def grouped(
     synth: Synthesizer,
     stretches: Sequence[Stretch],
     numbers: Sequence[int],
+    until: int | None,
     repeats: Repeats,
 ) -> tuple[BucketedCounts, Tally] | None:
     """The counts of all records of a frame; None if Spark cannot find them by itself, or not quickly.
@@ -101,43 +93,37 @@ def grouped(
         Of the frame, in order.
     numbers
         Of the first record of each.
+    until
+        As for `headwater.Synthesizer.histogram`.
     repeats
         How often records repeated before.
     """
     end = numbers[-1] + stretches[-1].records
-    pieces = Pieces.of(stretches, numbers, synth.buckets(numbers[0], end))
+    pieces = Pieces.of(stretches, numbers, synth.buckets(numbers[0], end, until))
     with with_settings(frame.sparkSession, _SETTINGS):
         if pieces.longest > MOST or not _worth(frame, symbols, pieces, repeats):
             return None
-        fits = symbols.bits[-1] + pieces.total.bit_length() <= _WORD
+        fits = symbols.bits[-1] + len(pieces.starts).bit_length() <= _WORD
         keys = [f"key{number}" for number in range(len(symbols.words) + (not fits))]
-        table = _partial(_keyed(frame, symbols, pieces, fits).groupBy(*keys).sum("one")).toArrow()
+        table = _partial(_keyed(frame, symbols, pieces, fits).groupBy(*keys).count()).toArrow()
     if any(table.column(name).null_count for name in keys):
         return None  # a record that only Python can read, or say what is wrong with
     words = [_unfolded(table.column(name).to_numpy()) for name in keys]
-    groups = words[-1] >> (symbols.bits[-1] if fits else 0)
+    buckets, counts = words[-1] >> (symbols.bits[-1] if fits else 0), table.column(len(keys)).to_numpy()
     if fits:
         words[-1] = words[-1] & ((1 << symbols.bits[-1]) - 1)
-    if (groups < 0).any():
-        raise ShuffledError("there are more records than were counted first")
-    entries, buckets, counts = pieces.counted(groups, table.column(len(keys)).to_numpy())
-    if not np.array_equal(np.bincount(buckets, counts, len(pieces.starts)).astype(np.int64), pieces.expected()):
+    if not np.array_equal(np.bincount(buckets, counts, len(pieces.starts) + 1).astype(np.int64), pieces.expected()):
         raise ShuffledError("there are other records than were counted first")
-    found = words[: len(symbols.words)]
-    points, tally = symbols.decode(found, np.bincount(entries, counts, len(groups)).astype(np.int64))
+    points, tally = symbols.decode(words[: len(symbols.words)], counts)
     order = np.argsort(buckets.astype(np.uint16 if len(pieces.starts) < 1 << 16 else np.int64), kind="stable")
-    starts, rows = pieces.starts[buckets[order]], synth.encode_points(points)[entries[order]]
-    return BucketedCounts(starts, synth.coarser(rows, starts), counts[order]), tally
+    starts, rows = pieces.starts[buckets[order]], synth.encode_points(points)[order]
+    return BucketedCounts(starts, synth.coarser(rows, starts), counts[order], until), tally
 
 
 def _worth(frame: DataFrame, symbols: Symbols, pieces: Pieces, repeats: Repeats) -> bool:
     """Whether groups are few beside records."""
-    lanes = pieces.lanes[0]
-    few = repeats.few(lanes)
-    if few is None:
-        largest = max(piece.size for piece in pieces.pieces if piece.records)
-        few = _FEWER * _different(frame, symbols) <= lanes * largest
-    return few
+    few = repeats.few
+    return _FEWER * _different(frame, symbols) <= int(pieces.expected().max()) if few is None else few
 
 
 def _different(frame: DataFrame, symbols: Symbols) -> float:
@@ -146,7 +132,7 @@ def _different(frame: DataFrame, symbols: Symbols) -> float:
     Of as many pairs of records one is equal as there are different ones, if these are equally frequent; and if most of
     them were seen, there are not many more. Infinitely many if there is one that only Python can read.
     """
-    first = frame.select(*(word.alias(f"word{i}") for i, word in enumerate(symbols.expressions()))).take(SAMPLE)
+    first = frame.selectExpr(*(f"{word} AS word{i}" for i, word in enumerate(symbols.expressions()))).take(SAMPLE)
     different = set(map(tuple, first))
     equal = len(first) - len(different)
     if any(None in row for row in different) or not equal:
@@ -155,7 +141,7 @@ def _different(frame: DataFrame, symbols: Symbols) -> float:
 
 
 def _keyed(frame: DataFrame, symbols: Symbols, pieces: Pieces, fits: bool) -> DataFrame:
-    """Words as keys of a group, the last of them with its group of buckets if both fit; and ``one``.
+    """Words as keys of a group, the last of them with its bucket if both fit.
 
     Spark's table for generated code takes the lowest bits of keys for a hash and gives up after two places, so that
     keys which are alike in them take much longer. So higher bits are added to them, such that neighbours stay
@@ -163,12 +149,10 @@ def _keyed(frame: DataFrame, symbols: Symbols, pieces: Pieces, fits: bool) -> Da
 
     Every ``select`` is analysed by itself, which takes the driver longer than the expressions do: here are two.
     """
-    from pyspark.sql import functions as sql
-
     words = [f"word{number}" for number in range(len(symbols.words))]
-    named = [word.alias(name) for name, word in zip(words, symbols.expressions(), strict=True)]
-    rows = frame.select(*named, sql.monotonically_increasing_id().alias("row"))
-    whole = [*words[:-1], f"{words[-1]} | shiftleft(group, {symbols.bits[-1]})"] if fits else [*words, "group"]
+    named = [f"{word} AS {name}" for name, word in zip(words, symbols.expressions(), strict=True)]
+    rows = frame.selectExpr(*named, "monotonically_increasing_id() AS row")
+    whole = [*words[:-1], f"{words[-1]} | shiftleft(bucket, {symbols.bits[-1]})"] if fits else [*words, "bucket"]
     folded = [
         " ^ ".join([f"whole{i}", *(f"shiftrightunsigned(whole{i}, {fold})" for fold in _FOLDS)])
         for i in range(len(whole))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.mechanisms.counted import BucketedCounts
+from headwater.mechanisms.counted import BucketedCounts, Parts, add_parts
 from headwater.mechanisms.protocol import Rows, null_records
 
 _BYTES = 1 << 26  # of rows in one batch of Arrow, which must stay far below 2^31
@@ -89,24 +90,24 @@ def unpack_rows(table: pa.Table, empty: Rows) -> Rows:
     return np.concatenate([empty, *parts])
 
 
-def unpack(table: pa.Table, empty: Rows) -> dict[int, BucketedCounts]:
+def unpack(table: pa.Table, empty: Rows, until: Mapping[int, int | None] | None = None) -> dict[int, BucketedCounts]:
     """The counts of each key in a table that `pack` has made, from any number of partitions, added up."""
-    found = dict[int, list[BucketedCounts]]()
+    until = until or {}
+    found = defaultdict[int, Parts](lambda: Parts(list))
     columns = [table.column(name).to_pylist() for name in COUNTED.names[:5]]
     blobs = [table.column(name) for name in ("rows", "counts")]
     for i, (key, start, null, row_bytes, count_bytes) in enumerate(zip(*columns, strict=True)):
         row_data, count_data = (np.frombuffer(blob[i].as_buffer(), dtype=np.uint8) for blob in blobs)
-        rows = row_data.view(f"<u{row_bytes}").astype(empty.dtype).reshape(-1, empty.shape[1])
-        counts = count_data.view(f"<u{count_bytes}").astype(np.int64)
+        rows = row_data.view(f"<u{row_bytes}").reshape(-1, empty.shape[1])
+        counts = count_data.view(f"<u{count_bytes}")
         if null:
             nowhere = np.full((1, empty.shape[1]), np.iinfo(empty.dtype).max, dtype=empty.dtype)
-            rows, counts = np.concatenate((rows, nowhere)), np.append(counts, null)
-        starts = np.full(len(counts), start, dtype=np.int64)
-        found.setdefault(key, []).append(BucketedCounts(starts, rows, counts))
-    return {key: BucketedCounts.merge(parts) for key, parts in found.items()}
+            rows, counts = np.concatenate((rows, nowhere)), np.append(counts.astype(np.int64), null)
+        found[key][start].append((rows, counts))
+    return {key: add_parts(parts, until.get(key)) for key, parts in found.items()}
 
 
 def _word(numbers: np.ndarray[Any, Any]) -> str:
-    """The shortest type for these, of 1, 2, 4 or 8 bytes."""
+    """The shortest type for these, of 1, 2, 4 or 8 bytes, of which none is the largest: that is a null record's."""
     largest = int(numbers.max(initial=0))
-    return next(f"<u{size}" for size in (1, 2, 4, 8) if largest < 1 << (8 * size))
+    return next(f"<u{size}" for size in (1, 2, 4, 8) if largest < (1 << (8 * size)) - 1)

@@ -68,7 +68,8 @@ def update(
     promised = synth.epsilon, synth.mechanism, None, synth.budget.delta, synth.person
     config = RunConfig(synth.schema, *promised, synth.expect)
     placed = replace(place(frame, synth.schema, order, person=synth.person), repeats=_repeats(target))
-    found = count(placed, config, {0: target.t}, policy, synth.person_key)[0]
+    due = {0: target.next_due} if isinstance(target, Run) else {}
+    found = count(placed, config, {0: target.t}, policy, synth.person_key, due)[0]
     if isinstance(target, Run):
         take(target, found, position or {})
     elif found.rows is not None:
@@ -262,7 +263,8 @@ class Query:
         if open_:
             placed = self._placed.of(frame)
             times = {number: run.t for number, run in open_.items()}
-            found = count(placed, self._config, times, self._policy, self.run.synth.person_key)
+            due = {number: run.next_due for number, run in open_.items()}
+            found = count(placed, self._config, times, self._policy, self.run.synth.person_key, due)
             for number, run in open_.items():
                 take(run, found[number], {POSITION: {"query": query, "batch": batch}})
         for run in self._runs.runs.values():

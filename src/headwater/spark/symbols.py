@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from headwater.table.column import Column
 from headwater.table.numeric import Integer, Number
 from headwater.table.schema import Schema
 from headwater.table.tally import Tally
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
 
 MOST_WORDS = 2
 MOST_LABELS = 32  # which Spark compares one by one
@@ -64,59 +61,46 @@ class Symbol:
         """Of the largest symbol."""
         return (self.values + 2).bit_length()
 
-    def expression(self) -> Expression:
-        """The symbol in Spark; null for what has none."""
-        from pyspark.sql import functions as sql
-
-        given = sql.col("`" + self.name.replace("`", "``") + "`")
-        column, below = self.column, self.values
+    def expression(self) -> str:
+        """The symbol in Spark's SQL; null for what has none. Made as text: Spark is called once for all of it."""
+        given = "`" + self.name.replace("`", "``") + "`"
+        column, gone = self.column, f"{given} IS NULL"
         if isinstance(column, Category | Boolean):
             listed = column.values if isinstance(column, Category) else (False, True)
-            found = sql.lit(None).cast("bigint")
-            for number, value in reversed(list(enumerate(listed))):
-                found = sql.when(given == sql.lit(value), sql.lit(number).cast("bigint")).otherwise(found)
+            cases = (f"WHEN {given} = {_literal(value)} THEN {number}L" for number, value in enumerate(listed))
+            found = f"CASE {' '.join(cases)} END"
         elif isinstance(column, Integer):
-            low, high = column.limits
-            whole = given.cast("bigint")
-            inside = whole - sql.lit(low).cast("bigint")  # of null it is null
-            if column.outside != "clip":
-                inside = sql.when((whole >= low) & (whole <= high), inside)
-            found = self._beyond(inside, whole < low, whole > high)
+            whole, low, high = f"CAST({given} AS BIGINT)", *map(_literal, column.limits)
+            inside = f"WHEN {whole} >= {low} AND {whole} <= {high} THEN {whole} - {low}"
+            found = self._or_beyond(inside, f"{whole} < {low}", f"{whole} > {high}")
         else:
             lowest, highest = column.limits if isinstance(column, Number) else (0.0, 1.0)
-            real = given.cast("double")
+            real, low, high = f"CAST({given} AS DOUBLE)", _literal(float(lowest)), _literal(float(highest))
             # NaN is larger than all numbers in Spark, so it is not inside.
-            inside = sql.when((real >= lowest) & (real <= highest), self._part(real, lowest, highest))
-            found = self._beyond(inside, real < lowest, (real > highest) & ~sql.isnan(real))
+            inside = f"WHEN {real} >= {low} AND {real} <= {high} THEN {self._part(real, lowest, highest)}"
+            found = self._or_beyond(inside, f"{real} < {low}", f"{real} > {high} AND NOT isnan({real})")
+            gone = f"{gone} OR isnan({real})"
         if self.axis.missing:
-            gone = given.isNull()
-            if isinstance(column, Number):
-                gone = gone | sql.isnan(given.cast("double"))
-            found = sql.when(gone, sql.lit(below + 2).cast("bigint")).otherwise(found)
+            found = f"CASE WHEN {gone} THEN {self.values + 2}L ELSE {found} END"
         return found
 
-    def _part(self, real: Expression, low: float, high: float) -> Expression:
+    def _part(self, real: str, low: float, high: float) -> str:
         """Which step, or which part of a continuum, holds a number between the bounds."""
-        from pyspark.sql import functions as sql
-
         grid = getattr(self.column, "grid", None)
         if grid is not None:
-            start, step = grid.low / 10.0**grid.digits, grid.step / 10.0**grid.digits
-            nearest = sql.rint((real - sql.lit(start)) / sql.lit(step))
-            return sql.least(sql.greatest(nearest, sql.lit(0.0)), sql.lit(grid.size - 1.0)).cast("bigint")
-        place = real if self.column is None else (real - sql.lit(low)) / sql.lit(high - low)
+            start, step = (_literal(one / 10.0**grid.digits) for one in (grid.low, grid.step))
+            nearest = f"rint(({real} - {start}) / {step})"
+            return f"CAST(least(greatest({nearest}, 0.0D), {_literal(grid.size - 1.0)}) AS BIGINT)"
+        place = real if self.column is None else f"({real} - {_literal(low)}) / {_literal(high - low)}"
         if self.axis.missing:
-            place = sql.least(place * sql.lit(0.5), sql.lit(float(np.nextafter(0.5, 0))))
-        part = (place * sql.lit(2.0**self.depth)).cast("bigint")
-        return sql.least(part, sql.lit((1 << self.depth) - 1).cast("bigint"))
+            place = f"least({place} * 0.5D, {_literal(float(np.nextafter(0.5, 0)))})"
+        return f"least(CAST({place} * {_literal(2.0**self.depth)} AS BIGINT), {(1 << self.depth) - 1}L)"
 
-    def _beyond(self, inside: Expression, below: Expression, above: Expression) -> Expression:
-        from pyspark.sql import functions as sql
-
+    def _or_beyond(self, inside: str, below: str, above: str) -> str:
+        """Values inside first: most are."""
         if self.column is None or getattr(self.column, "outside", "") != "clip":
-            return inside
-        first = sql.lit(self.values).cast("bigint")
-        return sql.when(below, first).otherwise(sql.when(above, first + 1).otherwise(inside))
+            return f"CASE {inside} END"
+        return f"CASE {inside} WHEN {below} THEN {self.values}L WHEN {above} THEN {self.values + 1}L END"
 
     def decode(self, symbols: NDArray[np.int64]) -> tuple[Points, dict[str, NDArray[np.bool_]]]:
         """A coordinate in the part that each symbol stands for, and which of them were clipped or missing."""
@@ -178,17 +162,13 @@ class Symbols:
         """Of each word."""
         return [sum(one.bits for one in word) for word in self.words]
 
-    def expressions(self) -> list[Expression]:
+    def expressions(self) -> list[str]:
         """One word after another; null if any value of it has no symbol."""
-        from pyspark.sql import functions as sql
-
         found = []
         for word in self.words:
-            shift, total = word[0].bits, word[0].expression()
-            for one in word[1:]:
-                total = total.bitwiseOR(sql.shiftleft(one.expression(), shift))
-                shift += one.bits
-            found.append(total)
+            shifts = accumulate((one.bits for one in word), initial=0)
+            parts = (f"shiftleft({one.expression()}, {shift})" for one, shift in zip(word, shifts, strict=False))
+            found.append(" | ".join(parts))
         return found
 
     def decode(self, words: Sequence[NDArray[np.int64]], counts: NDArray[np.int64]) -> tuple[Points, Tally]:
@@ -227,3 +207,12 @@ def _known(column: Column | None, kind: str) -> bool:
         small = column.type is str or max(map(abs, column.values)) < 1 << 62
         return kind in types and column.size <= MOST_LABELS and small
     return isinstance(column, Boolean) and kind == "boolean"
+
+
+def _literal(value: object) -> str:
+    """A value in Spark's SQL, exactly; of a text its bytes, so that nothing in it is read as SQL."""
+    if isinstance(value, str):
+        return f"CAST(X'{value.encode().hex()}' AS STRING)"
+    if isinstance(value, bool):
+        return str(value)
+    return f"({value!r}{'D' if isinstance(value, float) else 'L'})"

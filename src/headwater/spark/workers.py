@@ -146,11 +146,14 @@ class Counter:
         The stretches of each partition, in the order of its rows.
     order
         The columns with the hash of a record's source and with its place there, if the frame has them.
+    until
+        For each key that is counted, as for `headwater.Synthesizer.histogram`.
     """
 
     encoder: Encoder
     slots: Mapping[int, Sequence[Slot]]
     order: tuple[str, str] | None = None
+    until: Mapping[int, int | None] = field(default_factory=dict)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row for each bucket, of all stretches of a partition together; and one with a note."""
@@ -180,7 +183,8 @@ class Counter:
                 if self.encoder.person_key is not None:
                     yield pack_rows(key, number, rows)
                 else:
-                    found[key].append(synthesizer(self.encoder.config).count_rows(rows, number))
+                    counts = synthesizer(self.encoder.config).count_rows(rows, number, self.until.get(key))
+                    found[key].append(counts)
         for key, parts in found.items():
             yield from pack(key, BucketedCounts.merge(parts))
         yield pack_note(part, note.to_json())

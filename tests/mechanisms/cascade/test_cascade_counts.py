@@ -45,7 +45,10 @@ def test_leaves_are_counted_as_one_by_one(depth: int, n: int, kind: str, seed: i
     counts = count_leaves(stored, depth, tree)
     assert counts.dtype == np.int64
     distinct, times = np.unique(stored, return_counts=True)
-    assert sum_leaves(distinct, times.astype(np.uint32), depth, tree).tolist() == counts.tolist()
+    whole = distinct, times.astype(np.uint32)
+    assert sum_leaves([whole], depth, tree).tolist() == counts.tolist()
+    halves = [(distinct[i::2], whole[1][i::2]) for i in range(2)]
+    assert sum_leaves(halves, depth, tree).tolist() == counts.tolist()
     assert counts.tolist() == leaves_one_by_one(cells, depth, tree)
     assert counts.sum() == n
 

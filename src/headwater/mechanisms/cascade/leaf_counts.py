@@ -9,6 +9,7 @@ points are counted again, in a further round whose rows these boxes are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,6 +20,9 @@ from numpy.typing import NDArray
 from headwater.mechanisms.cascade.tree import Flags, Tree
 
 Integers = NDArray[np.int64]
+Cells = NDArray[np.unsignedinteger[Any]]
+Counted = tuple[Cells, Cells]
+"""Cells, and how many records each of them stands for."""
 
 _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's cache
 _ROWS = 12  # at most 2^12 rows to begin with: their tables stay there as well
@@ -51,19 +55,46 @@ def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
     return counts
 
 
-def sum_leaves(
-    cells: NDArray[np.unsignedinteger[Any]], counts: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
-) -> Integers:
-    """The sum of the counts of the cells in each leaf. Cells are sorted and distinct."""
-    order, starts = _in_order(tree, depth, cells.dtype)
-    ends = np.append(np.searchsorted(cells, starts), len(cells))  # leaves cut the line: each ends where the next starts
-    if int(counts.max(initial=0)) > 1:
-        sums = np.zeros(len(cells) + 1, dtype=np.int64)
-        np.cumsum(counts, out=sums[1:])
-        ends = sums.take(ends)
+def sum_leaves(parts: Sequence[Counted], depth: int, tree: Tree) -> Integers:
+    """The sum of the counts of the cells in each leaf, of all parts. The cells of a part are sorted and distinct."""
+    order, starts = _in_order(tree, depth, parts[0][0].dtype)
+    deepest, most = len(tree.splits) - 1, max(len(cells) for cells, _ in parts)
+    if most < 32 * tree.size and 1 << deepest < 8 * tree.size:  # many leaves of few depths: no search is needed
+        sums, firsts = _sums(_sum_boxes(parts, depth - deepest, 1 << deepest)), starts >> (depth - deepest)
+        ends = np.append(sums.take(firsts), sums[-1])
+    else:
+        ends = np.zeros(len(starts) + 1, dtype=np.int64)
+        for cells, counts in parts:
+            ends += _sums_at(counts, np.append(np.searchsorted(cells, starts), len(cells)))
     found = np.empty(len(order), dtype=np.int64)
-    found[order] = np.diff(ends)
+    found[order] = np.diff(ends)  # leaves cut the line: each ends where the next starts
     return found
+
+
+def _sums_at(counts: Cells, ends: Integers) -> Integers:
+    """The sums of the first so many counts. Where cells hardly repeat, most of a sum is how many there are."""
+    (several,) = (counts > 1).nonzero()
+    if len(several) < len(counts) // 8:
+        return ends + _sums(counts[several] - 1).take(np.searchsorted(several, ends))
+    return _sums(counts).take(ends)
+
+
+def _sum_boxes(parts: Sequence[Counted], above: int, size: int) -> Integers:
+    """The sum of the counts in equal boxes."""
+    found = np.zeros(size, dtype=np.int64)
+    for cells, counts in parts:
+        box = (cells >> cells.dtype.type(above)).astype(np.int64)
+        found += np.bincount(box, minlength=size)
+        (several,) = (counts > 1).nonzero()
+        np.add.at(found, box[several], counts[several].astype(np.int64) - 1)
+    return found
+
+
+def _sums(counts: NDArray[np.integer[Any]]) -> Integers:
+    """The sum of the first 0, 1, 2, … of them."""
+    sums = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=sums[1:])
+    return sums
 
 
 @lru_cache(maxsize=8)  # all buckets of one timescale share a few trees

@@ -115,11 +115,18 @@ class CascadeMechanism(CellRows):
             cells = cells[take:]
             self._arrived()
 
-    def bucket(self, number: int) -> tuple[int, int]:
-        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end."""
+    def bucket(self, number: int, until: int | None = None) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end.
+
+        With ``until``, the slowest fast bucket around it that is closed when there are so many records: `closed_fast`
+        asks for no faster one inside it then or later.
+        """
         stage = self._stage_of(number)
-        size = stage.timescales[-1].size
-        start = number - (number - stage.start) % size
+        start, size = number, 0
+        for scale in stage.timescales[1:] or stage.timescales:
+            start, size = number - (number - stage.start) % scale.size, scale.size
+            if until is not None and start + size <= until:
+                break
         return start, start + size
 
     def coarser(self, rows: Rows, number: int) -> Rows:
@@ -128,9 +135,9 @@ class CascadeMechanism(CellRows):
         shift = np.uint64(self.finest - self._deepest(stage))
         return np.where(rows == NULL, rows, rows >> shift << shift) if shift else rows
 
-    def update_counts(self, rows: Rows, counts: NDArray[np.int64]) -> None:
-        """Take counted points, in the order of their fastest buckets and in any order inside these."""
-        for start, part, numbers in parts_by_bucket(rows, counts, self.t, self.bucket):
+    def update_counts(self, rows: Rows, counts: NDArray[np.int64], until: int | None = None) -> None:
+        """Take counted points, in the order of their buckets and in any order inside these."""
+        for start, part, numbers in parts_by_bucket(rows, counts, self.t, lambda number: self.bucket(number, until)):
             one = CountedBucket.of(start, part, numbers, self._counted_cells)
             self._counted = self._counted.plus(one)
             self.t += one.records
@@ -143,7 +150,14 @@ class CascadeMechanism(CellRows):
     def _counted_cells(self, rows: Rows) -> Rows:
         """Cells as counted points are kept: no deeper than trees of this stage are."""
         depth = self._deepest(self.stage)
-        return (rows >> np.uint64(self.finest - depth)).astype(word(depth))
+        shift = rows.dtype.type(self.finest - depth)
+        return (rows >> shift if shift else rows).astype(word(depth), copy=False)
+
+    def check(self, rows: NDArray[Any]) -> Rows:
+        """As `CellRows.check`; but shorter words stay as they are, unless one looks like a null record of them."""
+        beyond = min(1 << self.finest, int(np.iinfo(np.uint32).max))
+        short = rows.dtype == np.uint32 and rows.shape[1:] == (1,) and int(rows.max(initial=0)) < beyond
+        return rows if short else super().check(rows)
 
     def _stage_of(self, number: int) -> Stage:
         """The stage that record ``number`` (from 0) arrives in."""
@@ -205,12 +219,13 @@ class CascadeMechanism(CellRows):
         cells = self._cells[first:last]
         null = self._null[slice(*np.searchsorted(self._null, (first, last)))]
         cells = np.delete(cells, null - first) if len(null) else cells
+        within = [(one.rows[:, 0], one.counts) for one in counted.within(start, end)]
         variance = max(scale.noise.variance, EXACT)
         parts = []
         for coarseness, tree in enumerate(trees):
             true = count_leaves(cells, self._kept, tree)
-            for one in counted.within(start, end):
-                true = true + sum_leaves(one.rows[:, 0], one.counts, self._deepest(self.stage), tree)
+            if within:
+                true = true + sum_leaves(within, self._deepest(self.stage), tree)
             leaf = np.arange(len(true), dtype=np.uint64)
             address = np.uint64(number << TIMESCALE_BIT | coarseness << TREE_BIT) + leaf
             counts = true + scale.noise.draw(self.noise, start, address)

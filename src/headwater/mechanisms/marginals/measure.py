@@ -122,8 +122,11 @@ class MarginalsMechanism:
             if self.t == end:
                 self._close()
 
-    def bucket(self, number: int) -> tuple[int, int]:
-        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end."""
+    def bucket(self, number: int, until: int | None = None) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end.
+
+        All of them are measured, whatever comes at once.
+        """
         stage = self.stage
         if not stage.start <= number < stage.end:
             stage = self.stage_at(number)
@@ -134,7 +137,7 @@ class MarginalsMechanism:
         """The rows themselves: any two codes may be told apart."""
         return rows
 
-    def update_counts(self, rows: Rows, counts: Integers) -> None:
+    def update_counts(self, rows: Rows, counts: Integers, until: int | None = None) -> None:
         """Take counted records, in the order of their fastest buckets and in any order inside these."""
         for start, part, numbers in parts_by_bucket(rows, counts, self.t, self.bucket):
             one = CountedBucket.of(start, part, numbers, lambda codes: codes)

@@ -29,13 +29,15 @@ _UNSIGNED = re.compile(r"\|u1|<u[248]")
 class Entry(NamedTuple):
     """Some records and the positions that were kept with them; ``start`` records came before.
 
-    A row is a record, or as many as ``counts`` says.
+    A row is a record, or as many as ``counts`` says. A ``whole`` entry was counted to be taken at once, and is never
+    cut: its buckets are not the fastest ones.
     """
 
     start: int
     rows: Rows
     position: Position
     counts: NDArray[np.int64] | None = None
+    whole: bool = False
 
     @property
     def end(self) -> int:
@@ -43,12 +45,16 @@ class Entry(NamedTuple):
         return self.start + (len(self.rows) if self.counts is None else int(self.counts.sum()))
 
     def between(self, first: int, end: int) -> Entry:
-        """The records from number ``first`` on, before number ``end``."""
+        """The records from number ``first`` on, before number ``end``; all of them if they are to be taken at once."""
+        if self.whole:
+            if first > self.start:
+                raise ValueError("a part of records that were counted to be taken at once")
+            return self
         first = max(first, self.start)
         if self.counts is None:
             return self._replace(start=first, rows=self.rows[first - self.start : max(end - self.start, 0)])
-        ends = self.start + np.cumsum(self.counts)
-        part = np.minimum(ends, end) - np.maximum(ends - self.counts, first)
+        ends = self.start + np.cumsum(self.counts, dtype=np.int64)
+        part = np.minimum(ends, end) - np.maximum(ends - self.counts.astype(np.int64), first)
         return self._replace(start=first, rows=self.rows[part > 0], counts=part[part > 0])
 
 
@@ -86,7 +92,8 @@ def pack_entry(entry: Entry, receipts: bytes = b"") -> tuple[str, memoryview, by
             "dtype": entry.rows.dtype.str,
             "shape": entry.rows.shape,
             "position": entry.position,
-            **({} if entry.counts is None else {"counts": _shortest(entry.counts)}),
+            # Under another name if it is whole, so that no older version cuts it.
+            **({} if entry.counts is None else {"whole" if entry.whole else "counts": _shortest(entry.counts)}),
             **({"receipts": base64.b64encode(receipts).decode()} if receipts else {}),
         }
     )
@@ -106,16 +113,17 @@ def unpack_entry(path: Path, head: str, data: bytes, checksum: bytes) -> Entry:
         raise ValueError("sizes and times are whole numbers")
     if not _UNSIGNED.fullmatch(fields["dtype"]):
         raise ValueError("rows are unsigned integers")
-    counts, position = None, dict(fields["position"])
-    if "counts" in fields:
-        if not _UNSIGNED.fullmatch(fields["counts"]):
+    counts, position, whole = None, dict(fields["position"]), "whole" in fields
+    if whole or "counts" in fields:
+        word = fields["whole" if whole else "counts"]
+        if not _UNSIGNED.fullmatch(word):
             raise ValueError("counts are unsigned integers")
-        size = len(data) - np.dtype(fields["counts"]).itemsize * shape[0]
-        counts = np.frombuffer(data, dtype=fields["counts"], offset=size).astype(np.int64)
+        size = len(data) - np.dtype(word).itemsize * shape[0]
+        counts = np.frombuffer(data, dtype=word, offset=size).astype(np.int64)
         data = data[:size]
         if counts.size and not 0 < int(counts.min()) <= int(counts.max()) < 1 << 53:
             raise ValueError("a row stands for at least one record")
-    entry = Entry(start, np.frombuffer(data, dtype=fields["dtype"]).reshape(shape), position, counts)
+    entry = Entry(start, np.frombuffer(data, dtype=fields["dtype"]).reshape(shape), position, counts, whole)
     if type(end) is not int or end != entry.end:
         raise ValueError("rows and counts say how many records there are")
     return entry

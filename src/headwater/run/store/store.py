@@ -160,6 +160,7 @@ class Store(OwnedDatabase):
         position: Mapping[str, Any] | None = None,
         receipts: bytes = b"",
         counts: NDArray[np.int64] | None = None,
+        whole: bool = False,
     ) -> int:
         """Keep the next records, and with them where their source stands; return how many records there are now.
 
@@ -173,9 +174,11 @@ class Store(OwnedDatabase):
             What was answered to the sources of these records, such as idempotency keys: `receipts` gives it back.
         counts
             How many records each row stands for; one unless given.
+        whole
+            Whether these were counted to be taken at once.
         """
         with self.current():
-            entry = Entry(self._t, entries.check_rows(rows), dict(position or {}), counts)
+            entry = Entry(self._t, entries.check_rows(rows), dict(position or {}), counts, whole)
             packed = entries.pack_entry(entry, receipts)
             with self.transaction():
                 self.connection.execute("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)
