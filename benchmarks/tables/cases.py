@@ -75,6 +75,7 @@ class Size:
     seeds: int
     times: tuple[int, ...]  # those of `REQUIRED_TIMES` and the end of every table are added
     offline: bool  # whether figures of MST and AIM that are not kept are made
+    other: tuple[float, ...] = ()  # ε for one run of marginals beside independent ones
 
     def times_of(self, name: str, method: str = "marginals") -> tuple[int, ...]:
         """The times at which a table is measured; a run that expects a number of records is only about that one."""
@@ -85,7 +86,14 @@ class Size:
 
     def online(self) -> list[Case]:
         """All releases of Headwater and of independent marginals."""
-        return [
+        few = [
+            Case(name, t, epsilon, method, 0)
+            for epsilon in self.other
+            for name in (*NAMES, *HELD_OUT)
+            for method in (INDEPENDENT, "marginals")
+            for t in self.times_of(name)
+        ]
+        return few + [
             Case(name, t, epsilon, method, seed)
             for seed in range(self.seeds)
             for epsilon in self.epsilons
@@ -97,7 +105,7 @@ class Size:
         ]
 
 
-QUICK = Size("quick", (1.0,), 1, (4_096, 8_192, 16_384, 50_000), offline=False)
+QUICK = Size("quick", (1.0,), 1, (4_096, 8_192, 16_384, 50_000), offline=False, other=(0.5, 4.0))
 FULL = Size(
     "full",
     (0.5, 1.0, 4.0),

@@ -173,8 +173,8 @@ class TakingRun:
     ) -> int:
         """Take records that were counted elsewhere (`Synthesizer.histogram`), as `take` does with the records.
 
-        They are all records after the first `t`, up to any number, each of them counted once. If they were counted to be
-        taken at once (``until``), no release may be due before the last of them (`next_due`).
+        They are all records after the first `t`, up to any number, each of them counted once. If they were counted to
+        be taken at once (``until``), no release may be due before the last of them (`next_due`).
         """
         with self._durable.step():
             checked = self.synth.check_counts(counts, self.t)
