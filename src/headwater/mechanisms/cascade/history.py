@@ -148,7 +148,8 @@ class Measured:
 
         They are sums of: the slow buckets before the window (a prior only), those in the window, the last `RECENT` of
         these if there are more (a prior only: they are in the sum before), and for each timescale the fast buckets in
-        the window. Pools without points are left out.
+        the window. Pools without points are left out. If the window begins inside the last closed slow bucket, its fast
+        buckets stand for it.
         """
         partition, slow, fast = self.history.partition, self.history.slow, list(self.fast)
         recent = self.history.recent

@@ -167,7 +167,10 @@ class CascadeMechanism(CellRows):
             self._trees = [*self._trees, self._second_trees()]
 
     def _close(self) -> None:
-        """Measure the slow bucket that is full, choose the trees of the fast buckets in the next one, and open that."""
+        """Measure the slow bucket that is full, and open the next.
+
+        The trees of the one, and of the fast buckets in the first half of the other, are chosen here.
+        """
         fast, stage = self.closed_fast(), self.stage
         if self.t == stage.end:
             stage = stage_at(self.t, self.partition.dimension, self.budget)
