@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,15 +13,9 @@ from benchmarks.tables.offline import CHECKPOINTS, DELTA, DPMM, TIME_LIMIT
 from benchmarks.tables.online import Row
 from benchmarks.tables.results import Numbers, Place
 from benchmarks.tables.verdicts import OURS, Requirement
+from headwater.markdown import table as markdown
 
 METHODS = ("marginals", EXPECTING, WITH_DELTA, "cascade", "independent", "mst", "aim", "mst rerun", "mst rerun, zcdp")
-
-
-def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 def _number(value: float | None, digits: int = 4) -> str:

@@ -156,7 +156,7 @@ def test_a_state_that_told_people_apart_by_another_rule_is_refused(monkeypatch: 
     """Else somebody with a name of either kind would have a second cap."""
     state = started().to_bytes()
     monkeypatch.setattr("headwater.people.people.NAMES_VERSION", 99)
-    with pytest.raises(hw.FileRefusedError, match="told people apart by another rule"):
+    with pytest.raises(hw.FileRefusedError, match="distinguished people by another rule"):
         hw.Synthesizer.from_bytes(state)
 
 

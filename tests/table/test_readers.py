@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from numpy.typing import NDArray
@@ -89,7 +90,7 @@ def test_no_line_is_lost_where_text_is_cut_for_threads(
     step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step that holds nothing but the second half of a line end was taken for the end of the text."""
-    monkeypatch.setattr("headwater.table.readers.csv_text._STEP", step)
+    monkeypatch.setattr("headwater.table.readers.csv_text.STEP", step)
     (tmp_path / "a.csv").write_bytes(b"x\r\n0\r\n\n0.5\r\n\r\n1\r\n")
     with open_source(tmp_path / "a.csv", Schema(x=Number(0, 1, missing=True))) as source:
         assert [batch.table["x"].to_pylist() for batch in source if batch] == [[0.0, None, 0.5, None, 1.0]]
@@ -188,14 +189,14 @@ def test_quoted_text_that_is_shared_among_threads_is_read_as_in_one_piece(
     texts = [f"a{inner}{i % 7}" for i in range(500)]
     schema = Schema(n=Integer(0, 500), text=Category(*sorted(set(texts))))
     (tmp_path / "a.csv").write_text("n,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts)), newline="")
-    monkeypatch.setattr(csv_text, "_STEP", 64)
-    steps, usual = list[int](), csv_text.CsvParser._read_group
+    monkeypatch.setattr(csv_text, "STEP", 64)
+    steps, usual = list[int](), pyarrow.csv.read_csv
 
-    def seen(self: csv_text.CsvParser, data: Any, types: Any, step: int, nulls: tuple[str, ...]) -> Any:  # noqa: ANN401
-        steps.append(step)
-        return usual(self, data, types, step, nulls)
+    def seen(data: Any, options: pyarrow.csv.ReadOptions, *more: Any, **others: Any) -> Any:  # noqa: ANN401
+        steps.append(options.block_size)
+        return usual(data, options, *more, **others)
 
-    monkeypatch.setattr(csv_text.CsvParser, "_read_group", seen)
+    monkeypatch.setattr(pyarrow.csv, "read_csv", seen)
     assert rows_of(tmp_path / "a.csv", schema) == [{"n": i, "text": text} for i, text in enumerate(texts)]
     assert [step == 64 for step in steps] == [not inner]  # read once, and not again because it could not be cut
 

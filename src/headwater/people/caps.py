@@ -1,8 +1,8 @@
-"""How many records of each person have counted: 17 bytes a person, and never changed in place.
+"""How many records of each person have counted: 17 bytes a person for caps up to 255, and never changed in place.
 
-Hashes and counts are in sorted arrays, newest first to be asked. A batch adds an array of the people in it; arrays of
-about the same size are merged, so a person is copied a logarithmic number of times. Since nothing is changed in place,
-an update that is interrupted leaves what there was (`headwater.synthesizer_state`).
+Hashes and counts are in sorted arrays, which are searched newest first. A batch adds an array of the people in it;
+arrays of about the same size are merged, so a person is copied a logarithmic number of times. Since nothing is changed
+in place, an update that is interrupted leaves what there was (`headwater.synthesizer_state`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Groups:
 
     @staticmethod
     def of(hashes: Hashes) -> Groups:
-        """Group the records of a batch, which are in order of arrival."""
+        """The records of a batch, given in order of arrival, grouped by person."""
         high, low = hashes[:, 0], hashes[:, 1]
         order = np.argsort(high, kind="stable")
         if np.any((high[order[1:]] == high[order[:-1]]) & (low[order[1:]] != low[order[:-1]])):
@@ -69,7 +69,7 @@ class _Level:
     counts: NDArray[Any]
 
     def find(self, high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[Integers, Flags]:
-        """Where these people are, or would be, and whether they are here."""
+        """The index of each of these people, or where it would be inserted, and whether it is here."""
         places = np.searchsorted(self.high, high)
         here, asked = np.zeros(len(high), dtype=np.bool_), np.arange(len(high))
         while len(asked):
@@ -84,7 +84,7 @@ class _Level:
         return places, here
 
     def with_newer(self, newer: _Level) -> _Level:
-        """Both together; where somebody is in both, the newer count holds."""
+        """The union of both; a person who is in both has the newer count."""
         places, known = self.find(newer.high, newer.low)
         counts, new = self.counts.copy(), ~known
         counts[places[known]] = newer.counts[known]
@@ -119,12 +119,12 @@ class Caps:
 
     @property
     def people(self) -> int:
-        """How many people are kept; some of them twice, until arrays are merged."""
+        """How many entries are kept: at least the number of people, who may have two until arrays are merged."""
         return sum(len(level.high) for level in self.levels)
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take."""
+        """The bytes of all arrays."""
         return sum(array.nbytes for level in self.levels for array in (level.high, level.low, level.counts))
 
     def counts(self, people: Hashes) -> Integers:
@@ -139,7 +139,10 @@ class Caps:
         return found
 
     def with_counts(self, people: Hashes, counts: Integers) -> Caps:
-        """With new counts of some people, sorted by their first halves and each of them once."""
+        """The caps with new counts of some people, which replace the old ones.
+
+        ``people`` are sorted by their first halves, and each is there once.
+        """
         if not len(people):
             return self
         small = np.min_scalar_type(self.limit)

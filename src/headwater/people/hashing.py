@@ -72,7 +72,10 @@ def hash_people(people: object, key: bytes) -> Hashes:
 
 
 def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]]:
-    """Hashes, and the errors of rows that name a person in no way that can be read; those get `NOBODY`."""
+    """The keyed hash of each row's `identity`, and the errors of rows that name no person that can be read.
+
+    Such rows, and rows that name nobody, get `NOBODY`.
+    """
     if isinstance(values.data, np.ndarray) and values.codes is None:
         values = Values(list(values.data)) if values.data.dtype.kind in "Mm" else values.distinct()
     items = list(values.data)

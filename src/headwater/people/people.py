@@ -69,14 +69,16 @@ class People:
 
     @staticmethod
     def begin(person: Person, key: bytes) -> People:
-        """Before the first record."""
+        """The people of a run before its first record: nobody has a record."""
         within = None if person.per_bucket is None else Caps(person.per_bucket)
         return People(person, key, Caps(person.records), within)
 
     # ---- what is kept of a record, beside what the mechanism keeps
 
     def read(self, values: Values, bad: Flags | None) -> tuple[Hashes, Flags, dict[int, TableError]]:
-        """The hashes of a column, which records are nowhere because of it, and the errors of rows that are wrong.
+        """The hashes of a column, which of its records must be null records, and the errors of rows that are wrong.
+
+        What a row that names nobody is, `Person.null` says.
 
         Parameters
         ----------
@@ -101,7 +103,7 @@ class People:
         return hashes, nowhere, wrong
 
     def columns(self, itemsize: int) -> int:
-        """How many integers of so many bytes are kept of a person."""
+        """How many integers of ``itemsize`` bytes `attached` adds to a row: the hash and, with a clock, the stamp."""
         return (HASH_BYTES + (_STAMP_BYTES if self.person.seconds else 0)) // itemsize
 
     def attached(self, rows: Rows, hashes: Hashes) -> Rows:
@@ -119,7 +121,10 @@ class People:
         return rows[:, :width], words[:, :2], words[:, 2] if self.person.seconds else None
 
     def stamped(self, rows: Rows, width: int, clock: Callable[[], float] = time.time) -> Rows:
-        """Rows with the period of this moment, where none was written yet: called once, in order of arrival."""
+        """Rows in which the stamps that are `UNSTAMPED` are the period of this moment by the clock.
+
+        Called once for each record, in order of arrival.
+        """
         if not self.person.seconds:
             return rows
         _, _, stamps = self.split(rows, width)
@@ -134,7 +139,10 @@ class People:
     def after(
         self, hashes: Hashes, stamps: Stamps | None, t: int, bucket_end: Callable[[int], int] | None = None
     ) -> tuple[Flags, People]:
-        """Which records of a batch count, and the people with it.
+        """Which records of a batch count, and the people after it.
+
+        A record counts if fewer than ``records`` of its person counted before it in its period, and fewer than
+        ``per_bucket`` in its bucket.
 
         Parameters
         ----------
@@ -161,7 +169,10 @@ class People:
     def _segments(
         self, size: int, stamps: Stamps | None, t: int, bucket_end: Callable[[int], int] | None
     ) -> Iterator[tuple[int, int, int, bool]]:
-        """Start, end, period and whether a bucket begins: no period and no bucket ends inside a segment."""
+        """A batch cut where a period or a bucket ends: start, end, period, and whether a bucket begins.
+
+        Periods never go back: where the clock did, the later period stays.
+        """
         place, period, arrivals = 0, self.period, self.person.arrivals
         effective = None if stamps is None else np.maximum.accumulate(np.maximum(stamps, np.uint64(period)))
         while place < size:
@@ -181,7 +192,11 @@ class People:
             place = end
 
     def _within(self, hashes: Hashes) -> tuple[Flags, People]:
-        """The same for records of one period and one bucket."""
+        """What `after` returns, for records of one period and one bucket.
+
+        Records of `NOBODY` and `SOMEBODY` have no cap: the former are null records already, each of the latter is the
+        only one of its person.
+        """
         named = np.flatnonzero((hashes[:, 0] != NOBODY[0]) | (hashes[:, 1] < SOMEBODY[1]))
         groups = Groups.of(hashes[named])
         before = self.caps.counts(groups.people)
@@ -221,7 +236,7 @@ class People:
         need(len(key) == 32, "people")
         if header.get("names") != NAMES_VERSION:
             raise FileRefusedError(
-                "this run told people apart by another rule than this version does: go on with the version that it "
+                "this run distinguished people by another rule than this version does: go on with the version that it "
                 "began with, or begin a new run"
             )
         people = People.begin(person, key)

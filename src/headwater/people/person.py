@@ -92,14 +92,14 @@ class Person:
 
     @property
     def unit(self) -> str:
-        """Whose data is protected."""
+        """The unit of privacy, in words."""
         if self.per is None:
             return PERSON
         return f"{IN_PERIODS}{self.per if self.seconds else f'{self.per:,} arrivals'}"
 
     @property
     def neighbours(self) -> str:
-        """How two inputs differ that cannot be told apart."""
+        """How two neighbouring inputs differ, in words."""
         within = " in one period" if self.per is not None else ""
         bucket = f"; at most {self.per_bucket:,} of them count in one bucket of time" if self.per_bucket else ""
         return f"replace all records of one person{within}{bucket}"

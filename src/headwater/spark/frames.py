@@ -57,7 +57,7 @@ class Placed:
     key
         The column of a public key, and its values.
     sortable
-        Whether order columns tell all records apart.
+        Whether no two records agree in all order columns.
     scan
         Whether the frame only reads, so that reading it twice costs less than keeping it.
     values
@@ -96,8 +96,8 @@ def place(
     schema
         What a record is.
     order
-        Columns whose values say where a record stands in its source, the last of them a whole number; together they
-        tell all records apart. Unless given: topic, partition and offset if the frame has them, else file and split of
+        Columns whose values say where a record stands in its source, the last of them a whole number; no two records
+        agree in all of them. Unless given: topic, partition and offset if the frame has them, else file and split of
         files that are in no partitions of a table, else partition and row of a table of this process.
     key
         The column of a public key, and its values.

@@ -1,4 +1,4 @@
-"""From the noisy counts of many buckets to one density.
+"""The estimated density: the mass of every cell, from the noisy counts of many buckets.
 
 Buckets of one timescale are pooled. The mass of each pool in a cell is split by a left fraction that is estimated from
 the pool's own counts and shrunk towards the fraction of the slower pool before it (`cascade.shrinkage`).
@@ -51,18 +51,21 @@ class Density:
 def estimate(
     pools: Sequence[Pool], uncovered: int, partition: Partition, counted: Sequence[bool] | None = None
 ) -> Density:
-    """The density of the points in these pools, and of those that none of them covers.
+    """The mass of each pool, and of the points that no pool covers, in every node of the union of the pools' trees.
+
+    A pool's points are divided from the root down by its own shrunk left fractions, and where its tree does not split a
+    cell, by those of the last pool before it that does, else as a uniform spread.
 
     Parameters
     ----------
     pools
         Slowest first: each is the prior of the next.
     uncovered
-        How many points are in no bucket yet; they follow the last fractions.
+        How many points are in no closed bucket; they are divided by the last fractions of each cell.
     partition
         How the cube is cut.
     counted
-        Whose errors count in ``spread``; all of them unless given. The others serve as priors only: nothing is drawn
+        Which pools add to ``spread``; all of them unless given. The others serve as priors only: nothing is drawn
         from their rows of ``mass``.
     """
     tree, pools = LEAF, [without_nulls(pool) for pool in pools]
@@ -87,7 +90,10 @@ def estimate(
 
 
 def leaf_masses(density: Density, rows: slice | list[int]) -> tuple[Cells, Integers, Floats]:
-    """The leaves of a density from left to right: cells, depths, masses summed over some rows."""
+    """The leaves of a density from left to right: their cells, their depths, and their masses summed over some pools.
+
+    ``rows`` are the rows of ``mass`` that these pools have.
+    """
     tree = density.tree
     leaf = ~np.concatenate(tree.splits)
     cells = np.concatenate([nodes for nodes, _ in tree.nodes()])[leaf]

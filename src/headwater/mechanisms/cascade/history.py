@@ -21,7 +21,7 @@ from headwater.partition import Partition, Points
 Trees = list[tuple[Tree, ...]]
 """For each timescale, the trees of its resolutions, finest first."""
 
-RECENT = 4  # the last so many slow buckets, a stage, are also a prior by themselves, since streams move
+RECENT = 4  # slow buckets, the last ones, that are one more prior for the fast ones, since streams move
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,10 @@ class History:
         return History(self.partition, self.epsilon, (*self.slow, slow), tuple(fast), pooled)
 
     def next_trees(self, timescales: Sequence[Timescale], stage: Stage, fast: list[NoisyCounts], finest: int) -> Trees:
-        """The trees to measure in buckets of these timescales, chosen as if the next points were like the last ones.
+        """For each timescale, the trees of its resolutions, finest first, for the next buckets.
+
+        A cell is split if its predicted count reaches the threshold of `split_thresholds`. That count is the size of a
+        bucket times the estimated fractions on the way to the cell: the next points are taken to be like the last ones.
 
         Parameters
         ----------
@@ -77,8 +80,9 @@ class History:
         ]
 
     def deepest(self, stage: Stage, finest: int) -> int:
-        """The largest depth of any tree of a stage: where cells have a side of about 1/(ε·end), or ``finest``.
+        """The largest depth of any tree of a stage: ``d·⌈log2(ε·end)⌉``, at least ``d``, at most ``finest``.
 
+        Cells of that depth have a side of about 1/(ε·end).
         Moving every record by such a side changes W1 as much as moving 1/ε of ``end`` records, about the noise of one
         count, across the whole cube. Smaller cells would not lower the error.
         """
@@ -140,9 +144,12 @@ class Measured:
         return seen
 
     def pools(self) -> tuple[list[Pool], list[bool]]:
-        """Pools from slow to fast, and which of them hold the points of the window.
+        """Pools in the order in which each is the prior of the next, and which of them hold the points of the window.
 
-        The others are priors: they are about earlier points, or about points that are counted in another pool.
+        They are sums of: the slow buckets before the window (a prior only), those in the window, the last `RECENT` of
+        these if there are more (a prior only: they are in the sum before), and for each timescale the fast buckets in
+        the window. Pools without points are left out. If the window begins inside the last closed slow bucket, its fast
+        buckets stand for it.
         """
         partition, slow, fast = self.history.partition, self.history.slow, list(self.fast)
         recent = self.history.recent

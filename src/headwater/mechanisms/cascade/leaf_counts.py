@@ -56,7 +56,10 @@ def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree
 
 
 def sum_leaves(parts: Sequence[Counted], depth: int, tree: Tree) -> Integers:
-    """The sum of the counts of the cells in each leaf, of all parts. The cells of a part are sorted and distinct."""
+    """The sum of the counts of the cells in each leaf, over all parts, in the order of the tree's leaves.
+
+    A part has cells of depth ``depth``, sorted and distinct, and one count for each.
+    """
     order, starts = _in_order(tree, depth, parts[0][0].dtype)
     deepest, most = len(tree.splits) - 1, max(len(cells) for cells, _ in parts)
     if most < 32 * tree.size and 1 << deepest < 8 * tree.size:  # many leaves of few depths: no search is needed
@@ -99,7 +102,7 @@ def _sums(counts: NDArray[np.integer[Any]]) -> Integers:
 
 @lru_cache(maxsize=8)  # all buckets of one timescale share a few trees
 def _in_order(tree: Tree, depth: int, word: np.dtype[Any]) -> tuple[Integers, NDArray[np.unsignedinteger[Any]]]:
-    """The leaves from left to right, and where each of them starts."""
+    """The permutation that puts leaves from left to right, and the first cell of depth ``depth`` of each of them."""
     starts, _ = tree.edges(depth)
     order = np.argsort(starts)
     return order, starts[order].astype(word)
@@ -134,7 +137,7 @@ class _Boxes:
     rows: Integers
 
     def find(self, cells: NDArray[np.unsignedinteger[Any]], rows: Integers | None) -> Integers:
-        """The box of each cell. In the first round a row is known by the first bits of its cells."""
+        """The box of each cell, given its row; in the first round, the first bits of the cell are its row."""
         if rows is None:
             rows = (cells >> cells.dtype.type(self.top)).astype(np.int64)
         # In words as short as those of the cells. A base may be below 0; then the sum wraps around, to what it should.
@@ -143,7 +146,10 @@ class _Boxes:
 
 @lru_cache(maxsize=4)  # all fast buckets of one timescale share a tree
 def _index_rounds(tree: Tree, depth: int, rows: int, word: np.dtype[Any]) -> list[_Boxes]:
-    """All rounds for a tree, of which the first has ``2^rows`` rows."""
+    """The boxes of each round, for a tree and cells of depth ``depth``. The first round has ``2^rows`` rows.
+
+    The rows of every further round are the crowded boxes of the one before; in the last round no box is crowded.
+    """
     top = depth - rows
     starts, stops = tree.edges(depth)
     bits, leaves = depth - tree.levels(), np.arange(len(starts))

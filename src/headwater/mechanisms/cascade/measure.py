@@ -36,9 +36,10 @@ TREE_BIT, TIMESCALE_BIT = 38, 44
 
 
 def resolution(partition: Partition) -> int:
-    """The depth to which points are kept, as numbers of cells: these are far smaller than the error of noise.
+    """The depth of the cells that points are kept as: about 24 + 4·d, and 40 in one dimension.
 
-    In two dimensions they have a side of 2^−16; noise is larger than that until εt comes near 10^10.
+    Such cells are far smaller than the error of noise: in two dimensions they have a side of 2^−16, and noise is larger
+    than that until εt comes near 10^10.
     """
     d = partition.dimension
     return min(40 if d == 1 else d * (24 // d + 4), DEEPEST - 1, partition.deepest)
@@ -70,7 +71,10 @@ class CascadeMechanism(CellRows):
         self._open(stage_at(0, self.partition.dimension, self.budget), [])
 
     def _open(self, stage: Stage, trees: list[Trees]) -> None:
-        """Start a slow bucket. A copy of this mechanism may still need the cells of the one before: they stay."""
+        """Start a slow bucket at time ``t``, whose fast buckets are measured on ``trees``.
+
+        A copy of this mechanism may still need the cells of the bucket before: they stay as they are.
+        """
         self.start, self.stage, self._trees = self.t, stage, trees
         self._kept = self._kept_depth(self.t)
         self._cells, self._spare = self._spare, self._cells
@@ -90,7 +94,7 @@ class CascadeMechanism(CellRows):
 
     @property
     def _middle(self) -> int:
-        """The time half-way through the open slow bucket: fast buckets after it get new trees, since streams move."""
+        """``t`` half-way through the open slow bucket: fast buckets after it get new trees, since streams move."""
         return self.start + self.stage.timescales[0].size // 2
 
     def update(self, rows: Rows) -> None:
@@ -177,7 +181,10 @@ class CascadeMechanism(CellRows):
             self._trees = [*self._trees, self._second_trees()]
 
     def _close(self) -> None:
-        """Measure the slow bucket that is full, and open the next."""
+        """Measure the slow bucket that is full, and open the next.
+
+        The trees of the one, and of the fast buckets in the first half of the other, are chosen here.
+        """
         fast, stage = self.closed_fast(), self.stage
         if self.t == stage.end:
             stage = stage_at(self.t, self.partition.dimension, self.budget)
@@ -242,13 +249,13 @@ class CascadeMechanism(CellRows):
         return max((bucket.start for bucket in buckets if bucket.start <= since), default=0)
 
     def measured(self, start: int, seed: int) -> Measured:
-        """All that is published about the points after the first ``start``."""
+        """The noisy counts of all closed slow buckets and of the fast ones since, for a window from ``start`` on."""
         fast = self.closed_fast()
         covered = max((bucket.end for bucket in fast), default=self.start)
         return Measured(self.t, start, covered, self.history, tuple(fast))
 
     def status(self) -> str:
-        """The stage at this time, in words."""
+        """The records of the stage at this time and the sizes of its buckets, in words."""
         sizes = " and ".join(f"{scale.size:,}" for scale in self.stage.timescales)
         return f"records {self.stage.start:,} to {self.stage.end:,}, in buckets of {sizes}"
 
@@ -298,6 +305,7 @@ class CascadeMechanism(CellRows):
             self._trees = [*self._trees, self._second_trees()]
 
     def _restored_counts(self, arrays: Arrays) -> CountedBuckets:
+        """The counted points of the open slow bucket, from a state; refused if no run can have left them."""
         depth = self._deepest(self.stage)
         found = CountedBuckets.restore(arrays, self.start, self.t, 1, word(depth), self.bucket)
         for one in found.buckets:

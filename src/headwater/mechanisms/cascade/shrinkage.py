@@ -64,12 +64,12 @@ def overwritten(left: Floats, estimate: Fractions, index: Integers) -> Floats:
 
 
 def shrink(pool: Pool, prior: Floats, partition: Partition, *, settle: bool = True) -> Fractions:
-    """The left fractions of a pool's split cells, shrunk towards prior fractions.
+    """The left fraction ``prior + k·(f − prior)`` of each split cell of a pool, and its posterior variance.
 
     Parameters
     ----------
     pool
-        Noisy counts of both halves of each split cell.
+        Noisy counts of both halves of each split cell. If it has no points, the prior is returned as it is.
     prior
         A left fraction for each split cell.
     partition
@@ -145,14 +145,17 @@ def masses_and_fractions(
 
 
 def _shrinkage_weights(deviation: Floats, noise: Floats, base: Floats, estimable: Flags, tree: Tree) -> Floats:
-    """The part ``k = s / (s + noise/base)`` of each cell's deviation from the prior that is kept.
+    """The shrinkage weight ``k = s / (s + noise/base)`` of each split cell: 0 gives the prior, 1 least squares.
 
-    ``deviation`` is ``m·(f − prior)``, in points, and is modelled with mean 0 and variance ``s·base + noise``. So
-    ``deviation²/base − noise/base`` (`excess`) is an unbiased estimate of ``s`` from one cell. Cells of one depth are
-    averaged, weighted by one over their variance, twice, since that depends on ``s`` (at first 0.25); then groups of
-    siblings, shrunk towards their depth's average, which counts as `PRIOR_CELLS` cells. Averages are soft-thresholded,
-    since a few cells always look uneven: that of a depth is lowered by `SIGNIFICANCE` standard errors of noise alone,
-    what a group differs from it by one. Where ``s = 0``, the prior is taken as it is.
+    ``deviation`` is ``base·(f − prior)``, in points, and is modelled with mean 0 and variance ``s·base + noise``. So
+    ``excess = deviation²/base − noise/base`` is an unbiased estimate of ``s`` from one cell, with a variance in
+    proportion to ``(noise/base + s)²``. It is averaged with one over that as weight, first over the cells of a depth
+    (two passes, since the weight depends on ``s``, which starts at 0.25), then over each group of siblings, where the
+    depth's average counts as `PRIOR_CELLS` further cells.
+
+    A few cells always look uneven, so both averages are thresholded: that of a depth is lowered by `SIGNIFICANCE`
+    standard errors that noise alone would cause, and at least 0; a group's difference from its depth moves towards 0
+    by one standard error.
     """
     relative = noise / base
     excess = np.square(deviation) / base - relative

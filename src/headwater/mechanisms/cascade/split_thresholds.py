@@ -17,22 +17,21 @@ DEPTH_EXPONENT = 0.3  # for d ≥ 3, thresholds rise with this power of one over
 
 
 def uniform_threshold(bucket: Timescale, dimension: int) -> float:
-    """The predicted count from which on cells are split where points are spread uniformly.
+    """The threshold of the finest tree at the depth at which a uniform spread reaches it: ``h·σ / max(d, 1.5)``.
 
-    It is the deviation of the pooled noise times `_halvings` over the dimension, since every depth adds its own error;
-    in one dimension two thirds of that. At least `_minimum`.
+    ``σ`` is the deviation of the pooled noise and ``h`` the number of `_halvings`: the errors of ``h/d`` halvings of
+    each coordinate add up. At least `_minimum`.
     """
     return max(_halvings(bucket) / max(dimension, 1.5) * _pooled_deviation(bucket), _minimum(bucket))
 
 
 def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tuple[list[float], float]]:
-    """For the tree of each resolution: the thresholds of all depths, and the count of `_grid_count`.
+    """For the tree of each resolution, finest first: the thresholds of the depths below ``deepest``, and a grid count.
 
     A cell is split if its predicted count reaches the threshold of its depth, or if points spread uniformly would give
-    it the count of the grid. Thresholds grow geometrically from one resolution to the next, from that of the finest
-    tree towards the size of the bucket, so every tree is a subtree of the one before.
-
-    Cells of depth ``deepest`` and deeper are never split.
+    it the grid count; cells of depth ``deepest`` never are. The thresholds of resolution ``i`` of ``r`` go through
+    ``u·(size/u)^(i/r)``, where ``u`` is `uniform_threshold`, and the grid count of all but the finest is at least that.
+    Both grow with ``i``, so every tree is a subtree of the one before.
     """
     fine, grid = uniform_threshold(bucket, dimension), _grid_count(bucket, dimension)
     steps = [fine * (bucket.size / fine) ** (i / bucket.resolutions) for i in range(bucket.resolutions)]
@@ -41,11 +40,12 @@ def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tu
 
 
 def by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) -> list[float]:
-    """The threshold of each depth: it rises with depth, through ``threshold`` where a uniform spread has cells of it.
+    """The threshold of each depth below ``deepest``: ``threshold · 2^(a·(depth − D)/d)``, at least `_minimum`.
 
-    Deeper cells are smaller, so that a split of theirs gains less. In one and two dimensions thresholds are in
-    proportion to one over the diameter. In more dimensions the noise in larger cells matters less, so they rise with
-    the power `DEPTH_EXPONENT` of that: without any rise every depth would have as many leaves as the one before.
+    ``D = log2(size/threshold)`` is the depth at which a uniform spread puts ``threshold`` points into a cell. With
+    ``a = 1``, in one and two dimensions, thresholds are in proportion to one over the diameter of a cell: splitting
+    smaller cells lowers W1 by less. In more dimensions the noise in larger cells matters less, and ``a`` is
+    `DEPTH_EXPONENT`; with ``a = 0`` every depth would have as many leaves as the one before.
     """
     uniform = math.log2(max(bucket.size / threshold, 1.0))
     slope = (1.0 if dimension <= 2 else DEPTH_EXPONENT) / dimension
@@ -53,9 +53,10 @@ def by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) 
 
 
 def _grid_count(bucket: Timescale, dimension: int) -> float:
-    """The count of a cell under a uniform spread from which on it is split, whatever is predicted.
+    """The count under a uniform spread from which on a cell is split, whatever is predicted of it.
 
-    In the plane each depth of such a grid adds the same error: the more of them there are, the coarser it must be.
+    It is `GRID_DEVIATIONS` deviations of the noise of one bucket; in the plane, where every depth of such a grid adds
+    the same error, times `_halvings` / 16 if that is more than 1.
     """
     more = max(_halvings(bucket) / 16, 1.0) if dimension == 2 else 1.0
     return GRID_DEVIATIONS * bucket.noise.deviation * more
@@ -67,7 +68,10 @@ def _minimum(bucket: Timescale) -> float:
 
 
 def _halvings(bucket: Timescale) -> float:
-    """log2 of ε times the points of sibling buckets: halvings until a cell holds 1/ε, about the noise. At least 1."""
+    """``log2(ε · points of all sibling buckets)``, at least 1: halvings until a cell holds 1/ε points, about the noise.
+
+    ε is that of the timescale.
+    """
     return math.log2(max(2.0, bucket.epsilon * bucket.size * bucket.siblings))
 
 

@@ -1,10 +1,11 @@
 """Empirical Bayes for noisy two-way tables.
 
 Every cell's true share is one of a few hundred *atoms*: 0, a multiple of independence, a share of the most that the
-cell's row and column allow, or a multiple of what some predictor says (a Gaussian copula, the neighbouring cells, the
-model fitted to other tables). The likelihood of an atom is exact: Laplace noise, multiplied over the spans in which the
-table was counted, each with its own margins. How often each atom occurs is estimated from all cells of the table by EM;
-a cell's estimate is its posterior median. Tilts of rows and columns, one each, pull the estimates to the known margins.
+cell's row and column allow, or a multiple of a prediction (of a Gaussian copula, of the neighbouring cells, of the
+model fitted to other tables). The likelihood of an atom is that of the noise, Laplace or Gaussian, multiplied over the
+spans in which the table was counted, each with its own margins. How often each atom occurs is estimated from all cells
+of the table by EM; a cell's estimate is its posterior median. One exponential tilt for each row and each column moves
+the sums of the estimates towards the known margins.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PREDICTION = np.concatenate([1 / _NEAR[::-1], [1.0], _NEAR])
 NORMAL = math.sqrt(2 / math.pi)
 """The mean absolute value of a standard normal variable."""
 REACH = 0.65
-"""Of a tilt, in standard deviations: a row's and a column's together must not outweigh Laplace noise, of slope √2."""
+"""The largest tilt, in standard deviations: those of a row and a column stay below the slope of Laplace noise, √2."""
 SETTLED = 5
 """Iterations of EM after which atoms that hardly occur are dropped, and tilts begin."""
 STILL = 0.004
@@ -41,14 +42,14 @@ STILL = 0.004
 LARGE = 20_000
 """Tables with more cells do without the neighbours as predictors, to save time and memory."""
 SMALL = 30
-"""Tables with fewer cells are shrunk as a whole: there is too little to learn a distribution of cells from."""
+"""Tables with fewer cells are shrunk as a whole: they are too few to estimate a distribution of cells from."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """One noisy table of a pair: counts of ``records`` records, and what independence says in that span.
+    """One noisy table of a pair: counts of ``records`` records, and the product of its margins in that span.
 
-    The noise is Laplace of this scale, or Gaussian of the same variance.
+    The noise of each cell is Laplace of scale ``scale``, or Gaussian of the same variance, 2·scale².
     """
 
     counts: Floats
@@ -58,7 +59,10 @@ class Counted:
     gaussian: bool = False
 
     def log_likelihood(self, shares: Atomic) -> Atomic:
-        """Of true shares of the cells, but for a constant."""
+        """The log-likelihood of shares ``p`` of each cell, up to a constant: ``−|x|``, or ``−x²/4`` for Gaussian noise.
+
+        Here ``x = (records·p − count) / scale``.
+        """
         far = shares * (self.records / self.scale).astype(np.float32)
         far -= (self.counts / self.scale).astype(np.float32)
         if self.gaussian:
@@ -71,7 +75,7 @@ class Counted:
 
     @property
     def precision(self) -> float:
-        """Of a share, but for a constant."""
+        """``records² / mean(scale²)``: twice one over the variance of a noisy share."""
         return float(self.records**2 / np.mean(self.scale**2))
 
 
@@ -83,7 +87,7 @@ class Pooled:
 
     @cached_property
     def weights(self) -> Floats:
-        """Of the tables; they sum to 1."""
+        """The weight of each table, in proportion to its precision; they sum to 1."""
         precision = np.array([table.precision for table in self.tables])
         weights: Floats = precision / precision.sum()
         return weights
@@ -95,7 +99,7 @@ class Pooled:
 
     @cached_property
     def independent(self) -> Floats:
-        """What independence says, weighted alike. Its margins are the margins of the pooled table."""
+        """Weighted mean of the products of margins. Its margins are those of the pooled table."""
         return self._mean([table.independent for table in self.tables])
 
     def _mean(self, tables: Sequence[Floats]) -> Floats:
@@ -115,7 +119,7 @@ class Pooled:
 
     @cached_property
     def deviation(self) -> float:
-        """Standard deviation of the noise in a share."""
+        """Standard deviation of the noise in one of `shares`."""
         scales = [w**2 / t.precision for w, t in zip(self.weights, self.tables, strict=True)]
         return float(np.sqrt(2 * np.sum(scales)))
 
@@ -129,22 +133,25 @@ def denoise(
     *,
     rough: bool = False,
 ) -> tuple[Floats, float]:
-    """The estimated two-way table of a pair, with the margins of ``pooled``, and its expected total variation.
+    """The estimated two-way table of a pair, and the expected total variation distance between it and the true one.
+
+    Its margins are those of ``pooled``. Tables of fewer than `SMALL` cells are shrunk as a whole (`shrink`), all others
+    cell by cell (`Atoms`).
 
     Parameters
     ----------
     pooled
         The noisy tables.
     prediction
-        What tables of other pairs say of this one, on the same bins; any margins.
+        The table that other pairs imply, on the same bins, with any margins; or None.
     earlier
-        An earlier estimate of this table, for what the neighbours of a cell say of it.
+        An earlier estimate of this table, or None: means of a cell's neighbours in it are further predictions.
     ordered
-        Whether neighbouring bins of both columns are neighbouring values.
+        Whether neighbouring bins of both columns are neighbouring values; if so, a Gaussian copula is one more.
     iterations
-        Of EM.
+        How many iterations of EM there are at most.
     rough
-        Whether fewer atoms are good enough.
+        Whether to use fewer atoms and passes, which takes less time.
     """
     rows, columns = pooled.rows, pooled.columns
     predictions = [] if prediction is None else [fit_margins(prediction, rows, columns)]
@@ -162,10 +169,11 @@ def denoise(
 
 
 def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> tuple[Floats, float]:
-    """The first prediction, or independence, plus a part of what the noisy shares add to it; and that part.
+    """The table ``base + k·gap`` and ``k``, by positive-part James–Stein: ``k = max(0, 1 − (r−1)(c−1)·σ²/|gap|²)``.
 
-    The part is that of James and Stein. Only interactions are added: sums of rows and columns are those of the
-    prediction.
+    ``base`` is the first prediction, or the product of the margins if there is none. ``gap`` is the interaction part of
+    the noisy shares minus ``base``: its rows and columns, ``r`` and ``c`` of them, sum to 0, so margins stay those of
+    ``base``.
     """
     base = predictions[0] if predictions else pooled.independent
     gap = pooled.shares - base
@@ -176,7 +184,7 @@ def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> tuple[Floats, float
 
 
 def neighbours(table: Floats, axis: int) -> Floats:
-    """The mean of each cell's neighbours along an axis."""
+    """The mean of each cell's two neighbours along an axis; at an end, its only one."""
     table = np.moveaxis(table, axis, 1)
     padded, ones = (np.pad(t, ((0, 0), (1, 1))) for t in (table, np.ones_like(table)))
     mean = (padded[:, :-2] + padded[:, 2:]) / np.maximum(ones[:, :-2] + ones[:, 2:], 1)
@@ -200,7 +208,11 @@ class Atoms:
         self.log -= self.log.max(0)
 
     def _atoms(self, independent: Floats) -> Atomic:
-        """Shares that a cell may have, along the first axis."""
+        """The atoms of each cell, along the first axis, for margins that are those of ``independent``.
+
+        They are 0, multiples of ``independent``, equal steps up to the smaller of the cell's margins, and multiples of
+        each prediction, which keeps its ratio to independence.
+        """
         most = np.minimum.outer(independent.sum(1), independent.sum(0))
         every = 2 if self._rough else 1
         kinds = [(np.zeros(1), independent), (INDEPENDENCE[::every], independent), (self._parts, most)]
@@ -213,10 +225,11 @@ class Atoms:
         return found
 
     def estimate(self, iterations: int) -> tuple[Floats, float]:
-        """Posterior medians after EM, the best estimates in total variation, and the total variation to expect.
+        """The posterior median of each cell after EM, and the expected total variation ``½·Σ E|share − median|``.
 
-        Tilts are Newton steps on the sums of posterior means, clipped to `REACH` standard deviations of the noise.
-        Of all iterations the one whose margins are nearest to the known ones is taken.
+        Medians minimise that. Tilts move by damped Newton steps on the sums of posterior means, and are clipped to
+        `REACH` standard deviations of the noise. Of all iterations the one is taken whose margins are nearest to the
+        known ones.
         """
         rows, columns, deviation = self.pooled.rows, self.pooled.columns, self.pooled.deviation
         variance, limit = deviation**2, REACH * deviation
@@ -272,7 +285,7 @@ class Atoms:
         return found.reshape(self.values.shape[1:])
 
     def _likely(self, down: Floats, across: Floats) -> Atomic:
-        """The likelihood of each atom for each cell, tilted; the largest of a cell is 1."""
+        """Each cell's likelihood of each atom times ``exp(atom·(down + across)/σ²)``, scaled to 1 for the largest."""
         log = self.log
         if down.any() or across.any():
             tilt = np.add.outer(down, across) / self.pooled.deviation**2
@@ -288,7 +301,7 @@ class Atoms:
         return found
 
     def _occurring(self, weights: Floats, likely: Atomic) -> Floats:
-        """The mean over cells of the posterior of each atom, without the posterior itself."""
+        """The new weights of EM: each atom's posterior, averaged over cells, computed without forming the posterior."""
         flat, prior = likely.reshape(len(likely), -1), weights.astype(np.float32)
         found: Floats = weights * (flat @ (1 / (prior @ flat))) / flat.shape[1]
         return found

@@ -134,7 +134,7 @@ class MarginalsMechanism:
         return start, stage.fast_end(number)
 
     def coarser(self, rows: Rows, number: int) -> Rows:
-        """The rows themselves: any two codes may be told apart."""
+        """The rows themselves: any two codes may be counted in different cells."""
         return rows
 
     def update_counts(self, rows: Rows, counts: Integers, until: int | None = None) -> None:

@@ -1,10 +1,10 @@
 """Non-negative shares of a column's bins from estimates with known errors, by empirical Bayes.
 
 Many bins are empty or nearly so, some hold most of the records, and which are which is unknown. A bin's share is taken
-to be 0, one of a geometric grid of values or, where neighbouring bins are neighbouring values, near what its neighbours
-say; how often each occurs is estimated from the bins of the column by EM, with a weak prior. The estimate of a bin is
-its posterior median, the best in total variation. That the shares sum to 1 is one more observation: it shifts every
-estimate in proportion to its variance.
+to be 0, one of a geometric grid of values or, where neighbouring bins are neighbouring values, near the mean of its
+neighbours; how often each occurs is estimated from the bins of the column by EM, with a weak prior. The estimate of a
+bin is its posterior median, the best in total variation. That the shares sum to 1 is one more observation: it shifts
+every estimate in proportion to its variance.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Integers
 
 VALUES = 60
-"""On the grid, besides 0."""
+"""How many values the grid has, besides 0."""
 EMPTY = 0.3
-"""The part of the bins that is empty, before anything is known."""
+"""The prior probability that a bin is empty."""
 PRIOR = 3.0
-"""The prior counts as many bins."""
+"""How many bins the prior counts as in EM."""
 CLEAR = 6.0
-"""Standard deviations above 0 from which on a bin is taken as it is: the grid is coarser than what is known of it."""
+"""Standard deviations above 0 from which on an estimate is taken as it is: the grid is coarser than its error."""
 _RATIOS = np.exp(np.geomspace(0.05, 1.2, 6))
 NEIGHBOURS = np.concatenate([1 / _RATIOS[::-1], [1.0], _RATIOS])
-"""Multiples of what its neighbours say that a bin's share may be."""
+"""Multiples of the mean of its neighbours that a bin's share may be."""
 SMOOTH = 0.5
-"""The part of the bins that is near that, before anything is known."""
+"""The prior probability that it is one of these."""
 ITERATIONS = (8, 6, 6)
-"""Of EM: without neighbours, then with what they are estimated to be by then, twice."""
+"""Iterations of EM: without neighbours, then twice with their latest estimates."""
 EXACT = 1e-10
 """How near to 1 the sum is brought."""
 
 
 def nonnegative(shares: Floats, deviations: Floats, widths: Integers | None = None) -> Floats:
-    """Non-negative shares that sum to 1.
+    """The posterior medians of a column's shares under an estimated prior, shifted to sum to 1.
+
+    Fewer than three shares are only clipped at 0 and scaled.
 
     Parameters
     ----------
@@ -71,6 +73,7 @@ def nonnegative(shares: Floats, deviations: Floats, widths: Integers | None = No
     values, weights = _increasing(values, weights)
 
     def shifted(shift: float) -> Floats:
+        """The estimates if every share were larger by ``shift`` times its variance: medians, unless it is clear."""
         moved = shares + shift * deviations**2
         unclear = np.flatnonzero(moved <= CLEAR * deviations)
         moved[unclear] = medians(
@@ -84,7 +87,7 @@ def nonnegative(shares: Floats, deviations: Floats, widths: Integers | None = No
 
 
 def neighbours(shares: Floats, widths: Integers) -> Floats:
-    """What the bins beside each one say of its share, value for value; bins without widths keep their own.
+    """Each bin's width times the mean share of one value in the bins beside it; bins without widths keep their own.
 
     >>> neighbours(np.array([0.2, 0.5, 0.4, 0.1]), np.array([1, 1, 2])).tolist()
     [0.5, 0.2, 1.0, 0.1]
@@ -102,10 +105,10 @@ def _increasing(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def _summing_to_one(shifted: Callable[[float], Floats], step: float) -> Floats:
-    """The vector of those ``shifted(x)``, which grow with ``x``, whose sum is 1; between the two nearest, if it jumps.
+    """``shifted(x)`` for the ``x`` at which its sum, which grows with ``x``, is 1.
 
-    From 0 steps are made, longer and longer, until they pass 1. Then secants, and bisection every third time, since
-    where a vector jumps secants are slow.
+    If the sum jumps over 1, the vectors of both sides are interpolated. The root is bracketed by ever longer steps from
+    0, then found by secants, and every third time by bisection, since secants are slow where the sum jumps.
     """
     at, ends = 0.0, dict[bool, tuple[float, float, Floats]]()
     for turn in range(100):
@@ -126,7 +129,7 @@ def _summing_to_one(shifted: Callable[[float], Floats], step: float) -> Floats:
 
 
 def likelihood(shares: Floats, deviations: Floats, values: Floats) -> Floats:
-    """Of each value (first axis) for each bin, under normal errors; the largest of a bin is 1.
+    """The likelihood of each value (first axis) for each bin, under normal errors; the largest of a bin is 1.
 
     Values may be the same for all bins, or have a second axis for them.
     """
@@ -155,4 +158,5 @@ def medians(probabilities: Floats, values: Floats) -> Floats:
 
 
 def _per_bin(numbers: Floats) -> Floats:
+    """The same numbers with a second axis for bins, of length 1 if they are the same for all."""
     return numbers.reshape(len(numbers), -1)

@@ -92,5 +92,5 @@ def _absent(tables: Sequence[NoisyTable]) -> tuple[float, float]:
 
 
 def _tells(table: NoisyTable) -> bool:
-    """Whether a table tells how many records were null: one of one or two cells only if that was asked for."""
+    """Whether a table shows how many records were null: one of one or two cells only if that was asked for."""
     return table.counts.size > 2 or table.present is not None

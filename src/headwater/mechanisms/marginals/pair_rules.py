@@ -12,7 +12,7 @@ from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 
 PAIR_BINS = 16  # of an ordered column, in a table of two
 PAIR_LEAST = (0.0, 0.004, 0.004, 0.004, 0.25)  # a bin of a pair is halved if it holds so much, by level
-CLEAR = 0.33  # choices tell scores apart that differ by about so much for each record
+CLEAR = 0.33  # choices distinguish scores that differ by about so much for each record
 EXTRAS = Fraction(1, 2)  # pairs beyond the tree, for each column
 EXTRA_WEIGHT = Fraction(6, 5)  # the budget of such a pair beside that of one of the tree
 
@@ -24,7 +24,11 @@ def pair_edges(codings: Sequence[Coding], known: Sequence[NoisyTable]) -> list[I
 
 
 def turns(budget: Fraction, size: int, candidates: int, accounting: Accounting) -> int:
-    """How many choices can be made with a budget, each of them able to tell apart scores that differ enough."""
+    """How many choices a budget allows, if each is to distinguish scores that differ by `CLEAR` · ``size``.
+
+    For pure ε it is ``⌊budget · CLEAR·size / (4·ln candidates)⌋``: a choice of scale 4/ε misses the best score by about
+    ``scale · ln candidates``.
+    """
     product, cost = CLEAR * size, 4 * math.log(max(candidates, 2))
     if accounting.gaussian:  # a choice that costs ρ has the scale √(2/ρ), instead of 4/ε
         return math.floor(float(budget) * 8 * (product / cost) ** 2)

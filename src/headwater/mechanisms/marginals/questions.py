@@ -79,7 +79,7 @@ def one_way_questions(
             scale = accounting.width(float(budget) * weight, total)
             least = [enough * scale / size for enough in ENOUGH]
             edges = cut_by(coding, own[column], least, MOST_BINS)
-            # one table of two cells tells how many records are null, which are in the first cell of all of these
+            # one table of two cells shows how many records are null, which are in the first cell of all of these
             present = len(edges) == 2 and not any(question.present for question in questions)
             questions.append(Question((column,), (edges,), present))
     shares = [weights[q.columns[0]] * math.sqrt(q.cells) ** accounting.power for q in questions]

@@ -32,7 +32,7 @@ def distance(counts: Integers, predicted: Integers) -> int:
 
 
 def choose_exponentially(scores: Sequence[int], scale: float, noise: Noise, hi: int, lo: int) -> int:
-    """Which candidate the exponential mechanism chooses: ``P(i) ∝ exp(score_i/scale)``.
+    """The index of the candidate that the exponential mechanism chooses: ``P(i) ∝ exp(score_i/scale)``.
 
     By rejection: a candidate is taken uniformly at random and accepted if its coin falls heads, else another one is
     taken. Each attempt has an address of its own.
@@ -59,14 +59,16 @@ def choose_exponentially(scores: Sequence[int], scale: float, noise: Noise, hi: 
 
 
 def choose(scores: Sequence[int], scale: float, noise: Noise, hi: int, lo: int) -> int:
-    """Which candidate permute-and-flip chooses.
+    """The index of the candidate that permute-and-flip chooses: of those whose coins fall heads, a random one.
+
+    Coin ``i`` falls heads with probability ``exp(−(best − score_i)/scale)``.
 
     Parameters
     ----------
     scores
         One for each candidate.
     scale
-        Of the coins.
+        ``2Δ/ε`` for a choice that costs ε, where replacing a record moves scores by at most ``Δ``.
     noise, hi, lo
         Where random bits come from: candidate ``i`` has the address ``(hi, lo + i)``.
     """

@@ -204,8 +204,8 @@ def stacked(sides: Sequence[Side]) -> list[Sides]:
 def estimate_shape(sides: Sequence[Sides], grid: Integers, coding: Coding) -> Shape:
     """The shape of a column over all time.
 
-    Noisy counts are averaged by precision; each part is estimated from those that tell it apart. Inside each bin of the
-    grid the shares are shrunk towards an even spread by as much as the noise explains (James–Stein).
+    Noisy counts are averaged by precision; each part is estimated from those that count it by itself. Inside each bin
+    of the grid the shares are shrunk towards an even spread by as much as the noise explains (James–Stein).
     """
     edges = union([grid, *(side.edges for side in sides)], coding, max(MOST_PARTS, len(grid)))
     edges = distinct(np.concatenate([edges, grid]))
@@ -220,7 +220,7 @@ def estimate_shape(sides: Sequence[Sides], grid: Integers, coding: Coding) -> Sh
         total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
         for cut, (_, shares, variance) in zip(pieces, pooled, strict=True):
             split = cut.split(shape.shares)
-            known = np.where(split.whole, 1 / split.variance(variance, TRACE), TRACE)  # parts that are told apart
+            known = np.where(split.whole, 1 / split.variance(variance, TRACE), TRACE)  # parts counted by themselves
             total += split @ shares * known
             precision += known
         shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins), np.minimum(1 / precision, 1))

@@ -48,7 +48,7 @@ class SlowBucket:
     before
         All tables that were published before.
     outlook
-        What they said of this stage.
+        What follows from them for this stage.
     epsilon
         The budget of the whole run, as `Measured` names it.
     """
@@ -61,7 +61,10 @@ class SlowBucket:
         self.first: Prediction | None = None  # by which the tree was chosen
 
     def measure(self) -> None:
-        """Ask everything. ``known`` then has the new tables, and ``outlook`` the tree that they show."""
+        """Publish one-way marginals, then pairs of a tree, then further pairs, and one-way marginals with what is left.
+
+        ``known`` then has the new tables, and ``outlook`` the tree that follows from them.
+        """
         if not self.stage.pairs or self.columns < 2:
             self.known += self.bucket.one_way(self.stage.slow_budget, [1.0] * self.columns, self.known)
             return
@@ -88,11 +91,11 @@ class SlowBucket:
             self.known += self.bucket.one_way(left, [1.0] * self.columns, self.known, again=True)
 
     def expected(self, most: int) -> int:
-        """How many pairs will be measured at most: two more than twice as many as in the bucket before, or ``most``.
+        """How many pairs to plan for: two more than twice as many as in the bucket before, at most ``most``.
 
         In the first bucket with pairs, two more than there are choices: with many columns far fewer than a tree has.
-        What is not spent on pairs can only buy one-way tables a second time, and two tables with half a budget each say
-        as much as one with 0.7 of it. So one-way tables get beforehand what pairs will not need.
+        What is not spent on pairs can only buy one-way tables a second time, and two tables with half a budget each are
+        as accurate as one with 0.7 of it. So one-way tables get beforehand what pairs will not need.
         """
         if not self.stage.extra_choice:
             candidates = min(math.comb(self.columns, 2), MOST_CANDIDATES)
@@ -106,7 +109,10 @@ class SlowBucket:
         return Prediction(measured, self.bucket.start, before)
 
     def own_tables(self) -> list[float]:
-        """Weights of the columns in the one-way budget: 0 if a pair that is measured anyway has the column too."""
+        """The weight of each column in the one-way budget: 1, or 0 if a kept pair has it with at most `FEW` other bins.
+
+        A one-way table is the sum of that pair's table over the bins of the other column, so their noise adds up.
+        """
         weights, edges = [1.0] * self.columns, self.edges() if self.outlook.kept else []
         for pair in self.outlook.kept:
             for column, other in (pair, pair[::-1]):
@@ -119,14 +125,14 @@ class SlowBucket:
         return pair_edges(self.codings, self.known)
 
     def candidates(self) -> dict[Pair, Question]:
-        """The pairs that may be asked for, and their bins."""
+        """The pairs that may be measured, and their bins: of at most `MOST_CELLS` cells, `MOST_CANDIDATES` pairs."""
         edges = self.edges()
         small = [(a, b) for a, b in combinations(range(self.columns), 2) if len(edges[a]) * len(edges[b]) <= MOST_CELLS]
         pairs = some_of(small, self.outlook.tree, MOST_CANDIDATES, self.stage.start.bit_length())
         return {(a, b): Question((a, b), (edges[a], edges[b])) for a, b in pairs}
 
     def ask(self, pairs: Sequence[Pair], budget: Fraction, weights: Sequence[float]) -> None:
-        """Measure these pairs."""
+        """Measure these pairs, with a budget that is divided in proportion to powers of ``weights``."""
         shares = divide(budget, [weight**self.stage.accounting.power for weight in weights])
         asked = [self.questions[pair] for pair in pairs], [self.counts[pair] for pair in pairs]
         self.known += self.bucket.publish_all(*asked, shares)
@@ -165,7 +171,10 @@ class SlowBucket:
         return spent + budget
 
     def choose_further(self, published: Prediction, most: int, budget: Fraction, kept: Fraction) -> Fraction:
-        """Choose and measure pairs that the published model predicts worst, and return what all of that cost."""
+        """Choose and measure at most ``most`` pairs that the published model predicts worst; returns what that cost.
+
+        Each choice is private, and "no further pair" (`threshold`) is one of its candidates.
+        """
         rest = {pair: question for pair, question in self.questions.items() if pair not in self.done}
         scores: Scores = self.scores(published, published.joint(rest), budget / most, EXTRA_PENALTY)
         scores[None], each = self.threshold(published, budget / most), self.stage.extra_choice / most
@@ -182,15 +191,17 @@ class SlowBucket:
         return spent + budget
 
     def turns(self, budget: Fraction) -> int:
-        """How many choices can be made with a budget, each of them able to tell apart scores that differ enough."""
+        """How many choices a budget allows, if each is to distinguish scores that differ by `CLEAR` for each record."""
         return turns(budget, self.bucket.size, len(self.questions), self.stage.accounting)
 
     def scores(
         self, published: Prediction, predicted: dict[Pair, NDArray[np.float64]], each: Fraction, penalty: float
     ) -> dict[Pair | None, int]:
-        """How far each pair is from its prediction, less what sampling, noise and unsure one-way marginals would do.
+        """``distance(counts, predicted) − (sampling + penalty·noise + MARGINS·margins)`` of each pair, in records.
 
-        All but `distance` is public.
+        What is subtracted is the L1 distance to expect of a pair that is as predicted: from sampling, from the noise
+        that its table would get with the budget ``each``, and from errors of the one-way marginals. It is public; only
+        `distance` reads records.
         """
         found, size, errors = dict[Pair | None, int](), self.bucket.size, published.errors()
         for pair, shares in predicted.items():
@@ -204,17 +215,19 @@ class SlowBucket:
         return found
 
     def threshold(self, published: Prediction, each: Fraction) -> int:
-        """The score of "no further pair": what a pair must lower the L1 distance by, in records, to be measured.
+        """The score of "no further pair": ``THRESHOLD · 2·size·(columns − 1)·Σ errors · each/one_way``, in records.
 
-        With that budget, one-way marginals would be better by the part of their own budget that it is; they count in
-        all pairs, and half of the records that they are about are older. A pair helps all that are joined through it.
+        So much the L1 distance over all pairs would fall, up to the factor `THRESHOLD`, if the budget ``each`` went to
+        one-way marginals instead: every column is in ``columns − 1`` pairs, and errors fall with the part that is added
+        (half of that with Gaussian noise). The factor allows for what that leaves out: about half of the records behind
+        one-way marginals are older than the bucket, and a pair also helps all pairs that are joined through it.
         """
         wrong = 2 * self.bucket.size * (self.columns - 1) * math.fsum(published.errors())
         part = float(each / self.stage.one_way) / (2 if self.stage.accounting.gaussian else 1)  # errors fall with √ρ
         return round(THRESHOLD * wrong * part)
 
     def ahead(self, following: Stage) -> Outlook:
-        """The outlook on the next stage, from everything that is published by now."""
+        """The outlook with the weights of columns in fast buckets of the next stage, from what is published by now."""
         if not following.fast or not self.stage.pairs or self.columns < 2:
             return replace(self.outlook, moving=(1.0,) * self.columns)
         budget, units = float(following.fast_budget), np.arange(UNITS + 1)

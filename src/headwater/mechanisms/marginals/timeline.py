@@ -1,8 +1,9 @@
 """One-way marginals over time: noisy counts of spans of arrivals smoothed by a Gaussian process with drift.
 
-The share of a code moves as a random walk in the number of arrivals. Its variance per record is ``q`` times the share
-itself (plus a little), with one ``q`` per column, chosen by maximum likelihood; a code's records in a slot are a
-sample, which adds ``share / records``. Given these, the best linear estimate is one solve per code.
+The share of a code moves as a random walk in the number of arrivals. Its variance per record is in proportion to the
+share itself (plus a little), with one ``drift`` per column, that of a code of average share, chosen by maximum
+likelihood; a code's records in a slot are a sample, which adds the variance ``share / records``. Given these, the best
+linear estimate is one solve per code.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from headwater.mechanisms.marginals.measured import Integers
 from headwater.mechanisms.marginals.nonnegative import nonnegative
 
 DRIFTS = np.concatenate([[0.0], np.geomspace(1e-7, 10.0, 17)])
-"""Candidates for the variance of a share of 1 over all records."""
+"""Candidates for the drift over all records: the variance that a code of average share, 1/bins, gathers."""
 ROUNDING = 1e-12
 """Variance, as a part of a code's prior variance, that is added to each observation: keeps matrices definite."""
 EVEN_DRIFT = 0.1
-"""How much of the drift is the same for all codes, however rare."""
+"""Times 1/bins, added to the share that the drift of a code is in proportion to: rare codes move, too."""
 LIKELIHOOD_CODES = 48
 """The drift is chosen by the likelihood of this many codes, the most frequent ones."""
 
@@ -74,9 +75,10 @@ def simplex(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Smoothed:
-    """Shares of one column's bins in every slot (each row sums to 1), and what is known of their error.
+    """Shares of one column's bins in every slot (each row sums to 1), the drift that was assumed, and their error.
 
-    ``error`` is the posterior standard deviation of each bin's share over the span that was asked for.
+    ``drift`` is the variance that the share of an average bin gathers in one record; ``error`` is the posterior
+    standard deviation of each bin's share over the span that was asked for.
     """
 
     shares: Floats
@@ -94,7 +96,7 @@ def smooth(
     *,
     rough: bool = False,
 ) -> Smoothed:
-    """Smoothed shares of a column's bins in each slot.
+    """The posterior means of the shares of a column's bins in each slot, made non-negative and to sum to 1.
 
     Parameters
     ----------
@@ -105,13 +107,14 @@ def smooth(
     bins
         How many bins the column has.
     span
-        Weights of the slots whose mean is of interest: its error is reported and its estimate is kept under clipping.
+        Weights of the slots in the mean that is published. It is estimated by itself (`nonnegative`), its error is
+        reported, and the shares of the slots are scaled to agree with it.
     widths
         How many values each bin holds, if neighbouring bins are neighbouring values (`nonnegative`).
     drift
-        The variance of a share of 1 over one record, if it is known already.
+        The variance that the share of an average bin gathers in one record; chosen by likelihood unless given.
     rough
-        Whether shares are only projected to be non-negative: a fifth of the time, and good enough for choices.
+        Whether to project shares to the simplex instead: takes a fifth of the time, and is good enough for choices.
     """
     if not observed or bins == 1:
         even = np.full(bins, 1 / bins)
@@ -127,7 +130,7 @@ def smooth(
     residual, length = (noisy - mean).T, slots.edges[-1] - slots.edges[0]
 
     def covariance(drift: float, codes: slice | Integers) -> Floats:
-        """Of the observed shares of each of these codes: drift, sampling, level and noise."""
+        """The covariance matrix of the observed shares of each of these codes: drift + sampling + level + noise."""
         found: Floats = drift * speed[codes, None, None] * walk + mean[codes, None, None] * sampled + level
         index = np.arange(len(observed))
         found[:, index, index] += noise.T[codes] + ROUNDING * (level + drift * length * speed[codes, None])
@@ -139,7 +142,7 @@ def smooth(
     both[:, -1, -1] = 1e200  # so its row of the root is the residual, whitened; the upper triangle is not read
 
     def surprise(number: int) -> float:
-        """The negative log likelihood of what was observed under a drift of `DRIFTS`, but for a constant."""
+        """The negative log-likelihood of the observed shares under ``DRIFTS[number]``, up to a constant."""
         both[:, :-1, :-1] = covariance(DRIFTS[number] / length, frequent)
         root = np.linalg.cholesky(both)
         diagonal = np.diagonal(root, axis1=1, axis2=2)[:, :-1]
@@ -162,7 +165,10 @@ def smooth(
 
 
 def _consistent(shares: Floats, span: Floats, total: Floats, passes: int = 20) -> Floats:
-    """Non-negative shares that sum to 1 in each slot, and whose mean over the span is ``total``."""
+    """Shares projected to the simplex in each slot, and in the slots of the span scaled to have the mean ``total``.
+
+    Iterative proportional fitting: bins to ``total``, slots to 1, ``passes`` times.
+    """
     found, inside = simplex(shares), span > 0
     scaled = found[inside] + 1e-5 * total
     for _ in range(passes):

@@ -30,7 +30,7 @@ NOT_UTF8 = TableError("text that is not UTF-8", "give its encoding (--encoding l
 
 _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
 _BARE_POINT = re.compile(rb"\.(?![0-9])")
-_STEP = 1 << 20  # how much text pyarrow gives to one thread at a time
+STEP = 1 << 20  # how much text pyarrow gives to one thread at a time
 _MARK = b"\xef\xbb\xbf"
 _YEAR_1 = -62135596800 * 10**6  # in microseconds of the epoch
 
@@ -61,7 +61,7 @@ class CsvParser:
         # pyarrow cuts text at line ends to share it among threads, also inside of quotes, and a lone return is one:
         # text that has any there is one step.
         inside = b'"' in data and (_newlines(data) > len(ends) or _lone_returns(data))
-        step = len(data) + 1 if inside else _STEP
+        step = len(data) + 1 if inside else STEP
         usual = {index: field.type for index, field in self._fields.items() if index not in self._unusual}
         columns = self._read(data, usual, step)
         # Find out which one cannot be read. pyarrow is not relied upon to find every line where it cuts text.
