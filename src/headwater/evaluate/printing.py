@@ -19,7 +19,7 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     """Lines of a label and a finding."""
     lines = [
         ("rows", f"{found.rows[0]:,} real, {found.rows[1]:,} synthetic"),
-        ("error of one column", f"{found.one_way:.4f} mean, {found.worst_column:.4f} worst"),
+        ("error of one column", f"{found.one_way:.4f} mean, {found.ranked_columns[0].judged:.4f} worst"),
     ]
     if found.ranked_pairs:
         lines.append(("error of two columns", f"{found.two_way:.4f} mean, {found.ranked_pairs[0][2]:.4f} worst"))
@@ -42,7 +42,7 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     for column in found.cut:
         shares = {"low": column.below, "high": column.above}
         kept = [f"{max(share, 0.0001):.2%} beyond {bound}" for bound, share in shares.items() if share]
-        remedy = "declare wider bounds" + ("; 0 has no place on a log scale" if column.log and column.below else "")
+        remedy = "if you know without the data that values lie there, declare wider bounds" + ("; 0 has no place on a log scale" if column.log and column.below else "")
         lines.append(("BOUNDS CUT", f"{column.name}: of the real values {' and '.join(kept)}; {remedy}"))
     return lines
 

@@ -33,8 +33,14 @@ class InputSchema:
 
     @property
     def columns(self) -> Mapping[str, Column]:
-        """The columns by name. That of the person is text of any kind: it is hashed, never encoded."""
-        return {**self.schema.columns, self.person: Category()}
+        """The columns by name. That of the person is text of any kind: it is hashed, never encoded.
+
+        A text that means "missing" in every column of the schema names nobody.
+        """
+        columns = self.schema.columns
+        first, *others = (column.null_values for column in columns.values())
+        shared = [text for text in first if all(text in texts for texts in others)]
+        return {**columns, self.person: Category(null_values=shared)}
 
     @property
     def names(self) -> tuple[str, ...]:
