@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ def test_a_forked_child_does_not_go_on_with_the_run_of_its_parent(mechanism: str
     """Parent and child would put the same noise on different records. Encoding draws nothing, and is left to both."""
     synth, more = begun(mechanism), np.full((10, 2), 0.5)
     rows = synth.encode(more)
-    uses = [
+    uses: list[Callable[[], object]] = [
         lambda: synth.update(more),
         lambda: synth.update_rows(rows),
         synth.release,
