@@ -104,3 +104,15 @@ def test_logs_that_hold_the_same_count_once_each(tmp_path: Path, kept: int) -> N
             log.write_text(text([1, 2]))
             found += until_idle(source)
     assert found == [1, 2] * 6
+
+
+def test_a_log_that_begins_like_an_older_one_that_is_still_there_counts(tmp_path: Path) -> None:
+    """Where records are alike, a log begins with all of a shorter one; as that lies there as it was, this is new."""
+    (tmp_path / "a.csv.20240101").write_text(text([0] * 100))
+    (tmp_path / "a.csv.20240102").write_text(text([0] * 150))
+    (tmp_path / "a.csv").write_text(text([0] * 200))
+    with followed(tmp_path) as source:
+        assert until_idle(source) == [0] * 450
+        os.rename(tmp_path / "a.csv", tmp_path / "a.csv.20240103")
+        (tmp_path / "a.csv").write_text(text([0] * 250))
+        assert until_idle(source) == [0] * 250

@@ -193,10 +193,17 @@ class Seals:
         for number in (n for base in bases_of(source.key) for n in self._by_base.get(base, ())):
             seal = self.all[number]
             moved = related(seal.name, source.key) and plain_name(seal.name) != plain_name(source.key)
-            if moved and seal.records and (seal.size >= least or self._is_renamed(number, source)):
+            known_by = seal.size >= least or self._is_renamed(number, source)
+            if moved and seal.records and known_by and not self._is_elsewhere(number, source):
                 known[seal.size, seal.digest] = seal
         found = edges_at(source, self._encoding, {size for size, _ in known}).items() if known else ()
         return next((known[one] for one in found if one in known), None)
+
+    def _is_elsewhere(self, number: int, source: Input) -> bool:
+        """Whether another file is the very one that a seal was seen in, and is as it was then."""
+        holder = self._holders.get(number, source.name)
+        status = _status_of(holder) if holder != source.name else None
+        return status is not None and self._seen.get(holder) == status and self._numbers.get(status[:2]) == number
 
     def _is_renamed(self, number: int, source: Input) -> bool:
         """Whether a file is the very one that a seal was seen in, under another name than it was read."""
