@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,37 @@ def test_a_run_is_not_copied(mechanism: str, duplicate: object) -> None:
     """Two copies would put the same noise on different records."""
     with pytest.raises(TypeError, match=r"cannot be copied or pickled.*save\(\).*Synthesizer\.load\(\)"):
         duplicate(begun(mechanism))  # type: ignore[operator]
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forking beside threads is the point
+@pytest.mark.parametrize("mechanism", ONLINE)
+def test_a_forked_child_does_not_go_on_with_the_run_of_its_parent(mechanism: str) -> None:
+    """Parent and child would put the same noise on different records. Encoding draws nothing, and is left to both."""
+    synth, more = begun(mechanism), np.full((10, 2), 0.5)
+    rows = synth.encode(more)
+    uses: list[Callable[[], object]] = [
+        lambda: synth.update(more),
+        lambda: synth.update_rows(rows),
+        synth.release,
+        synth.measured,
+        synth.to_bytes,
+    ]
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        try:
+            for use in uses:
+                try:
+                    use()
+                except RuntimeError as error:
+                    refused += "forked process" in str(error)
+            same = np.array_equal(synth.encode(more), rows) and synth.t == 100
+        finally:
+            os._exit(0 if refused == len(uses) and same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    for use in uses:  # the parent goes on
+        use()
+    assert synth.t == 120
 
 
 @pytest.mark.parametrize(("d", "epsilon", "times"), [(1, 8.0, (1500, 5250)), (2, 8.0, (2500, 3000, 3500, 6000))])

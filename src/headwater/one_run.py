@@ -23,6 +23,11 @@ _COPIED = (
     "a synthesizer cannot be copied or pickled: two copies would put the same noise on different records, which shows "
     "what it should hide. Write it with save() and go on once with Synthesizer.load()"
 )
+_FORKED = (
+    "this synthesizer belongs to the process that this one was forked from: going on in both would put the same noise "
+    "on different records, which shows what it should hide. Make it in the forked process; or write it with save() "
+    "beforehand, and go on once, in one process, with Synthesizer.load()"
+)
 _UPDATE = "update(table) takes records, one or many, as often as more arrive"
 _SAMPLE = "release().sample(n) gives synthetic records"
 _OTHER_NAMES = {
@@ -42,7 +47,7 @@ class OneRun:
         self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
         self.epsilon = state.budget.epsilon
         self.guarantee: Guarantee = state.guarantee
-        self._lock = RLock()
+        self._process, self._turn = os.getpid(), RLock()
 
     @property
     def t(self) -> int:
@@ -88,6 +93,13 @@ class OneRun:
     def capped(self) -> int:
         """How many records did not count, because their person had enough that did. Secret: there is no noise in it."""
         return self._state.people.capped if self._state.people else 0
+
+    @property
+    def _lock(self) -> RLock:
+        """For whatever uses the state: one thread at a time, and none of a forked child."""
+        if os.getpid() != self._process:
+            raise RuntimeError(_FORKED)
+        return self._turn
 
     @property
     def _mechanism(self) -> Mechanism:

@@ -54,6 +54,20 @@ def test_old_tables_go_and_their_cards_stay_and_a_restart_does_not_bring_them_ba
     assert {folder.name: (folder / "card.json").read_bytes() for folder in folders(tmp_path / "out")} == cards
 
 
+def test_a_link_in_place_of_an_old_release_takes_no_table_along(tmp_path: Path) -> None:
+    """Whoever may write to the folder of releases plants a link to another folder of the owner: it is left alone."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "data.csv").write_text("x\n0.5\n")
+    with open_run(tmp_path) as run:
+        take(run, 0, 100)
+        (tmp_path / "out" / "release-000000000001").symlink_to(other)
+        for start in range(100, 500, 100):
+            take(run, start, start + 100)
+    assert (other / "data.csv").exists()
+    assert sum(map(has_table, folders(tmp_path / "out"))) == 2 + 1  # those that are kept, and the one that it leads to
+
+
 def test_a_kill_before_or_amid_pruning_leaves_what_the_next_release_prunes(tmp_path: Path) -> None:
     class Killed(FolderSink):
         def publish(self, release: hw.Release, run_id: str) -> Published:

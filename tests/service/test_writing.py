@@ -381,6 +381,28 @@ def test_bad_records_follow_the_policy_of_the_run(opened: Open, tmp_path: Path, 
         assert quarantine.stat().st_mode & 0o077 == 0
 
 
+def test_quarantine_says_which_record_of_the_run_was_bad_whatever_came_in_the_same_commit(
+    opened: Open, tmp_path: Path
+) -> None:
+    """Posts of all kinds, small and large, taken at once: a bad row has the number that the run counts it under."""
+    writer = opened(bad_rows="quarantine").service.runs["trips"].writer  # type: ignore[attr-defined]
+    good, bad = '{"x": 0.5, "kind": "a"}', '{"x": 0.5, "kind": "%s"}'
+    bodies = {
+        "small": "\n".join([good, bad % "r2", good]),
+        "csv": "x,kind\n0.5,a\n0.5,r5\n",
+        "other": "\n".join([bad % "r6", bad % "r7"]),
+        "large": "\n".join([*[good] * 300, bad % "r308"]),
+    }
+    posts = [Post(body.encode(), "csv" if name == "csv" else "jsonl", None, b"") for name, body in bodies.items()]
+    for post in posts:
+        writer.encode(post)
+    writer._commit(posts)
+    lines = (tmp_path / "out.state.bad-rows.jsonl").read_text().splitlines()
+    found = [(f"r{row['record']}", row["text"]) for row in map(json.loads, lines)]
+    assert len(found) == 5
+    assert all(name in text.replace('"', ",").replace("}", ",").split(",") for name, text in found), found
+
+
 @pytest.mark.parametrize("ignore", [False, True])
 def test_columns_that_the_schema_does_not_name_are_refused_or_left_out(opened: Open, ignore: bool) -> None:
     client = opened(ignore_extra=ignore)

@@ -142,6 +142,8 @@ def prune(out: str | os.PathLike[str], keep: int) -> None:
     run may do this.
     """
     for folder in folders(out)[:-keep]:
+        if folder.is_symlink():  # what it leads to was not published here
+            continue
         for format_ in RELEASE_FORMATS:
             (folder / f"data.{format_}").unlink(missing_ok=True)
 

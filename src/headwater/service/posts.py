@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +45,8 @@ class Post:
         The digest of the idempotency key, if there is one.
     rows
         The records as the run keeps them; None if they are still to be read.
+    bad
+        Rows for quarantine, by their places among the records of this post.
     future
         Gets the answer when the records are on the disk, or why they were refused.
     """
@@ -60,6 +62,11 @@ class Post:
     future: asyncio.Future[Accepted] | concurrent.futures.Future[Accepted] | None = None
     outcome: Accepted | ProblemError | None = None
     size: int = 0
+
+
+def behind(records: int, bad: Iterable[BadRow]) -> list[BadRow]:
+    """Bad rows of a part, as rows of a whole in which so many records are before it."""
+    return [replace(row, row=records + row.row) for row in bad]
 
 
 class PostReader:
@@ -93,10 +100,10 @@ class PostReader:
             with suppress(TableError):
                 rows, posts[0].tally, bad = self._run.encode_batch(batch, bad_rows=self._bad_rows)
                 # Counted with the first of them: of a retry in the group it is counted again.
-                posts[0].bad = list(bad)
                 ends = np.cumsum([len(some) for some in lines]).tolist()
                 for post, start, end in zip(posts, [0, *ends], ends, strict=False):
                     post.rows = rows[start:end]
+                    post.bad = behind(-start, [row for row in bad if start <= row.row < end])
                 return
         for post in posts:
             try:
@@ -116,7 +123,7 @@ class PostReader:
                     raise error.at(row=None if error.row is None else before + error.row) from None
                 found.append(rows)
                 post.tally += tally
-                post.bad += bad
+                post.bad += behind(before, bad)
                 before += len(rows)
         except TableError as error:
             raise of_table(error) from None

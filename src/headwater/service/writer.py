@@ -13,7 +13,7 @@ import numpy as np
 from headwater.run import Run
 from headwater.run.store import StoreError
 from headwater.service.config import Limits
-from headwater.service.posts import Accepted, Post, PostReader
+from headwater.service.posts import Accepted, Post, PostReader, behind
 from headwater.service.problems import ProblemError
 from headwater.service.receipts import Receipt, Receipts
 from headwater.table.tally import Tally
@@ -125,7 +125,7 @@ class Writer:
     def _commit(self, group: list[Post]) -> None:
         """Keep and count the records of a group, then answer. Errors of one post do not touch the others."""
         fresh = self._encoded(self._unanswered(group))
-        t = self._run.t
+        before = t = self._run.t
         answers, receipts = list[tuple[Post, Accepted]](), list[Receipt]()
         for post in fresh:
             accepted = len(post.rows) if post.rows is not None else 0
@@ -138,7 +138,7 @@ class Writer:
             position = {name: value for post in fresh for name, value in post.position.items()}
             kept = b"".join(receipt.to_bytes() for receipt in receipts)
             tally = sum((post.tally for post in fresh), Tally())
-            bad = [row for post in fresh for row in post.bad]
+            bad = [row for post, answer in answers for row in behind(answer.t - answer.accepted - before, post.bad)]
             end = self._run.take_rows(rows, tally=tally, position=position, quarantined=bad, receipts=kept)
             if end != t:
                 raise RuntimeError("somebody else writes to this run")

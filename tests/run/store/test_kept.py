@@ -307,6 +307,26 @@ def test_an_older_version_put_back_in_place_is_refused_unless_allowed(tmp_path: 
     Store.open(path).close()
 
 
+@pytest.mark.parametrize("lock", ["removed", "behind"])
+def test_an_older_version_is_refused_also_if_the_lock_file_was_lost_before(tmp_path: Path, lock: str) -> None:
+    """The number of commits never falls: a lock file that is gone or old, as after a loss of power, resets nothing."""
+    path, noted = tmp_path / "s", tmp_path / "s.lock"
+    with Store.create(path, {}) as store:
+        early = noted.read_bytes()
+        for _ in range(10):
+            store.append(np.zeros((1, 1), np.uint8))
+    backup = path.read_bytes()
+    if lock == "removed":
+        noted.unlink()
+    else:
+        noted.write_bytes(early)
+    with Store.open(path) as store:
+        store.append(np.ones((1, 1), np.uint8))
+    path.write_bytes(backup)
+    with pytest.raises(StateCopiedError, match="older version of this state"):
+        Store.open(path)
+
+
 # ---- damage
 
 

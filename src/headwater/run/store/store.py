@@ -51,6 +51,7 @@ class Store(OwnedDatabase):
     def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection, meta: Meta) -> None:
         super().__init__(path, lock, connection)
         self._config, self._opened = meta.config, meta.opened
+        self._commits = max(self._commits, meta.commits)  # the lock file may be new, or older than the state
         self._t = self._journal_bytes = self._snapshot_bytes = 0
         self._position: Position = {}
         self._notes: dict[str, Any] = {}

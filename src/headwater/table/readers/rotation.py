@@ -13,8 +13,8 @@ from headwater.table.readers.fields import Fields
 from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input, Inputs, StrPath, age, plain_name, related
 from headwater.table.readers.positions import check_file_position
-from headwater.table.readers.same_again import refuse_same
-from headwater.table.readers.seals import Seal, Seals
+from headwater.table.readers.same_again import refuse_outgrown, refuse_same
+from headwater.table.readers.seals import EDGE, Seal, Seals
 from headwater.table.readers.text_file import FilePosition, TextFile
 
 Reader = TextFile | ColumnarFile
@@ -63,6 +63,7 @@ class Files:
         """
         if not self._options.same_again:
             refuse_same(source, self.seals.all, self._options.encoding)
+            refuse_outgrown(source, self.seals)
         reader = self.open(source, None)
         last = self.seals.all[-1] if self.seals.all else None
         if last is not None and related(last.name, source.key):
@@ -138,7 +139,7 @@ class Files:
         for one in self.inputs.found:
             own = one.name == source.name or inode_of(one) == reader.inode or self.seals.holds(one)
             older = related(self.name, one.key) and age(one.key) < age(source.key)  # copies get the names of older logs
-            if not own and not (older and self._is_copy(one, reader)):
+            if not own and not (older and (_is_half(one, source) or self._is_copy(one, reader))):
                 return True
         return False
 
@@ -172,6 +173,23 @@ class Files:
         """Whether nothing but this file is left to be read."""
         self.inputs.look_again()
         return all(one.name == source.name or self.seals.holds(one) for one in self.inputs.found)
+
+
+def _is_half(copy: Input, source: Input) -> bool:
+    """Whether a file holds the beginning of another one and nothing else: a copy that is being made of it."""
+    try:
+        with open(copy.name, "rb") as one, open(source.name, "rb") as other:
+            size = os.fstat(one.fileno()).st_size
+            if size > os.fstat(other.fileno()).st_size:
+                return False
+            for start in (0, max(size - EDGE, 0)):
+                one.seek(start)
+                other.seek(start)
+                if one.read(min(size, EDGE)) != other.read(min(size, EDGE)):
+                    return False
+    except OSError:
+        return False
+    return True
 
 
 def _is_at(path: str, source: Input) -> bool:

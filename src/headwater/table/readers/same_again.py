@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from headwater.table.readers.options import InputChangedError
 from headwater.table.readers.paths import Input
-from headwater.table.readers.seals import EDGE, Seal, edges_digest, text_edges
+from headwater.table.readers.seals import EDGE, Seal, Seals, edges_digest, text_edges
 
 SMALL = 64
 """A file of fewer bytes may well hold the same as another one."""
@@ -39,6 +39,21 @@ def refuse_same(source: Input, seals: Iterable[Seal], encoding: str | None = Non
         remedy = (
             "leave it out, since no record may count twice; or, if it holds other records that are the same, say so "
             "with same_again (headwater run --same-again, headwater.read(..., same_again=True))"
+        )
+        raise InputChangedError(problem, remedy, file=source.name)
+
+
+def refuse_outgrown(source: Input, seals: Seals) -> None:
+    """Raise an error if a file that is about to be begun is one that was read, with more written to it since.
+
+    Its name is another one now. Nothing says where the new records begin, and the others must not count twice.
+    """
+    found = seals.outgrown(source, SMALL)
+    if found is not None:
+        problem = f"the file begins with what was read to its end as {found.name}: more was written to it after that"
+        remedy = (
+            "cut off what was read, and let the writer close a log before it is renamed, or follow the log itself and "
+            "not its folder; or, if all its records are new, say so with same_again (--same-again)"
         )
         raise InputChangedError(problem, remedy, file=source.name)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from headwater.table.readers.options import changed
 from headwater.table.readers.paths import Input, base_name, bases_of, plain_name, related
 from headwater.table.readers.stream import open_stream
 
+_ENDLESS = 1 << 62
 EDGE = 1 << 12
 """So many bytes of the beginning and of the end of a file are part of its digest."""
 
@@ -80,6 +81,29 @@ def text_edges(source: Input, encoding: str | None, most: int) -> tuple[int, str
     return None if size > most else (size, edges_digest(head, tail))
 
 
+def edges_at(source: Input, encoding: str | None, sizes: Collection[int]) -> dict[int, str]:
+    """By number of bytes, the digest that a file would have if it ended there; only of numbers that it goes beyond."""
+    head, tails, at = b"", dict.fromkeys(sizes, b""), 0
+    try:
+        stream = open_stream(source, encoding)
+        try:
+            space = bytearray(1 << 20)
+            while at <= max(sizes, default=-1):
+                with memoryview(space) as view:
+                    found = stream.read_into(view)
+                if not found:
+                    break
+                head += bytes(space[: min(found, EDGE - len(head))])
+                for size in tails:
+                    tails[size] += bytes(space[max(size - EDGE - at, 0) : min(max(size - at, 0), found)])
+                at += found
+        finally:
+            stream.close()
+    except ValueError:  # damaged, or just being written: what is before that counts
+        pass
+    return {size: edges_digest(head[:size], tail) for size, tail in tails.items() if size < at}
+
+
 def edges_digest(head: bytes, tail: bytes) -> str:
     """A digest of the beginning and the end of a file; with its size it identifies a file of records."""
     return hashlib.sha256(head[:EDGE] + b"\0" + tail[-EDGE:]).hexdigest()[:16]
@@ -108,13 +132,16 @@ class Seals:
         self._gone_is_done = gone_is_done
         self._seen: dict[str, tuple[int, int, int, int]] = {}  # paths of files that are done
         self._holders: dict[int, str] = {}  # by number of the seal, the path that holds its content
+        self._numbers: dict[tuple[int, int], int] = {}  # by device and inode, the number of the seal that it holds
 
     def add(self, seal: Seal, source: Input | None) -> None:
         """Seal a file; ``source`` is where it lies now, if that is known."""
         self._append(seal)
         if source is not None and source.path is not None and (status := _status(source)):
-            self._seen[source.name] = status
-            self._holders[len(self.all) - 1] = source.name
+            self._hold(len(self.all) - 1, source, status)
+
+    def _hold(self, number: int, source: Input, status: tuple[int, int, int, int]) -> None:
+        self._seen[source.name], self._holders[number], self._numbers[status[:2]] = status, source.name, number
 
     def _append(self, seal: Seal) -> None:
         self._by_base.setdefault(base_name(seal.name), []).append(len(self.all))
@@ -143,18 +170,56 @@ class Seals:
             return True
         number = self.find(source)
         if number is not None:
-            self._seen[source.name], self._holders[number] = status, source.name
+            self._hold(number, source, status)
         return number is not None
 
     def holds(self, source: Input) -> bool:
-        """Whether a file is one that was read to its end; an error if that cannot be known."""
-        return self.claims(source) or self._refused_or_new(source)
+        """Whether a file is one that was read to its end, or is being made of one; an error if it cannot be known."""
+        return self.claims(source) or self._is_being_made(source) or self._refused_or_new(source)
+
+    def _is_being_made(self, source: Input) -> bool:
+        """Whether this is half of a compressed file, beside the file that it is made of, which is done."""
+        twin = plain_name(source.name)
+        if source.compression is None or twin not in self._seen or _status_of(twin) != self._seen[twin]:
+            return False
+        return text_edges(source, self._encoding, _ENDLESS) is None
+
+    def outgrown(self, source: Input, least: int) -> Seal | None:
+        """The file that was read to its end, got another name, and was then written to: this one begins with it.
+
+        Files of fewer than ``least`` bytes are the beginning of many others: of them the inode must be the same too.
+        """
+        known = dict[tuple[int, str], Seal]()
+        for number in (n for base in bases_of(source.key) for n in self._by_base.get(base, ())):
+            seal = self.all[number]
+            moved = related(seal.name, source.key) and plain_name(seal.name) != plain_name(source.key)
+            known_by = seal.size >= least or self._is_renamed(number, source)
+            if moved and seal.records and known_by and not self._is_elsewhere(number, source):
+                known[seal.size, seal.digest] = seal
+        found = edges_at(source, self._encoding, {size for size, _ in known}).items() if known else ()
+        return next((known[one] for one in found if one in known), None)
+
+    def _is_elsewhere(self, number: int, source: Input) -> bool:
+        """Whether another file is the very one that a seal was seen in, and is as it was then."""
+        holder = self._holders.get(number, source.name)
+        status = _status_of(holder) if holder != source.name else None
+        return status is not None and self._seen.get(holder) == status and self._numbers.get(status[:2]) == number
+
+    def _is_renamed(self, number: int, source: Input) -> bool:
+        """Whether a file is the very one that a seal was seen in, under another name than it was read."""
+        status = _status(source)
+        moved = plain_name(self.all[number].name) != plain_name(source.key)
+        return moved and status is not None and self._numbers.get(status[:2]) == number
 
     def find(self, source: Input) -> int | None:
         """The number of the seal whose content a file holds, and no other file does."""
-        bases = bases_of(source.key)
-        for number in sorted((n for base in bases for n in self._by_base.get(base, ())), reverse=True):
-            if related(self.all[number].name, source.key) and self.all[number].matches(source, self._encoding):
+        numbers = sorted((n for base in bases_of(source.key) for n in self._by_base.get(base, ())), reverse=True)
+        numbers = [n for n in numbers if related(self.all[n].name, source.key)]
+        renamed = [n for n in numbers if self._is_renamed(n, source)]  # whatever has the name by now that it had
+        if renamed and self.all[renamed[0]].matches(source, self._encoding):
+            return renamed[0]
+        for number in numbers:
+            if self.all[number].matches(source, self._encoding):
                 holder = self._holders.get(number)
                 twin = holder is not None and plain_name(holder) == plain_name(source.name)  # one may be compressed
                 taken = holder is not None and not twin and holder in self._seen

@@ -260,9 +260,8 @@ class Source:
             return None
         if reader.moved or copied:
             inode = reader.inode
-            rotated = self._files.look_between(
-                self._files.name, lambda one: inode_of(one) == inode or seal.matches(one, self._options.encoding)
-            )
+            rotated = self._files.look_between(self._files.name, lambda one: inode_of(one) == inode)
+            rotated = rotated or self._files.look_between(self._files.name, self._files.holds(seal))
             known = copied or reader.linked or rotated is not None or self._options.gone_is_done
             if not known and os.path.exists(source.name):
                 try:  # the whole file was written anew, with what was in it

@@ -1,0 +1,118 @@
+"""A followed folder, looked at in the middle of a rotation: every record counts once, or the run is refused."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from headwater.table.columns import Integer
+from headwater.table.readers import open_source
+from headwater.table.readers.options import InputChangedError
+from headwater.table.readers.source import Source
+from headwater.table.schema import Schema
+
+SCHEMA = Schema(n=Integer(0, 10**6))
+POLL = 0.01
+FEW, MANY = range(3), range(2000)
+
+
+def followed(path: Path, position: object = None) -> Source:
+    return open_source(path, SCHEMA, position, follow=True, poll_seconds=POLL)  # type: ignore[arg-type]
+
+
+def text(numbers: range | list[int]) -> str:
+    return "n\n" + "".join(f"{n}\n" for n in numbers)
+
+
+def until_idle(source: Source, times: int = 4) -> list[int]:
+    """All numbers that come until nothing was found so many times in a row."""
+    found, idle = list[int](), 0
+    while idle < times:
+        batch = next(source)
+        idle = idle + 1 if batch is None else 0
+        found += [] if batch is None else batch.table["n"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("part", [0.0, 0.001, 0.5, 1.0])
+def test_a_copy_that_is_being_made_of_the_log_is_no_other_file(tmp_path: Path, part: float) -> None:
+    """Copy and truncate: the copy of a large log takes a while, and is seen before it is complete."""
+    log, copy = tmp_path / "a.csv", tmp_path / "a.csv.1"
+    log.write_text(text(MANY))
+    with followed(tmp_path) as source:
+        assert until_idle(source) == list(MANY)
+        copy.write_text(text(MANY)[: int(part * len(text(MANY)))])
+        assert until_idle(source) == []
+        copy.write_text(text(MANY))
+        log.write_text(text([7]))
+        assert until_idle(source) == [7]
+
+
+def test_a_compressed_file_that_is_being_made_of_a_log_is_no_other_file(tmp_path: Path) -> None:
+    log, old, new = (tmp_path / name for name in ("a.csv", "a.csv.1", "a.csv.1.gz"))
+    log.write_text(text(MANY))
+    with followed(tmp_path) as source:
+        assert until_idle(source) == list(MANY)
+        os.rename(log, old)
+        log.write_text(text([7]))
+        assert until_idle(source) == [7]
+        data = gzip.compress(old.read_bytes())
+        for size in (0, 5, len(data) // 2, len(data) - 1, len(data)):
+            new.write_bytes(data[:size])
+            assert until_idle(source) == [], size
+        old.unlink()
+        with open(log, "a") as file:
+            file.write("8\n")
+        assert until_idle(source) == [8]
+
+
+@pytest.mark.parametrize(("numbers", "again"), [(FEW, False), (MANY, False), (MANY, True)])
+def test_a_log_that_is_written_to_after_it_was_renamed_and_read_is_refused(
+    tmp_path: Path, numbers: range, again: bool
+) -> None:
+    """Nothing says where its new records begin: read as a new file, all others would count twice."""
+    log, old = tmp_path / "a.csv", tmp_path / "a.csv.1"
+    log.write_text(text(numbers))
+    with followed(tmp_path) as source:
+        assert until_idle(source) == list(numbers)
+        os.rename(log, old)
+        assert until_idle(source) == []
+        position = source.pending
+        with open(old, "a") as file:
+            file.write("8\n9\n")
+        if not again:
+            with pytest.raises(InputChangedError, match=r"begins with what was read to its end as a\.csv"):
+                until_idle(source)
+            return
+    with followed(tmp_path, position) as source, pytest.raises(InputChangedError, match="begins with what was read"):
+        until_idle(source)
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_logs_that_hold_the_same_count_once_each(tmp_path: Path, kept: int) -> None:
+    """Logs of a quiet day are equal; each is known by its inode when it gets another name."""
+    log = tmp_path / "a.csv"
+    log.write_text(text([1, 2]))
+    with followed(tmp_path) as source:
+        found = until_idle(source)
+        for _ in range(5):
+            for number in range(kept, 0, -1):
+                older = tmp_path / f"a.csv.{number - 1}" if number > 1 else log
+                if older.exists():
+                    os.replace(older, tmp_path / f"a.csv.{number}")
+            log.write_text(text([1, 2]))
+            found += until_idle(source)
+    assert found == [1, 2] * 6
+
+
+def test_a_log_that_begins_like_an_older_one_that_is_still_there_counts(tmp_path: Path) -> None:
+    """Where records are alike, a log begins with all of a shorter one; as that lies there as it was, this is new."""
+    (tmp_path / "a.csv.20240101").write_text(text([0] * 100))
+    (tmp_path / "a.csv.20240102").write_text(text([0] * 150))
+    (tmp_path / "a.csv").write_text(text([0] * 200))
+    with followed(tmp_path) as source:
+        assert until_idle(source) == [0] * 450
+        os.rename(tmp_path / "a.csv", tmp_path / "a.csv.20240103")
+        (tmp_path / "a.csv").write_text(text([0] * 250))
+        assert until_idle(source) == [0] * 250
