@@ -19,6 +19,7 @@ from statistics import median
 import numpy as np
 import opendp.prelude as dp
 
+from headwater.markdown import table
 from headwater.noise import Noise
 
 SCALE = 25.0
@@ -82,8 +83,8 @@ def ratios(scale: float) -> list[float]:
 
 def page(cost: dict[str, float], by_scale: dict[float, list[float]]) -> str:
     """The markdown page, made from the numbers alone."""
-    lines = [f"| {name} | {each * 1e9:.0f} | {each / cost['headwater']:.2f} |" for name, each in cost.items()]
-    sizes = [f"| {scale:g} | " + " | ".join(f"{x:.2f}" for x in found) + " |" for scale, found in by_scale.items()]
+    draws = [(name, f"{each * 1e9:.0f}", f"{each / cost['headwater']:.2f}") for name, each in cost.items()]
+    sizes = [(f"{scale:g}", *(f"{x:.2f}" for x in found)) for scale, found in by_scale.items()]
     worst = max(max(found) for found in by_scale.values())
     return f"""# What a draw of noise costs
 
@@ -92,17 +93,11 @@ elsewhere.
 
 A million draws of standard deviation {math.sqrt(2) * SCALE:.0f} (OpenDP: {OPENDP_DRAWS:,}, asked for as one vector):
 
-| | ns a draw | time, Laplace noise of Headwater = 1 |
-|---|---:|---:|
-{chr(10).join(lines)}
-
+{table(["", "ns a draw", "time, Laplace noise of Headwater = 1"], draws, "lr")}
 **Gaussian noise beside Laplace noise.** The time of a table of Gaussian noise, divided by that of a table of Laplace
 noise with as many cells and the same variance; wanted: at most {GAUSSIAN}. The largest is {worst:.2f}.
 
-| scale of the Laplace noise | {" | ".join(f"{cells:,} cells" for cells in CELLS)} |
-|---:|{"---:|" * len(CELLS)}
-{chr(10).join(sizes)}
-"""
+{table(["scale of the Laplace noise", *(f"{cells:,} cells" for cells in CELLS)], sizes, "r")}"""
 
 
 def main() -> None:
