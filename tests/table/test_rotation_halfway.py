@@ -116,3 +116,39 @@ def test_a_log_that_begins_like_an_older_one_that_is_still_there_counts(tmp_path
         os.rename(tmp_path / "a.csv", tmp_path / "a.csv.20240103")
         (tmp_path / "a.csv").write_text(text([0] * 250))
         assert until_idle(source) == [0] * 250
+
+
+@pytest.mark.parametrize("rotation", ["renamed", "copied and cut", "compressed", "read again"])
+def test_half_of_a_copy_that_stays_is_refused_when_its_log_is_done(tmp_path: Path, rotation: str) -> None:
+    """Whatever copied the log was killed. While the log is read, the half is no file; afterwards it looks like one."""
+    log, last, half = (tmp_path / name for name in ("a.csv", "a.csv.1", "a.csv.2"))
+    log.write_text(text(MANY))
+    with followed(tmp_path) as source:
+        assert until_idle(source) == list(MANY)
+        half.write_text(text(MANY)[:5000])
+        assert until_idle(source) == []
+        if rotation == "copied and cut":
+            last.write_text(text(MANY))
+        else:
+            os.rename(log, last)
+        log.write_text(text([7]))
+        if rotation == "compressed":
+            (tmp_path / "a.csv.1.gz").write_bytes(gzip.compress(last.read_bytes()))
+            last.unlink()
+        with pytest.raises(InputChangedError, match=r"holds the beginning of .*half of a copy"):
+            until_idle(source)
+        position = source.pending
+    if rotation == "read again":
+        with followed(tmp_path, position) as source, pytest.raises(InputChangedError, match="half of a copy"):
+            until_idle(source)
+    half.unlink()
+    with followed(tmp_path, position) as source:
+        assert until_idle(source) == [7]
+
+
+def test_a_log_that_is_the_beginning_of_an_older_one_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.20240101").write_text(text([0] * 150))
+    (tmp_path / "a.csv.20240102").write_text(text([0] * 100))
+    (tmp_path / "a.csv").write_text(text([0] * 50))
+    with followed(tmp_path) as source:
+        assert until_idle(source) == [0] * 300

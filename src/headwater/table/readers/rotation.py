@@ -13,7 +13,7 @@ from headwater.table.readers.fields import Fields
 from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input, Inputs, StrPath, age, plain_name, related
 from headwater.table.readers.positions import check_file_position
-from headwater.table.readers.same_again import refuse_outgrown, refuse_same
+from headwater.table.readers.same_again import refuse_half, refuse_outgrown, refuse_same
 from headwater.table.readers.seals import EDGE, Seal, Seals
 from headwater.table.readers.text_file import FilePosition, TextFile
 
@@ -64,6 +64,7 @@ class Files:
         if not self._options.same_again:
             refuse_same(source, self.seals.all, self._options.encoding)
             refuse_outgrown(source, self.seals)
+            refuse_half(source, self.inputs.found, self.seals, self._options.encoding)
         reader = self.open(source, None)
         last = self.seals.all[-1] if self.seals.all else None
         if last is not None and related(last.name, source.key):

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 
 from headwater.table.readers.options import InputChangedError
-from headwater.table.readers.paths import Input
-from headwater.table.readers.seals import EDGE, Seal, Seals, edges_digest, text_edges
+from headwater.table.readers.paths import Input, age, related
+from headwater.table.readers.seals import EDGE, Seal, Seals, edges_at, edges_digest, text_edges
 
 SMALL = 64
 """A file of fewer bytes may well hold the same as another one."""
@@ -56,6 +56,23 @@ def refuse_outgrown(source: Input, seals: Seals) -> None:
             "not its folder; or, if all its records are new, say so with same_again (--same-again)"
         )
         raise InputChangedError(problem, remedy, file=source.name)
+
+
+def refuse_half(source: Input, beside: Iterable[Input], seals: Seals, encoding: str | None = None) -> None:
+    """Raise an error if a file that is about to be begun is the beginning of one ``beside`` it that is done.
+
+    Copies get the names of older logs. One that was never completed, as after a kill, stays when the log is done.
+    """
+    younger = [one for one in beside if related(one.key, source.key) and age(source.key) < age(one.key)]
+    done = [one for one in younger if seals.claims(one)]
+    edges = text_edges(source, encoding, 1 << 62) if done else None
+    if edges is None or edges[0] < SMALL:
+        return
+    for one in done:
+        if edges in edges_at(one, encoding, {edges[0]}).items():
+            problem = f"the file holds the beginning of {one.name}, which was read to its end: half of a copy of it"
+            remedy = "remove it; or, if its records are others that are the same, say so with same_again (--same-again)"
+            raise InputChangedError(problem, remedy, file=source.name)
 
 
 def _bytes_edges(path: str) -> tuple[int, str]:
