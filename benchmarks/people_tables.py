@@ -1,4 +1,4 @@
-"""Two more tables of people, which took no part when the rule that suggests caps was chosen.
+"""Two more tables of people, by which no constant of the rule that suggests caps was chosen.
 
 In `VISITS` people with ten records or more are another kind of people: a step, where the rule expects a slope. In
 `SURVEY` twenty columns hang together along a chain, and activity moves the first of them.
