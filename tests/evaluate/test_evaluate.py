@@ -83,6 +83,8 @@ def test_a_column_of_which_most_values_are_alike_is_not_called_reliable_by_wide_
     assert found.answers()[0].detail.startswith("unreliable: debt †")
     assert "Narrower bounds" in str(found)
     assert found.one_way == pytest.approx(column.error / 2)  # as benchmarks and cards have it: in sixteenths
+    assert f"{column.finer_error:.4f} worst" in str(found)  # the first of the columns below it, and so in JSON
+    assert found.to_dict()["one_way"]["worst"] == column.finer_error
     same = hw.evaluate(real, real, schema)
     assert [column.finer_error for column in same.columns] == [0.0, None]
     assert grade(same.columns[0].judged) == "reliable"

@@ -92,8 +92,8 @@ class Evaluation:
 
     @property
     def worst_column(self) -> float:
-        """The largest total variation of a column."""
-        return max(column.error for column in self.columns)
+        """The largest error that a column is graded by: the first of the list of columns."""
+        return self.ranked_columns[0].judged
 
     @cached_property
     def ranked_pairs(self) -> list[tuple[str, str, float]]:

@@ -19,7 +19,7 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     """Lines of a label and a finding."""
     lines = [
         ("rows", f"{found.rows[0]:,} real, {found.rows[1]:,} synthetic"),
-        ("error of one column", f"{found.one_way:.4f} mean, {found.ranked_columns[0].judged:.4f} worst"),
+        ("error of one column", f"{found.one_way:.4f} mean, {found.worst_column:.4f} worst"),
     ]
     if found.ranked_pairs:
         lines.append(("error of two columns", f"{found.two_way:.4f} mean, {found.ranked_pairs[0][2]:.4f} worst"))
