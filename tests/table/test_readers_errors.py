@@ -1,6 +1,8 @@
 """Every way a file can be wrong: the error names the place and the remedy, and never a value."""
 
+import bz2
 import gzip
+import lzma
 import os
 import subprocess
 import sys
@@ -139,6 +141,8 @@ def test_json_errors_name_line_and_column(tmp_path: Path, name: str, block_bytes
         ("a.csv.gz", (HEAD + GOOD).encode(), "damaged or cut short"),
         ("a.csv.bz2", (HEAD + GOOD).encode(), "damaged or cut short"),
         ("a.csv.xz", (HEAD + GOOD).encode(), "damaged or cut short"),
+        ("a.csv.bz2", bz2.compress(HEAD.encode()) + b"?" + bz2.compress(GOOD.encode()), "damaged or cut short"),
+        ("a.csv.xz", lzma.compress(HEAD.encode()) + b"?" + lzma.compress(GOOD.encode()), "damaged or cut short"),
         ("a.csv.zst", (HEAD + GOOD).encode(), "damaged or cut short"),
         ("a.parquet", (HEAD + GOOD).encode(), "cannot be read as Parquet"),
         ("a.arrow", (HEAD + GOOD).encode(), "cannot be read as Arrow"),

@@ -25,7 +25,9 @@ from headwater.table.readers.options import InputChangedError, OverwrittenError,
 from headwater.table.readers.paths import Input, refused
 from headwater.table.readers.zip_member import member
 
+DAMAGED = TableError("the compressed data is damaged or cut short", "make the file anew")
 _CHUNK = 1 << 22
+_PIECE = 1 << 16
 _TAIL = 1 << 12  # so many bytes before the present end must still be there when a file has grown
 
 
@@ -76,7 +78,7 @@ class FileStream:
                 raise refused(self._name, error) from None
             damaged = True
         if damaged:  # outside of the handler: messages of decompressors may hold data
-            raise TableError("the compressed data is damaged or cut short", "make the file anew", file=self._name)
+            raise DAMAGED.at(file=self._name)
         return 0
 
     def check(self, consumed: int, sha256: Callable[[], str]) -> None:
@@ -199,10 +201,39 @@ def _decompressed(file: IO[bytes], compression: str) -> Any:  # noqa: ANN401 - r
         case "gzip":
             return gzip.GzipFile(fileobj=file)
         case "bz2":
-            return bz2.BZ2File(file)
+            return _Pieces(file, bz2.BZ2Decompressor)
         case "zip":
             return member(file)[1]
         case "xz":
-            return lzma.LZMAFile(file)
+            return _Pieces(file, lzma.LZMADecompressor)
         case _:
             return pyarrow().CompressedInputStream(pyarrow().PythonFile(file, "r"), compression)
+
+
+class _Pieces:
+    """Compressed pieces one after another. Python's own files end silently where something else than a piece begins."""
+
+    def __init__(self, file: IO[bytes], kind: Callable[[], Any]) -> None:
+        self._file, self._kind = file, kind
+        self._piece: Any = None
+
+    def readinto(self, view: memoryview) -> int:
+        """Fill ``view`` as far as there is something; 0 at the end, an error if that is inside a piece."""
+        while True:
+            if self._piece is None or self._piece.eof:
+                rest = self._piece.unused_data if self._piece else b""
+                rest = rest or self._file.read(_PIECE)
+                if not rest:
+                    return 0
+                self._piece = self._kind()
+            else:
+                rest = self._file.read(_PIECE) if self._piece.needs_input else b""
+                if not rest and self._piece.needs_input:
+                    raise EOFError
+            data = self._piece.decompress(rest, len(view))
+            view[: len(data)] = data
+            if data:
+                return len(data)
+
+    def close(self) -> None:
+        """Whoever has opened the file closes it."""
