@@ -2,12 +2,14 @@
 
 import gzip
 import os
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from headwater.table.columns import Integer
-from headwater.table.readers import open_source
+from headwater.table.errors import TableError
+from headwater.table.readers import Batch, open_source
 from headwater.table.readers.options import InputChangedError
 from headwater.table.readers.source import Source
 from headwater.table.schema import Schema
@@ -65,6 +67,45 @@ def test_a_compressed_file_that_is_being_made_of_a_log_is_no_other_file(tmp_path
         with open(log, "a") as file:
             file.write("8\n")
         assert until_idle(source) == [8]
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("lines", [0, 1, 3, 1000])
+def test_a_file_that_is_compressed_in_whole_pieces_is_no_other_file_halfway(
+    tmp_path: Path, lines: int, again: bool
+) -> None:
+    """Compression on many processors writes pieces that are whole by themselves: half of the file is no cut one."""
+    old, new = tmp_path / "a.csv.1", tmp_path / "a.csv.1.gz"
+    old.write_text(text(MANY))
+    (tmp_path / "a.csv").write_text(text([7]))
+    half = "".join(text(MANY).splitlines(keepends=True)[:lines]).encode()
+    with followed(tmp_path) as source:
+        batches = [batch for batch in (next(source) for _ in range(12)) if batch is not None]
+        assert sum(batch.records for batch in batches) == len(MANY) + 1
+        new.write_bytes(gzip.compress(half))
+        if not again:
+            assert until_idle(source) == []
+            new.write_bytes(gzip.compress(half) + gzip.compress(text(MANY).encode()[len(half) :]))
+            assert until_idle(source) == []
+            old.unlink()
+            assert until_idle(source) == []
+            return
+    with open_source(tmp_path, SCHEMA, batches[-1].position) as source:
+        assert [batch for batch in source if batch is not None] == []
+
+
+def test_a_log_that_is_compressed_away_while_it_is_followed_counts_once(tmp_path: Path) -> None:
+    """What is compressed is seen before it is complete: it is refused before any record of it counts twice."""
+    log, numbers = tmp_path / "a.csv", range(900_000)
+    log.write_text(text(numbers))
+    data = gzip.compress(log.read_bytes(), 1)
+    with followed(tmp_path) as source:
+        assert until_idle(source) == list(numbers)
+        (tmp_path / "a.csv.1.gz").write_bytes(data[: len(data) * 3 // 4])
+        taken = list[Batch]()
+        with pytest.raises(TableError, match="cut short"):
+            taken.extend(batch for batch in islice(source, 50) if batch is not None)
+        assert not taken
 
 
 @pytest.mark.parametrize(("numbers", "again"), [(FEW, False), (MANY, False), (MANY, True)])

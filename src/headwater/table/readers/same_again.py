@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from headwater.table.readers.options import InputChangedError
 from headwater.table.readers.paths import Input, age, related
 from headwater.table.readers.seals import EDGE, Seal, Seals, edges_at, edges_digest, text_edges
+from headwater.table.readers.stream import DAMAGED
 
 SMALL = 64
 """A file of fewer bytes may well hold the same as another one."""
@@ -61,11 +62,14 @@ def refuse_outgrown(source: Input, seals: Seals) -> None:
 def refuse_half(source: Input, beside: Iterable[Input], seals: Seals, encoding: str | None = None) -> None:
     """Raise an error if a file that is about to be begun is the beginning of one ``beside`` it that is done.
 
-    Copies get the names of older logs. One that was never completed, as after a kill, stays when the log is done.
+    Copies get the names of older logs. One that was never completed, as after a kill, stays when the log is done. One
+    that is compressed and cut short may be such a copy, and is refused before any record of it counts.
     """
     younger = [one for one in beside if related(one.key, source.key) and age(source.key) < age(one.key)]
     done = [one for one in younger if seals.claims(one)]
-    edges = text_edges(source, encoding, 1 << 62) if done else None
+    edges = text_edges(source, encoding, 1 << 62) if done else (0, "")
+    if edges is None and source.compression is not None:
+        raise DAMAGED.at(file=source.name)
     if edges is None or edges[0] < SMALL:
         return
     for one in done:

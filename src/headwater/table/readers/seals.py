@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -178,11 +179,16 @@ class Seals:
         return self.claims(source) or self._is_being_made(source) or self._refused_or_new(source)
 
     def _is_being_made(self, source: Input) -> bool:
-        """Whether this is half of a compressed file, beside the file that it is made of, which is done."""
+        """Whether this is half of a compressed file, beside the file that it is made of, which is done.
+
+        Some programs compress in pieces that are whole by themselves: then half of a file holds a beginning of it.
+        """
         twin = plain_name(source.name)
         if source.compression is None or twin not in self._seen or _status_of(twin) != self._seen[twin]:
             return False
-        return text_edges(source, self._encoding, _ENDLESS) is None
+        edges = text_edges(source, self._encoding, _ENDLESS)
+        whole = replace(source, name=twin, path=Path(twin), compression=None)
+        return edges is None or edges in edges_at(whole, self._encoding, {edges[0]}).items()
 
     def outgrown(self, source: Input, least: int) -> Seal | None:
         """The file that was read to its end, got another name, and was then written to: this one begins with it.
