@@ -101,5 +101,8 @@ def same(column: Column, given: object, found: object) -> bool:
         assert isinstance(given, float)
         assert isinstance(found, float)
         low, high = column.limits
-        return low <= found <= high and abs(found - given) <= 4 * 2.0**-53 * max(abs(low), abs(high), high - low)
+        lost = 4 * 2.0**-53 * max(abs(low), abs(high), high - low)
+        if column.grid is None:
+            lost += 0.500001 * column.rounding.unit(given)
+        return low <= found <= high and abs(found - given) <= lost
     return type(given) is type(found) and given == found

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwater.mechanisms.protocol import AnySchema, Conditions, Model
 from headwater.partition import Points
-from headwater.table.columns import Column
+from headwater.table.columns import Column, Number
 from headwater.table.errors import TableError
 from headwater.table.unit_cube import UnitCube
 
@@ -82,7 +82,23 @@ def _range(column: Column, value: tuple[Any, ...], place: str) -> tuple[float, f
     final, below = (float(last), False) if high is None else _coordinate(column, high, place)
     if (above and first > 0) or (below and final == 0):  # else the bound is what was meant
         raise ValueError(f"{place}: all of the range lies beyond the declared bounds, so no record is in it")
+    if isinstance(column, Number) and column.size is None:
+        inner = (
+            first if low is None or above else _inwards(column, first, 1),
+            final if high is None or below else _inwards(column, final, -1),
+        )
+        return inner if inner[0] < inner[1] else (first, final)
     return first, final
+
+
+def _inwards(column: Number, place: float, side: int) -> float:
+    """The end of a range, moved up (1) or down (−1) to where no value comes out beyond it by its rounding."""
+    exact = float(column.exact(column.axis.value(np.array([place]))[0])[0])
+    rounded = float(column.decode(np.array([place]))[0][0])
+    if (rounded - exact) * side >= 0:
+        return place
+    unit = column.step_at(exact)
+    return float(column.encode([min(max(rounded + side * unit, column.limits[0]), column.limits[1])])[0])
 
 
 def _listed(column: Column, values: list[Any] | set[Any] | frozenset[Any], place: str) -> Points:

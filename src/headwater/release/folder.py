@@ -16,15 +16,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headwater import version
 from headwater.files import FileRefusedError, sync
 from headwater.guarantee import Guarantee
 from headwater.mechanisms import registry
 from headwater.release.card import VERSION, read_card
-from headwater.release.read_table import has_table
+from headwater.release.read_table import has_table, read_table
 from headwater.release.release import Release
 from headwater.release.write_table import RELEASE_FORMATS, check_format, write_table
 from headwater.table.arrow import pyarrow
+from headwater.table.unit_cube import UnitCube
 
 __all__ = ["card_of", "folders", "has_table", "name_of", "prune", "publish", "read_card", "refuse_others", "sweep"]
 
@@ -76,7 +79,7 @@ def publish(
         rows = None if rows is None or rows >= len(release) else rows
         write_table(release.tables("arrow", n=rows), data, format)
         if place.exists():
-            _refuse_other_content(there, data)
+            _refuse_other_content(there, data, release)
             return place
         data.chmod(0o644)
         with ThreadPoolExecutor(1, "headwater-sync") as thread:
@@ -108,12 +111,12 @@ def _rows_of(there: Path, otherwise: int | None) -> int | None:
         return otherwise
 
 
-def _refuse_other_content(there: Path, data: Path) -> None:
+def _refuse_other_content(there: Path, data: Path, release: Release) -> None:
     """A release that was published stays. If this run would now say something else, it is not the run that made it.
 
     That is so when an old state was put back and went on with other records: the same noise on different data.
     """
-    if there.exists() and _digest(there) != _digest(data) and not _same_table(there, data):
+    if there.exists() and _digest(there) != _digest(data) and not _same_table(there, data, release):
         raise FileRefusedError(
             f"{there.parent}: this release was published before with other content, so this run has counted other "
             "records than the one that published it. Do not go on with it: start a new run, in a new folder, with a "
@@ -121,12 +124,16 @@ def _refuse_other_content(there: Path, data: Path) -> None:
         )
 
 
-def _same_table(one: Path, other: Path) -> bool:
-    """Another version of a library may write the same table in other bytes."""
-    if one.suffix != ".parquet":
+def _same_table(one: Path, other: Path, release: Release) -> bool:
+    """Another version may have written the same records in other bytes, or with more digits."""
+    try:
+        found = [read_table(path, path.read_bytes(), release.schema) for path in (one, other)]
+    except FileRefusedError:
         return False
-    read = pyarrow("parquet").read_table
-    return bool(read(one).equals(read(other)))
+    if isinstance(release.schema, UnitCube):
+        return bool(np.array_equal(*found))
+    first, second = (release.schema.decode(points, "arrow") for points in found)
+    return bool(first.equals(second))
 
 
 def sweep(out: str | os.PathLike[str]) -> None:

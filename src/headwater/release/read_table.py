@@ -34,14 +34,20 @@ def read_rows(folder: str | os.PathLike[str], card: Mapping[str, Any], schema: A
         raise FileRefusedError(f"{path}: the data of this release cannot be read: {error.strerror}") from error
     if hashlib.sha256(data).hexdigest() != card["sha256"]:
         raise FileRefusedError(f"{path}: the checksum on the card does not match: the file was cut short or altered")
+    points = read_table(path, data, schema)
+    if len(points) != card["rows"]:
+        raise FileRefusedError(f"{path}: {len(points):,} rows, but the card says {card['rows']:,}")
+    return points
+
+
+def read_table(path: Path, data: bytes, schema: Any) -> Points:  # noqa: ANN401
+    """The rows of a table in the schema's cube, in order; ``path`` says which format its bytes have."""
     table = _table(path, data)
     try:
         cube = isinstance(schema, UnitCube)
         points: Points = schema.encode(_array(table)) if cube else schema.for_releases().encode(table)
     except (ValueError, TypeError) as error:
         raise FileRefusedError(f"{path}: the data do not fit the schema on the card: {error}") from error
-    if len(points) != card["rows"]:
-        raise FileRefusedError(f"{path}: {len(points):,} rows, but the card says {card['rows']:,}")
     return points
 
 

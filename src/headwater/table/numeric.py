@@ -16,6 +16,7 @@ from headwater.partition import MOST_VALUES, Flags
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.grid import Grid, step_of
 from headwater.table.number_text import WrittenNumber
+from headwater.table.rounding import Rounding
 from headwater.table.series import Values
 from headwater.table.values import finite
 
@@ -36,7 +37,8 @@ class Number(WrittenNumber):
     step
         Values are multiples of this, counted from ``low``; others are rounded to the nearest.
     decimals
-        The same with a number of decimals: 2 is a step of 0.01.
+        The same with a number of decimals: 2 is a step of 0.01. With neither, values come out with six significant
+        digits, or with more if a millionth of the range needs them (`headwater.table.rounding`).
     scale
         ``"log"`` resolves ratios instead of differences, for columns that span orders of magnitude; ``low`` must be
         above 0. Otherwise ``"linear"``.
@@ -102,6 +104,11 @@ class Number(WrittenNumber):
         step = step_of(self.step, self.decimals, (low, high))
         return None if step is None else Grid.of(low, high, step)
 
+    @cached_property
+    def rounding(self) -> Rounding:
+        """How values come out where there is no step."""
+        return Rounding.of(*self.limits, log=self.scale == "log")
+
     @property
     def size(self) -> int | None:
         """How many steps there are; without them, or on a logarithmic scale, it is a continuum."""
@@ -152,17 +159,38 @@ class Number(WrittenNumber):
         shares /= high - low
         return shares
 
-    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Shares of the way from ``low`` to ``high`` as numbers, both ends met exactly; or numbers of steps."""
+    def exact(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Shares of the way from ``low`` to ``high`` as numbers, with all their digits."""
         low, high = self.limits
         if self.scale == "log":
-            found = np.where(numbers >= 1, high, np.clip(low * np.exp(numbers * np.log(high / low)), low, high))
-            return found if self.grid is None else self.grid.value(self.grid.index(found))
-        if self.grid is not None:
-            return self.grid.value(numbers)
-        found = numbers * high
-        found += (1 - numbers) * low
+            found = np.where(numbers >= 1, high, low * np.exp(numbers * np.log(high / low)))
+        else:
+            found = numbers * high
+            found += (1 - numbers) * low
         return np.clip(found, low, high, out=found)
+
+    def step_at(self, number: float) -> float:
+        """What values near a number come out as multiples of; an upper bound if there is a step."""
+        return self.rounding.unit(number) if self.grid is None else self.grid.step / 10.0**self.grid.digits
+
+    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Shares of the way from ``low`` to ``high``, rounded, both ends met exactly; or numbers of steps."""
+        low, high = self.limits
+        if self.grid is not None:
+            return self.grid.value(numbers if self.scale == "linear" else self.grid.index(self.exact(numbers)))
+        found = self.exact(numbers)
+        rounded = np.clip(self.rounding.apply(found), low, high)
+        np.copyto(rounded, low, where=found <= low)  # a bound may have more digits than other values
+        np.copyto(rounded, high, where=found >= high)
+        return rounded
+
+
+class Coordinate(Number):
+    """A coordinate of the unit cube. It is no column of anybody's table, and comes out bit for bit."""
+
+    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """The coordinates themselves."""
+        return np.clip(numbers, 0.0, 1.0)
 
 
 @dataclass(frozen=True, repr=False)

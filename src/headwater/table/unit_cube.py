@@ -49,10 +49,10 @@ class UnitCube:
         """Points as they are, or as a table with columns ``x0, x1, …`` if a kind of table is asked for."""
         if kind in (None, "numpy"):
             return points
-        from headwater.table.columns import Number  # here, since schemas know of cubes
+        from headwater.table.numeric import Coordinate  # here, since schemas know of cubes
         from headwater.table.schema import Schema
 
-        return Schema({f"x{axis}": Number(0, 1) for axis in range(self.dimension)}).decode(points, kind)
+        return Schema({f"x{axis}": Coordinate(0, 1) for axis in range(self.dimension)}).decode(points, kind)
 
     @property
     def partition(self) -> Partition:
