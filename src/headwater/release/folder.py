@@ -127,12 +127,12 @@ def _refuse_other_content(there: Path, data: Path, release: Release) -> None:
 def _same_table(one: Path, other: Path, release: Release) -> bool:
     """Another version may have written the same records in other bytes, or with more digits."""
     try:
-        found = [read_table(path, path.read_bytes(), release.schema) for path in (one, other)]
+        before, now = (read_table(path, path.read_bytes(), release.schema) for path in (one, other))
     except FileRefusedError:
         return False
     if isinstance(release.schema, UnitCube):
-        return bool(np.array_equal(*found))
-    first, second = (release.schema.decode(points, "arrow") for points in found)
+        return bool(np.array_equal(before, now))
+    first, second = (release.schema.decode(points, "arrow") for points in (before, now))
     return bool(first.equals(second))
 
 

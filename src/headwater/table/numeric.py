@@ -190,7 +190,8 @@ class Coordinate(Number):
 
     def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """The coordinates themselves."""
-        return np.clip(numbers, 0.0, 1.0)
+        inside: NDArray[Any] = np.clip(numbers, 0.0, 1.0)
+        return inside
 
 
 @dataclass(frozen=True, repr=False)

@@ -81,7 +81,7 @@ def _multiples(numbers: Floats, powers: NDArray[np.int64] | int) -> Floats:
         each = zip(numbers.tolist(), np.broadcast_to(powers, numbers.shape).tolist(), strict=True)
         return np.array([float(round(Decimal(number), -power)) for number, power in each])
     up, down = _TENS[np.maximum(-np.asarray(powers), 0)], _TENS[np.maximum(powers, 0)]
-    found = numbers * up
+    found: Floats = numbers * up
     found /= down
     np.rint(found, out=found)
     found *= down
