@@ -130,6 +130,27 @@ def test_an_interrupt_in_the_middle_of_counting_does_not_leave_part_of_a_batch_c
     assert content(tmp_path) == undisturbed
 
 
+def test_a_snapshot_that_finds_no_room_after_a_batch_was_kept_does_not_refuse_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes]
+) -> None:
+    """It is kept and counts; whoever heard that it was not would give it again."""
+    run = open_run(tmp_path)
+
+    def full(*_: object) -> None:
+        raise StoreError(tmp_path, "the disk is full", "make room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("headwater.run.durable.LEAST_SNAPSHOT", 1)
+        patch.setattr("headwater.run.store.store.Store.snapshot_bytes", 0, raising=False)
+        patch.setattr("headwater.run.store.store.Store.snapshot", full)
+        assert run.take({"x": VALUES[:50]}) == 50  # before a release is due
+    assert run.t == 50
+    run.take({"x": VALUES[50:]})
+    run.publish_if_due()
+    run.close()
+    assert content(tmp_path) == undisturbed
+
+
 def test_a_batch_that_could_not_be_kept_is_not_counted_and_can_be_given_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes]
 ) -> None:

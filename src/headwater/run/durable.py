@@ -141,7 +141,11 @@ class DurableSynthesizer:
                 self.store.note(measured_by=measured_by(self.synth), sinks=sinks)
 
     def snapshot_if_large(self) -> None:
-        """Replace a journal that has outgrown the snapshot, so that all snapshots together cost linear time."""
+        """Replace a journal that has outgrown the snapshot, so that all snapshots together cost linear time.
+
+        It comes after records were kept. If it fails, they are still kept and the journal is as good, so the step must
+        not fail: whoever was answered that nothing was counted would send them again.
+        """
         store = self.store
         if (
             store
@@ -149,7 +153,8 @@ class DurableSynthesizer:
             and not self._journal_stays
             and store.journal_bytes > max(store.snapshot_bytes, LEAST_SNAPSHOT)
         ):
-            store.snapshot(self.synth.t, self.synth.to_bytes())
+            with suppress(StoreError):
+                store.snapshot(self.synth.t, self.synth.to_bytes())
 
     def close(self) -> None:
         """Leave a snapshot, from which any later version can continue, and release the state. May be called twice.
