@@ -129,9 +129,9 @@ def offline_cases() -> list[Case]:
     plan += cases(largest, "mst rerun", (0,)) + cases(largest, "mst rerun, zcdp", (0,))
     plan += cases(others + required, "mst", (1, 2))
     plan += cases([("health", len(table("health")))], "mst", (0,)) + cases(others, "mst rerun", (0,))
-    plan += cases(unseen, "mst", (0,))
     for epsilon in (0.5, 4.0):
-        plan += cases(largest + others, "mst", (0,), epsilon)
+        plan += cases(largest + others, "mst", (0, 1, 2), epsilon)
+    plan += cases(unseen, "mst", (0, 1, 2))
     plan += cases([(name, SMALLEST) for name in KNOWN], "mst", (0,))
     return plan + cases([*largest, ("opinions", len(table("opinions")))], "aim", (0,))
 
