@@ -198,7 +198,7 @@ def compare(folder: Path, written: list[dict[str, Any]], digests: dict[int, str]
     for t in sorted(digests):
         synth.update_rows(rows[synth.t : t])
         path = folder / "again.parquet"
-        write(synth.release().tables("arrow"), path, "parquet")
+        write(synth.release().tables("arrow"), path, "parquet", SCHEMA)
         if hashlib.sha256(path.read_bytes()).hexdigest() != digests[t]:
             problems.append(f"a run that was never killed would have released something else at t = {t}")
     if synth.ledger().total > epsilon:

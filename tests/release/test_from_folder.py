@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -116,3 +118,51 @@ def test_pruning_removes_old_tables_and_leaves_every_card(tmp_path: Path) -> Non
         hw.Release.load(folders(tmp_path)[0])
     publish(release(100), tmp_path, format="csv")  # it was published; it stays as it is
     assert not has_table(folders(tmp_path)[0])
+
+
+MOMENTS = hw.Schema(
+    day=hw.Datetime("1950-01-01", "2050-12-31", step="1d", missing=True, format="%d.%m.%Y"),
+    week=hw.Datetime("2024-01-03", "2024-12-31", step="7d"),
+    noon=hw.Datetime("2024-01-01T12:00", "2024-12-31", step="1d"),
+    hour=hw.Datetime("2024-01-01", "2024-12-31", step="1h"),
+    exact=hw.Datetime("2024-01-01", "2024-12-31", step="1ms"),
+    finest=hw.Datetime("2024-01-01T00:00:00.0005", "2024-12-31", step="1s"),
+    zoned=hw.Datetime("2024-01-01T00:00:00+01:00", "2024-12-31T00:00:00+01:00", step="1d"),
+    minute=hw.TimeOfDay(step="1min", missing=True),
+    tick=hw.TimeOfDay(step="10ms"),
+)
+SHAPES = {
+    "day": r"(\d{4}-\d\d-\d\d)?",
+    "week": r"2024-\d\d-\d\d",
+    "noon": r"2024-\d\d-\d\d 12:00:00",
+    "hour": r"2024-\d\d-\d\d \d\d:00:00",
+    "exact": r"2024-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}",
+    "finest": r"2024-\d\d-\d\d \d\d:\d\d:\d\d\.000500",
+    "zoned": r"2024-\d\d-\d\d 00:00:00\+0100",
+    "minute": r"(\d\d:\d\d:00)?",
+    "tick": r"\d\d:\d\d:\d\d\.\d\d0",
+}
+
+
+def test_moments_in_csv_have_the_digits_of_their_steps_and_days_are_dates(tmp_path: Path) -> None:
+    synth = hw.Synthesizer(MOMENTS, epsilon=1.0, seed=1)
+    synth.update(MOMENTS.decode(np.random.default_rng(0).random((200, 9))))
+    made = synth.release()
+    place = publish(made, tmp_path, format="csv")
+    with (place / "data.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name, shape in SHAPES.items():
+        assert all(re.fullmatch(shape, row[name]) for row in rows), name
+    assert {"", *(row["day"] for row in rows)} > {""}
+    assert hw.Release.load(place).to_arrow().equals(made.to_arrow())
+    again = list(hw.read(place / "data.csv", MOMENTS.for_releases()))
+    assert sum(batch.num_rows for batch in again) == 200
+    made.to_csv(tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_bytes() == (place / "data.csv").read_bytes()
+
+
+def test_types_of_moments_in_frames_are_those_of_their_kind() -> None:
+    synth = hw.Synthesizer(MOMENTS, epsilon=1.0, seed=1)
+    synth.update(MOMENTS.decode(np.random.default_rng(0).random((50, 9))))
+    assert str(synth.release().to_arrow().schema.field("day").type) == "timestamp[us]"
+    assert str(synth.release().to_pandas()["day"].dtype) == "datetime64[us]"

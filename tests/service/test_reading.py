@@ -4,6 +4,7 @@ import csv as plain_csv
 import gzip
 import io
 import json
+import re
 import time
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from headwater.run import Schedule
-from headwater.table.schema import schema_from_dict
+from headwater.table.columns import Datetime, TimeOfDay
+from headwater.table.schema import Schema, schema_from_dict
 from tests.service.conftest import SCHEMA, Open, records
 
 BASE = "/runs/trips/releases"
@@ -230,3 +232,13 @@ def test_a_release_in_csv_is_read_in_every_format_and_a_removed_table_is_gone(op
     assert all(other == rows[0] for other in rows)
     assert client.get(f"{BASE}/100/data.csv").status_code == 410
     assert client.get(f"{BASE}/100/card").json()["t"] == 100
+
+
+def test_days_are_dates_in_csv_and_json(opened: Open) -> None:
+    client = opened(schema=Schema(day=Datetime("2024-01-01", "2024-12-31", step="1d"), at=TimeOfDay(step="1h")))
+    client.post("/runs/trips/records", json=[{"day": f"2024-01-{1 + i % 9:02}", "at": "13:45"} for i in range(100)])
+    for form in ("csv", "json"):
+        content = client.get(f"{BASE}/now/data.{form}").content
+        row = (json.loads(content) if form == "json" else list(plain_csv.DictReader(io.StringIO(content.decode()))))[0]
+        assert re.fullmatch(r"2024-\d\d-\d\d", row["day"]), form
+        assert re.fullmatch(r"\d\d:00:00", row["at"]), form

@@ -77,7 +77,7 @@ def publish(
         if there.exists():
             rows = _rows_of(there, rows)  # it may have been published under another limit
         rows = None if rows is None or rows >= len(release) else rows
-        write_table(release.tables("arrow", n=rows), data, format)
+        write_table(release.tables("arrow", n=rows), data, format, release.schema)
         if place.exists():
             _refuse_other_content(there, data, release)
             return place

@@ -175,7 +175,7 @@ class Release:
         path
             The file to write.
         """
-        write_table(self.tables("arrow"), path, "csv")
+        write_table(self.tables("arrow"), path, "csv", self.schema)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the synthetic data set to a Parquet file.
@@ -185,7 +185,7 @@ class Release:
         path
             The file to write.
         """
-        write_table(self.tables("arrow"), path, "parquet")
+        write_table(self.tables("arrow"), path, "parquet", self.schema)
 
     def __len__(self) -> int:
         return self.model.records

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from headwater.table.arrow import pyarrow
+from headwater.table.text_types import in_text
 
 RELEASE_FORMATS = ("parquet", "csv")
 _LOOKED_AT = 1 << 12  # values of each column: their order is random
@@ -19,9 +20,15 @@ def check_format(format: str) -> None:  # noqa: A002 - as in `publish`
         raise ValueError(f"format must be one of {', '.join(RELEASE_FORMATS)}, not {format!r}")
 
 
-def write_table(tables: Iterator[Any], path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - as above
-    """Write Arrow tables with one schema, of which there is at least one, one after the other into one file."""
+def write_table(
+    tables: Iterator[Any],
+    path: str | os.PathLike[str],
+    format: str,  # noqa: A002 - as above
+    schema: Any,  # noqa: ANN401 - a Schema or a UnitCube
+) -> None:
+    """Write Arrow tables of a schema, of which there is at least one, one after the other into one file."""
     check_format(format)
+    tables = in_text(tables, schema) if format == "csv" else tables
     first = next(tables)
     if format == "csv":
         writer = pyarrow("csv").CSVWriter(path, first.schema)

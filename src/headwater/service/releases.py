@@ -148,11 +148,11 @@ class Releases:
     def _of_now(self, release: Release, wanted: Wanted, form: str, gzip: bool) -> Table:
         def make(path: Path) -> None:
             if wanted.rows is None and wanted.where is None:
-                write(release.tables("arrow"), path, form)
+                write(release.tables("arrow"), path, form, release.schema)
                 return
             with _refusing():
                 table = release.sample(wanted.rows, where=_tuples(wanted.where), kind="arrow")
-            write(iter([table]), path, form)
+            write(iter([table]), path, form, release.schema)
 
         path = self._cache.get(f"{self._name_of(release, wanted)}.{form}", make)
         return self._sent(path, release.t, form, gzip)
@@ -180,7 +180,7 @@ class Releases:
                     raise ProblemError(400, detail)
                 chosen = np.random.default_rng(int(card["sha256"][:16], 16)).permutation(table.num_rows)
                 table = table.take(np.sort(chosen[: wanted.rows]))
-            write(iter([table]), path, form)
+            write(iter([table]), path, form, self._run.synth.schema)
 
         return self._sent(self._cache.get(f"{name}.{form}", make), t, form, gzip)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from headwater.release.write_table import write_table
+from headwater.table.text_types import in_text
 
 MEDIA = {
     "parquet": "application/vnd.apache.parquet",
@@ -27,10 +28,10 @@ COMPRESSED = ("csv", "json")
 """Formats that answers compress; the others are compressed, or can be."""
 
 
-def write(tables: Iterator[Any], path: Path, form: str) -> None:
-    """Write Arrow tables of one schema, at least one, into a file."""
+def write(tables: Iterator[Any], path: Path, form: str, schema: Any) -> None:  # noqa: ANN401 - a Schema or a UnitCube
+    """Write Arrow tables of a schema, at least one, into a file."""
     if form in ("parquet", "csv"):
-        write_table(tables, path, form)
+        write_table(tables, path, form, schema)
     elif form == "arrow":
         first = next(tables)
         with path.open("wb") as file, pa.ipc.new_stream(file, first.schema) as writer:
@@ -39,7 +40,7 @@ def write(tables: Iterator[Any], path: Path, form: str) -> None:
                 writer.write_table(table)
     else:
         with path.open("w", encoding="utf-8") as text:
-            _write_json(tables, text)
+            _write_json(in_text(tables, schema), text)
 
 
 def _write_json(tables: Iterator[Any], file: Any) -> None:  # noqa: ANN401 - a text file

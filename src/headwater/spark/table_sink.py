@@ -50,7 +50,7 @@ class TableSink:
         """Write a release as a partition of the table, then its card. One that has a card stays as it is."""
         with tempfile.TemporaryDirectory() as folder:
             data = Path(folder) / "data.parquet"
-            write_table(release.tables("arrow"), data, "parquet")
+            write_table(release.tables("arrow"), data, "parquet", release.schema)
             card = card_of(release, data, run_id, None)
         known = self._cards().get(release.t)
         if known is None:
