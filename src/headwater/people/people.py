@@ -37,6 +37,7 @@ _STAMP_BYTES = 8
 _MISSING = TableError(
     "no person is named",
     'name one, or declare what such records are (null=, --null-person): "own", a person with no other, or "nowhere"',
+    sender="name one",
 )
 
 

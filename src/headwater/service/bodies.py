@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from headwater.service.problems import ProblemError
 from headwater.table.errors import TableError
@@ -24,16 +24,37 @@ CONTENT_TYPES = {
 }
 """The format of each content type that is taken."""
 
+
+class Form(NamedTuple):
+    """What a content type says of a body.
+
+    Parameters
+    ----------
+    format
+        One of `CONTENT_TYPES`; ``"rows"`` of records that were encoded before.
+    encoding
+        Of CSV, if the content type says it; otherwise as the schema declares it for files.
+    """
+
+    format: str
+    encoding: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The text that stands for it in what is kept of a post, so that a retry is known again."""
+        return self.format if self.encoding is None else f"{self.format} {self.encoding}"
+
+
 _WHITE = " \t\r\n"
 
 
-def format_of(content_type: str) -> str:
-    """The format that a content type names, or a 415; ``"csv utf-8"`` if it says how CSV is encoded."""
+def form_of(content_type: str) -> Form:
+    """What a content type says, or a 415."""
     kind, _, option = (part.strip().replace('"', "") for part in content_type.lower().partition(";"))
     if kind not in CONTENT_TYPES or option not in ("", "charset=utf-8", "header=present"):
         raise ProblemError(415, f"send one of {', '.join(CONTENT_TYPES)} as Content-Type, text as UTF-8")
-    form = CONTENT_TYPES[kind]
-    return "csv utf-8" if form == "csv" and option == "charset=utf-8" else form
+    format_ = CONTENT_TYPES[kind]
+    return Form(format_, "utf-8" if format_ == "csv" and option == "charset=utf-8" else None)
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
@@ -124,20 +145,19 @@ def _lines_by_brackets(body: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-def batches(body: bytes, form: str, schema: Any, most: int, **reading: Any) -> Iterator[Batch]:  # noqa: ANN401
+def batches(body: bytes, form: Form, schema: Any, most: int, **reading: Any) -> Iterator[Batch]:  # noqa: ANN401
     """The records of a body, or an error that names row and column and never a value.
 
     CSV is divided and encoded as the schema declares it for files; a content type that says UTF-8 wins. ``reading``
     holds ``bad_rows`` and ``ignore_extra``, as `read_bytes` takes them.
     """
-    form, _, charset = form.partition(" ")
-    if form == "csv":
+    if form.format == "csv":
         declared = getattr(schema, "reading", {})
         text = {key: declared[key] for key in ("delimiter", "encoding") if key in declared}
-        reading |= text | ({"encoding": charset} if charset else {})
+        reading |= text | ({"encoding": form.encoding} if form.encoding else {})
     rows = 0
     try:
-        for batch in read_bytes(body, schema, form, **reading):
+        for batch in read_bytes(body, schema, form.format, **reading):
             rows += batch.records
             if rows > most:
                 raise ProblemError(413, f"one request may hold at most {most:,} records; send several")

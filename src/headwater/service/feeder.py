@@ -9,6 +9,7 @@ from typing import Any
 
 from headwater import kafka
 from headwater.run import Run
+from headwater.service.bodies import Form
 from headwater.service.config import RunSettings
 from headwater.service.logs import log
 from headwater.service.posts import Accepted, Post
@@ -62,7 +63,7 @@ class Feeder:
             position = {kafka.POSITION: batch.position}
             kept = Future[Accepted]()
             try:
-                self._writer.submit(Post(b"", "rows", None, b"", rows, tally, bad, position, kept))
+                self._writer.submit(Post(b"", Form("rows"), None, b"", rows, tally, bad, position, kept))
                 kept.result()
                 return
             except ProblemError:

@@ -52,7 +52,7 @@ class Post:
     """
 
     body: bytes
-    form: str
+    form: bodies.Form
     key: bytes | None
     digest: bytes
     rows: Rows | None = None
@@ -80,12 +80,12 @@ class PostReader:
 
     def encode(self, post: Post) -> None:
         """Read the records of a post, or raise a problem; small JSON is left to be read together with others."""
-        if post.form == "json":
+        if post.form.format == "json":
             try:
-                post.body, post.form = bodies.lines_of(post.body), "jsonl"
+                post.body, post.form = bodies.lines_of(post.body), bodies.Form("jsonl")
             except TableError as error:
                 raise of_table(error) from None
-        if post.form != "jsonl" or len(post.body) > _SMALL:
+        if post.form.format != "jsonl" or len(post.body) > _SMALL:
             self._read(post, post.body)
             post.body = b""
 

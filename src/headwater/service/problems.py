@@ -29,4 +29,6 @@ class ProblemError(Exception):
 def of_table(error: TableError) -> ProblemError:
     """The answer to records that do not fit the schema: row and column, never a value."""
     place = {"line": error.line, "row": error.row, "column": error.column}
-    return ProblemError(422, str(error), None, **{name: value for name, value in place.items() if value is not None})
+    return ProblemError(
+        422, str(error.for_sender()), None, **{name: value for name, value in place.items() if value is not None}
+    )

@@ -26,7 +26,7 @@ async def records(service: Service, request: Request) -> Response:
     """Take the records of a request, all of them or none. The header ``Idempotency-Key`` makes retries safe."""
     run, limits = run_for(service, request, "write"), service.config.limits
     headers = {name: value.decode("latin-1") for name, value in request.scope["headers"]}
-    form = bodies.format_of(headers.get(b"content-type", ""))
+    form = bodies.form_of(headers.get(b"content-type", ""))
     key = headers.get(b"idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
         raise ProblemError(400, "an Idempotency-Key is 1 to 255 printable ASCII characters without spaces")
@@ -34,9 +34,9 @@ async def records(service: Service, request: Request) -> Response:
         raw = await _body(request.receive, limits)
         body = bodies.decompressed(raw, headers.get(b"content-encoding", ""), limits.body_bytes)
         request.state.bytes = len(raw)
-        post = Post(body, form, _owned(key, request), digest(form.encode(), body))
+        post = Post(body, form, _owned(key, request), digest(form.name.encode(), body))
         try:
-            if len(body) <= _INLINE and form in ("json", "jsonl"):
+            if len(body) <= _INLINE and form.format in ("json", "jsonl"):
                 run.writer.encode(post)
             else:
                 async with service.encoding:

@@ -53,6 +53,7 @@ class Bounded(Column):
                 index = int(np.argmax(bad))
                 side = "below the lower" if numbers[index] < low else "above the upper"
                 remedy = 'declare wider bounds, or outside="clip" to take the bound instead'
-                raise TableError(f"the value is {side} bound", remedy, row=index)
+                sender = "send values between the bounds that are declared"
+                raise TableError(f"the value is {side} bound", remedy, sender=sender, row=index)
         clipped: NDArray[Any] = np.clip(numbers, low, high)
         return clipped

@@ -55,6 +55,7 @@ class Boolean(Column):
             raise TableError(
                 f"{describe(value)} that is neither yes nor no",
                 "write true or false, yes or no, t or f, 1 or 0, or declare another kind of column",
+                sender="write true or false, yes or no, t or f, 1 or 0",
             )
         return int(truth)
 
@@ -67,7 +68,8 @@ class Boolean(Column):
             bad &= ~values.missing
         if bad.any():
             index = int(np.argmax(bad))
-            raise TableError("a number that is neither 0 nor 1", "declare Integer or Number for this column", row=index)
+            remedy, sender = "declare Integer or Number for this column", "write 0 or 1, true or false"
+            raise TableError("a number that is neither 0 nor 1", remedy, sender=sender, row=index)
         numbers: NDArray[np.int64] = (data == 1).astype(np.int64)
         return numbers
 
@@ -182,7 +184,8 @@ class Category(Column):
 
     def _unknown(self, what: str, index: int) -> TableError:
         remedy = "add it to the values, or declare as other= the value that takes all that are not listed"
-        return TableError(f"{what} that is none of the listed values", remedy, row=index)
+        sender = "send one of the values that are declared"
+        return TableError(f"{what} that is none of the listed values", remedy, sender=sender, row=index)
 
     def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
         """Values that are taken for `other` and are not it."""

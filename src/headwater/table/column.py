@@ -201,8 +201,9 @@ class Column(ABC):
         else:
             numbers, gone = self._cast(values) if len(values.data) else np.empty(0), values.missing
         if gone is not None and not self.missing:
-            remedy = "fill it in before, or declare missing=True for this column"
-            raise TableError("the value is missing", remedy, row=int(np.argmax(gone)))
+            sender, row = "fill it in before", int(np.argmax(gone))
+            remedy = f"{sender}, or declare missing=True for this column"
+            raise TableError("the value is missing", remedy, sender=sender, row=row)
         flags = {} if gone is None else {"missing": gone}
         outside = self._outside(values, numbers)
         if outside is not None:
@@ -241,8 +242,9 @@ class Column(ABC):
 
     def wrong(self, what: object) -> TableError:
         """The error for a value of another kind; of an array its type is enough."""
+        sender = f"give {self.wants}"
         return TableError(
-            f"{describe(what)}, not {self.wants}", f"give {self.wants}, or declare another kind of column"
+            f"{describe(what)}, not {self.wants}", f"{sender}, or declare another kind of column", sender=sender
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -20,13 +20,14 @@ class _PlacedError(ValueError):
         problem: str,
         remedy: str,
         *,
+        sender: str | None = None,
         file: str | None = None,
         line: int | None = None,
         row: int | None = None,
         column: str | None = None,
     ) -> None:
         super().__init__(problem, remedy)
-        self.problem, self.remedy = problem, remedy
+        self.problem, self.remedy, self.sender = problem, remedy, sender or remedy
         self.file, self.line, self.row, self.column = file, line, row, column
 
     def at(
@@ -44,6 +45,12 @@ class _PlacedError(ValueError):
             if value is not None:
                 setattr(located, name, value)
         return located
+
+    def for_sender(self) -> Self:
+        """A copy for who sent the records and has neither the schema nor the command: its remedy is one for them."""
+        found = copy(self)
+        found.remedy = self.sender
+        return found
 
     def without_row(self) -> Self:
         """A copy that does not say which row it is: rows are numbered inside of a batch, which means nothing later."""
@@ -70,6 +77,8 @@ class TableError(_PlacedError):
         What is wrong, without the value.
     remedy
         What to do.
+    sender
+        What can be done by somebody who only sends records, where ``remedy`` says more or something else.
     file, line, row, column
         Where it is, as far as that is known.
 
@@ -94,6 +103,8 @@ class SchemaError(_PlacedError):
         What is wrong.
     remedy
         What to do.
+    sender
+        As in `TableError`; of no use here.
     file, line, row, column
         Where it is, as far as that is known.
 
@@ -110,8 +121,12 @@ UNDECLARED = (
     "a column that says who a record belongs to does not belong in the schema: a run names it by person= (--person)"
 )
 """What to do about a column that the schema does not name."""
+LEAVE_OUT = "leave it out"
+"""The same, for the sender of the records."""
 PERSON_MISSING = "give that column beside those of the schema, or name another one by person= (--person)"
 """What to do if the column that names the person is not there."""
+GIVE_PERSON = "give that column beside those of the schema"
+"""The same, for the sender of the records."""
 
 
 def is_unicode(text: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.table.errors import PERSON_MISSING, TableError, listed, quoted
+from headwater.table.errors import GIVE_PERSON, LEAVE_OUT, PERSON_MISSING, TableError, listed, quoted
 from headwater.table.failures import failures
 from headwater.table.narrowing import refusal
 from headwater.table.near_names import closest
@@ -83,7 +83,8 @@ def check_names(found: Sequence[Any], names: Sequence[str], person: str | None =
     if absent:
         close = closest(absent, names, [str(name) for name in times])
         if absent == [person] and not close:
-            raise TableError("the column that names the person is missing", PERSON_MISSING, column=person)
+            problem = "the column that names the person is missing"
+            raise TableError(problem, PERSON_MISSING, sender=GIVE_PERSON, column=person)
         also = f" (the table has {listed(close)})" if close else ""
         others = f", as are {len(absent) - 1} others" if len(absent) > 1 else ""
         remedy = "give every column of the schema, under its name"
@@ -96,6 +97,7 @@ def check_names(found: Sequence[Any], names: Sequence[str], person: str | None =
         raise TableError(
             f"the schema has no column {listed(extra)}",
             "leave it out, or declare it in the schema; if it says who a record belongs to, name it by person= instead",
+            sender=LEAVE_OUT,
             column=extra[0],
         )
 

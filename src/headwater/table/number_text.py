@@ -64,4 +64,5 @@ class WrittenNumber(Bounded):
             "text that is not a number",
             f"write digits, with a {point} for decimals; declare decimal, thousands or null_values if the file has its "
             "own way, or leave the column out",
+            sender=f"write digits, with a {point} for decimals",
         )

@@ -301,4 +301,5 @@ def _whole(value: Any) -> int:  # noqa: ANN401 - float, Decimal or Rational
 
 
 def _fraction(index: int) -> TableError:
-    return TableError("a number with a fraction, not a whole number", "round it before, or declare Number", row=index)
+    problem, sender = "a number with a fraction, not a whole number", "round it before"
+    return TableError(problem, f"{sender}, or declare Number", sender=sender, row=index)

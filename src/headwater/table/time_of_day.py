@@ -68,7 +68,8 @@ class TimeOfDay(Column):
         if not isinstance(value, time):
             raise self.wrong(value)
         if value.tzinfo is not None:
-            raise TableError("a time of day with a time zone", "leave the zone out, or declare Datetime")
+            sender = "leave the zone out"
+            raise TableError("a time of day with a time zone", f"{sender}, or declare Datetime", sender=sender)
         whole = (value.hour * 60 + value.minute) * 60 + value.second
         return whole * 10**6 + value.microsecond
 

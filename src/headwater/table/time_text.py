@@ -51,10 +51,12 @@ def read_moment(kind: type[datetime] | type[time], text: str, format_: str | Non
         found = datetime.strptime(text.strip(), format_)
         return found if kind is datetime else found.timetz()
     if format_ is None:
+        sender = f"write it as {example} (ISO 8601)"
         raise TableError(
-            f"text that is not {wants}", f"write it as {example} (ISO 8601), or declare the format that the file has"
+            f"text that is not {wants}", f"{sender}, or declare the format that the file has", sender=sender
         )
-    raise TableError(f"text that is not {wants} in the declared format {format_}", "correct the text, or the format")
+    problem = f"text that is not {wants} in the declared format {format_}"
+    raise TableError(problem, "correct the text, or the format", sender="correct the text")
 
 
 def count_of(value: Any, format_: str) -> int:  # noqa: ANN401 - text or a number
@@ -66,7 +68,8 @@ def count_of(value: Any, format_: str) -> int:  # noqa: ANN401 - text or a numbe
             number = Decimal(value.strip()) if "_" not in value else None
     numeric = isinstance(number, int | float | Decimal | Rational) and not isinstance(number, bool)
     if not numeric or (number.is_nan() if isinstance(number, Decimal) else number != number):
-        raise TableError(f"a value that is no count of time ({format_})", "give a number, or declare another format")
+        problem, sender = f"a value that is no count of time ({format_})", "give a number"
+        raise TableError(problem, f"{sender}, or declare another format", sender=sender)
     if not -_FARTHEST < number < _FARTHEST:  # before all else: 10^999999999 is written quickly and computed slowly
         return _FARTHEST if number > 0 else -_FARTHEST
     if isinstance(number, Decimal) and number.adjusted() < _NEAREST:  # 10^−999999999 as well

@@ -144,7 +144,7 @@ class Datetime(Bounded):
         """The error for a value of another kind; numbers have their own formats."""
         if describe(what) == "a number":
             remedy = f"give a date and time, or declare how numbers count (format = {', '.join(EPOCH)})"
-            return TableError("a number, not a date and time", remedy)
+            return TableError("a number, not a date and time", remedy, sender="give a date and time")
         return super().wrong(what)
 
     def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type

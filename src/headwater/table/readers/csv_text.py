@@ -26,7 +26,11 @@ from headwater.table.readers.text_buffer import Offsets, positions_of
 
 Bytes = bytes | bytearray
 
-NOT_UTF8 = TableError("text that is not UTF-8", "give its encoding (--encoding latin-1), or save the file as UTF-8")
+NOT_UTF8 = TableError(
+    "text that is not UTF-8",
+    "give its encoding (--encoding latin-1), or save the file as UTF-8",
+    sender="send it as UTF-8",
+)
 
 _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
 _BARE_POINT = re.compile(rb"\.(?![0-9])")
@@ -221,7 +225,8 @@ def check_bytes(data: Bytes, line: int) -> None:
     """Raise an error where text holds what no CSV text holds: NUL bytes, or line ends of old machines."""
     if b"\0" in data:
         remedy = "give its encoding (--encoding utf-16), or save it as plain UTF-8 text"
-        raise TableError("a NUL byte: this is not plain text", remedy, line=line_of(data, data.index(b"\0"), line))
+        problem, sender = "a NUL byte: this is not plain text", "send plain UTF-8 text"
+        raise TableError(problem, remedy, sender=sender, line=line_of(data, data.index(b"\0"), line))
     if not _lone_returns(data):
         return
     text = np.frombuffer(data, dtype=np.uint8)

@@ -75,7 +75,11 @@ class Recoder:
         if self._mark is not None and data:  # without one, the first record could say how all others are read
             self._mark += data[: 2 - len(self._mark)]
             if not any(mark.startswith(self._mark) for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                raise TableError("UTF-16 that does not begin with a mark", "give utf-16-le or utf-16-be (--encoding)")
+                raise TableError(
+                    "UTF-16 that does not begin with a mark",
+                    "give utf-16-le or utf-16-be (--encoding)",
+                    sender="begin it with a mark (U+FEFF), or send it as UTF-8 and say so (charset=utf-8)",
+                )
         return self._decoder.decode(data, final).encode("utf-8", "surrogatepass")
 
 

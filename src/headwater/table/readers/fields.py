@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headwater.table.arrow import from_numpy, pyarrow
 from headwater.table.columns import Category, Column, Datetime, Number
-from headwater.table.errors import UNDECLARED, TableError, listed
+from headwater.table.errors import LEAVE_OUT, UNDECLARED, TableError, listed
 from headwater.table.input_schema import InputSchema
 from headwater.table.readers.headers import absent, twice
 from headwater.table.text_options import written
@@ -60,7 +60,8 @@ class Field:
             numbers, missing = self.column.read_values(coded.dictionary.to_pylist())
         except TableError as error:
             row = int(np.argmax(codes == error.row))
-            raise TableError(error.problem, error.remedy, line=line(row), column=self.name) from None
+            found = TableError(error.problem, error.remedy, sender=error.sender)
+            raise found.at(line=line(row), column=self.name) from None
         raw: NDArray[Any] = numbers.astype(_NUMPY_TYPES.get(self.column.kind, np.int64))
         return from_numpy(raw[codes], None if missing is None else missing[codes]).cast(self.type)
 
@@ -103,7 +104,7 @@ class Fields:
         extra = [name for name in header if name not in names]
         if extra and not ignore_extra:
             problem = f"the schema does not name {listed(extra)}"
-            raise TableError(problem, UNDECLARED)
+            raise TableError(problem, UNDECLARED, sender=LEAVE_OUT)
         return [header.index(name) for name in names]
 
 

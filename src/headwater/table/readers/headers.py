@@ -10,7 +10,7 @@ import csv
 from collections.abc import Sequence
 from contextlib import suppress
 
-from headwater.table.errors import PERSON_MISSING, TableError, listed
+from headwater.table.errors import GIVE_PERSON, PERSON_MISSING, TableError, listed
 from headwater.table.near_names import closest, plain_name
 
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
@@ -51,17 +51,19 @@ def absent(
             f"its fields are divided by {DELIMITERS[other]}: give that as the delimiter (--delimiter '{wrote}'), "
             f'or declare it in the schema file (delimiter = "{wrote}")'
         )
-        return TableError(problem, remedy)
+        return TableError(problem, remedy, sender=_divide_by(delimiter))
     close = closest(missing, names, header)
     if close:
         remedy = "write the name as the file has it, or rename the column in the file"
-        return TableError(f"{problem} (the file has {listed(close)})", remedy)
+        sender = "write the name as the schema has it"
+        return TableError(f"{problem} (the file has {listed(close)})", remedy, sender=sender)
     if missing == [person]:
-        return TableError(f"{problem}, which names the person", PERSON_MISSING)
+        return TableError(f"{problem}, which names the person", PERSON_MISSING, sender=GIVE_PERSON)
     if 2 * (len(names) - len(missing)) >= len(names):
         here = [name for name in header if name not in names]
         also = f" (the file has also {listed(here)})" if here else ""
-        return TableError(problem + also, "add the column to the file, or take it out of the schema")
+        remedy = "add the column to the file, or take it out of the schema"
+        return TableError(problem + also, remedy, sender="add the column")
     return TableError(
         problem, "add it to the file; the first line must hold the column names, as the schema writes them"
     )
@@ -88,9 +90,16 @@ def divided_otherwise(header: str, delimiter: str) -> TableError | None:
                 next(csv.reader([header], delimiter=other, strict=True))
                 wrote = "\\t" if other == "\t" else other
                 return TableError(
-                    f"fields that are divided by {name}", f"give that as the delimiter (--delimiter '{wrote}')"
+                    f"fields that are divided by {name}",
+                    f"give that as the delimiter (--delimiter '{wrote}')",
+                    sender=_divide_by(delimiter),
                 )
     return None
+
+
+def _divide_by(delimiter: str | None) -> str:
+    """What the sender of fields that are divided otherwise can do."""
+    return f"divide fields by {DELIMITERS.get(delimiter or ',', delimiter)}"
 
 
 def twice(header: Sequence[str]) -> TableError:

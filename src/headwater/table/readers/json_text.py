@@ -16,7 +16,7 @@ import numpy as np
 
 from headwater.table.arrow import pyarrow
 from headwater.table.columns import Column
-from headwater.table.errors import PERSON_MISSING, UNDECLARED, TableError, is_unicode, listed
+from headwater.table.errors import GIVE_PERSON, LEAVE_OUT, PERSON_MISSING, UNDECLARED, TableError, is_unicode, listed
 from headwater.table.near_names import closest
 from headwater.table.readers.csv_text import Bytes, is_since_year_1
 from headwater.table.readers.fields import Field, Fields
@@ -175,13 +175,15 @@ class JsonParser:
             close = closest([name for name in names if name not in record], names, list(record))
             also = f" (the record has {listed(close)})" if close else ""
             if missing == [self._person] and not close:
-                return TableError(f"missing key {listed(missing)}, which names the person", PERSON_MISSING)
+                problem = f"missing key {listed(missing)}, which names the person"
+                return TableError(problem, PERSON_MISSING, sender=GIVE_PERSON)
             remedy = "add it, write its name as the file has it, or declare missing = true for the column"
-            return TableError(f"missing key {listed(missing)}{also}", remedy)
+            sender = "write the name as the schema has it" if close else "add it"
+            return TableError(f"missing key {listed(missing)}{also}", remedy, sender=sender)
         extra = [name for name in record if name not in names]
         if extra and not self._ignore_extra:
             shown = listed(extra) if known else f"{len(extra)} key(s)"  # else it may be any object
-            return TableError(f"the schema does not name {shown}", UNDECLARED)
+            return TableError(f"the schema does not name {shown}", UNDECLARED, sender=LEAVE_OUT)
         for name in known:
             value = record[name]
             if isinstance(value, list):

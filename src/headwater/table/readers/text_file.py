@@ -294,7 +294,8 @@ class TextFile:
         buffer = self._buffer
         records = self._source.is_json or self._continued  # if so, what comes first is one, and may be anything
         if buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")) and not (self._digest.size or (records and self._lines)):
-            raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8", line=1)
+            remedy, sender = "give encoding utf-16 (--encoding), or save it as UTF-8", "send it as UTF-8"
+            raise TableError("text in UTF-16", remedy, sender=sender, line=1)
         if self._source.is_json:
             if final or not _MARK.startswith(buffer.data[: len(_MARK) - 1]) or len(buffer.data) >= len(_MARK):
                 if self._source.format == "json" and self._lines and buffer.data and not self._is_array:
