@@ -37,11 +37,8 @@ def refuse_same(source: Input, seals: Iterable[Seal], encoding: str | None = Non
         found = known.get(edges) if edges is not None else None
     if found is not None:
         problem = f"the file holds what was read as {found.name}: it is as long, and begins and ends alike"
-        remedy = (
-            "leave it out, since no record may count twice; or, if it holds other records that are the same, say so "
-            "with same_again (headwater run --same-again, headwater.read(..., same_again=True))"
-        )
-        raise InputChangedError(problem, remedy, file=source.name)
+        remedy = "leave it out, since no record may count twice"
+        raise _refusal(source, problem, remedy, "it holds other records that are the same")
 
 
 def refuse_outgrown(source: Input, seals: Seals) -> None:
@@ -54,9 +51,9 @@ def refuse_outgrown(source: Input, seals: Seals) -> None:
         problem = f"the file begins with what was read to its end as {found.name}: more was written to it after that"
         remedy = (
             "cut off what was read, and let the writer close a log before it is renamed, or follow the log itself and "
-            "not its folder; or, if all its records are new, say so with same_again (--same-again)"
+            "not its folder"
         )
-        raise InputChangedError(problem, remedy, file=source.name)
+        raise _refusal(source, problem, remedy, "all its records are new")
 
 
 def refuse_half(source: Input, beside: Iterable[Input], seals: Seals, encoding: str | None = None) -> None:
@@ -75,8 +72,13 @@ def refuse_half(source: Input, beside: Iterable[Input], seals: Seals, encoding: 
     for one in done:
         if edges in edges_at(one, encoding, {edges[0]}).items():
             problem = f"the file holds the beginning of {one.name}, which was read to its end: half of a copy of it"
-            remedy = "remove it; or, if its records are others that are the same, say so with same_again (--same-again)"
-            raise InputChangedError(problem, remedy, file=source.name)
+            raise _refusal(source, problem, "remove it", "it holds other records that are the same")
+
+
+def _refusal(source: Input, problem: str, remedy: str, otherwise: str) -> InputChangedError:
+    """The error for a file whose records have counted, as far as can be known, and what to say if they have not."""
+    says = "same_again (headwater run --same-again, headwater.read(..., same_again=True))"
+    return InputChangedError(problem, f"{remedy}; or, if {otherwise}, say so with {says}", file=source.name)
 
 
 def _bytes_edges(path: str) -> tuple[int, str]:
