@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import headwater as hw
+from headwater.release.folder import publish
 
 SCHEMA = hw.Schema(
     minutes=hw.Number(0, 120, missing=True),
@@ -157,3 +158,24 @@ def test_a_release_goes_into_frames_and_files(tmp_path: Path) -> None:
     one.to_parquet(tmp_path / "made.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "made.parquet"), frame, check_dtype=False)
     assert list(pd.read_csv(tmp_path / "made.csv").columns) == list(frame.columns)
+
+
+@pytest.mark.parametrize("mechanism", ["cascade", "marginals", "paper"])
+def test_of_no_records_nothing_is_known_and_any_value_is_as_likely(mechanism: str) -> None:
+    made = hw.Synthesizer(SCHEMA, epsilon=1.0, mechanism=mechanism, seed=1).release()
+    assert len(made.sample(kind="pandas")) == 0
+    drawn = made.sample(6000, kind="pandas")
+    assert len(SCHEMA.encode(drawn)) == 6000
+    for value in ("card", "cash", "other"):  # fails by chance in fewer than one of a million seeds
+        assert (drawn.payment == value).mean() == pytest.approx(1 / 3, abs=0.03)
+    some = made.sample(50, where={"payment": "cash", "minutes": (10, 20)}, kind="pandas")
+    assert (some.payment == "cash").all()
+    assert some.minutes.between(10, 20).all()
+
+
+def test_a_table_without_rows_says_that_it_has_none(tmp_path: Path) -> None:
+    empty = hw.Synthesizer(SCHEMA, epsilon=1.0, mechanism="cascade", seed=1).release()
+    found = hw.Release.load(publish(empty, tmp_path))
+    assert len(found.sample()) == 0
+    with pytest.raises(ValueError, match="has no rows to draw from"):
+        found.sample(5)

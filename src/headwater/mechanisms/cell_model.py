@@ -92,20 +92,23 @@ class CellModel:
     def sample(self, n: int, seed: int, where: Conditions | None = None) -> Points:
         """Any number of synthetic records: cells in proportion to their counts, as far as conditions leave of them.
 
-        Inside a cell coordinates are independent, so the conditioned ones are drawn by themselves.
+        Inside a cell coordinates are independent, so the conditioned ones are drawn by themselves. Of no records
+        nothing is known: then any place of the cube is as likely as any other.
         """
         rng = np.random.default_rng([seed, n])
-        mass = self.counts.astype(np.float64)
+        cells, depths, mass = self.cells, self.depths, self.counts.astype(np.float64)
+        if not len(cells):
+            cells, depths, mass = np.zeros(1, np.uint64), np.zeros(1, np.int64), np.ones(1)
         for axis, limits in (where or {}).items():
-            mass *= _fractions(self.partition, self.cells, self.depths, axis, limits)
+            mass *= _fractions(self.partition, cells, depths, axis, limits)
         if not n or not mass.sum() > 0:
             if n:
                 raise ValueError("the release holds no record that fulfils these conditions; ask for less")
             return np.empty((0, self.partition.dimension))
         counts = round_in_order(mass * (n / mass.sum()), n, rng.random())
-        points = sample(self.partition, self.cells, self.depths, counts, rng, even=self.even)
+        points = sample(self.partition, cells, depths, counts, rng, even=self.even)
         for axis, limits in (where or {}).items():
-            low, high = _overlap(self.partition, self.cells, self.depths, axis, limits)
+            low, high = _overlap(self.partition, cells, depths, axis, limits)
             kind = self.partition.axes[axis]
             inside = np.repeat(low, counts) + rng.random(n) * np.repeat(high - low, counts)
             points[:, axis] = np.floor(inside / kind.unit) * kind.unit if kind.values is not None else inside

@@ -42,6 +42,8 @@ class TableModel:
         for axis, (low, high) in (where or {}).items():
             fits &= (self.rows[:, axis] >= low) & (self.rows[:, axis] <= high)
         found = np.flatnonzero(fits)
+        if n and not len(self.rows):
+            raise ValueError("the table of this release has no rows to draw from")
         if n and not len(found):
             raise ValueError("the release holds no record that fulfils these conditions; ask for less")
         chosen = np.random.default_rng([seed, n]).choice(found, n, replace=n > len(found)) if n else found[:0]
