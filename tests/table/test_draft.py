@@ -377,3 +377,53 @@ def test_values_are_in_a_draft_only_if_they_are_asked_for_and_never_as_what_is_d
     many = {"town": [f"place {i}" for i in range(150)] * 2}
     assert "place" not in hw.draft(many, values=True)
     assert "Bonn" not in hw.draft({"surname": ["Bonn", "Bonn"]}, values=True)  # best left out
+
+
+@pytest.mark.parametrize(
+    ("values", "format_"),
+    [
+        (["Jan 5, 2024", "Dec 31, 2023"], "%b %d, %Y"),
+        (["January 5, 2024", "December 31, 2023"], "%B %d, %Y"),
+        (["29-Feb-2024 01:45 PM", "01-Mar-2024 11:00 AM"], "%d-%b-%Y %I:%M %p"),
+        (["Mon, 01 Jan 2024", "Tue, 02 Jan 2024"], "%a, %d %b %Y"),
+        (["Mon, 01 Jan 2024 10:00:00 +0100", "Tue, 02 Jan 2024 11:30:00 +0100"], "%a, %d %b %Y %H:%M:%S %z"),
+        (["10/Oct/2000:13:55:36 -0700", "11/Oct/2000:00:00:00 -0700"], "%d/%b/%Y:%H:%M:%S %z"),
+        (["Sat Feb 29 13:45:10 2020", "Sun Mar  1 00:00:00 2020"], "%a %b %d %H:%M:%S %Y"),
+    ],
+)
+def test_dates_that_begin_with_a_name_are_found(values: list[str], format_: str) -> None:
+    columns, _ = column_of(values)
+    assert (columns["kind"], columns["format"]) == ("datetime", format_)
+
+
+def test_dates_and_numbers_that_are_read_as_categories_are_named() -> None:
+    for dates in (
+        ["5. Mai 2020", "31. Dezember 2020"],
+        ["May 5th, 2020", "June 1st, 2021"],
+        ["5 Mai 2020", "6 Mai 2020"],
+    ):
+        assert "Looks like dates" in column_of(dates)[1], dates
+    for numbers in (
+        ["$1,234.50", "$7.00"],
+        ["12 %", "5.5 %"],
+        ["€ 12,50", "€ 7"],
+        ["12.5 km", "3 km"],
+        ["70kg", "81kg"],
+    ):
+        columns, text = column_of(numbers)
+        assert columns["kind"] == "category"
+        assert "Looks like numbers with a sign or a unit" in text, numbers
+    for texts in (
+        ["A1", "B2"],
+        ["north", "south"],
+        ["3rd floor", "1st floor"],
+        ["2-4", "5-9"],
+        ["10:30-11", "12:00-13"],
+    ):
+        assert "Looks like" not in column_of(texts)[1], texts
+
+
+def test_what_is_inside_of_a_user_is_not_all_a_name() -> None:
+    assert "sounds like a person's" in column_of(["a", "b"], "user.id")[1]
+    assert "sounds like a person's" in column_of(["a", "b"], "owner.email")[1]
+    assert "sounds like a person's" not in column_of(["a", "b"], "user.city")[1]

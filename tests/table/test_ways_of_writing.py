@@ -46,6 +46,16 @@ def test_dates_in_declared_formats(tmp_path: Path, format_: str, text: str) -> N
     assert format_.startswith("epoch") or f"in the declared format {format_}" in str(caught.value)
 
 
+def test_dates_with_a_zone_in_a_declared_format(tmp_path: Path) -> None:
+    """As servers log them."""
+    bounds = "2000-01-01T00:00:00+00:00", "2000-12-31T00:00:00+00:00"
+    schema = hw.Schema(at=hw.Datetime(*bounds, format="%d/%b/%Y:%H:%M:%S %z"))
+    (tmp_path / "a.csv").write_text("at\n10/Oct/2000:13:55:36 -0700\n")
+    (row,) = rows(tmp_path / "a.csv", schema)
+    assert row["at"].isoformat() == "2000-10-10T20:55:36+00:00"
+    assert hw.Schema.from_dict(schema.to_dict()) == schema
+
+
 def test_a_time_of_day_can_be_read_from_a_whole_date(tmp_path: Path) -> None:
     clock = hw.TimeOfDay("15min", format="%d.%m.%Y %H:%M")
     (tmp_path / "a.csv").write_text("clock\n02.01.2024 13:50\n")

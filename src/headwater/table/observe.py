@@ -27,9 +27,10 @@ NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "Na
 """Texts that commonly mean "missing"."""
 
 _DAYS = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%y", "%m/%d/%y", "%d.%m.%y")
-_NAMED = ("%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%B %d, %Y", "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y")
+_NAMED = ("%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%a, %d %b %Y")
 _CLOCKS = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
-DATE_FORMATS = tuple(day + clock for clock in _CLOCKS for day in _DAYS) + _NAMED
+_WHOLE = ("%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S GMT")
+DATE_FORMATS = tuple(day + clock for days in (_DAYS, _NAMED) for clock in _CLOCKS for day in days) + _WHOLE
 """Formats of dates that are tried after ISO 8601."""
 
 _ZONED = "0001-01-02T00:00:00+00:00", "9999-12-30T00:00:00+00:00"
@@ -39,7 +40,11 @@ _PERSON = re.compile(
     r"($|[_\W])|(?-i:[a-z]Id$)|(first|last|user|full)_?name",
     re.IGNORECASE,
 )
-_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}[ -][A-Z][a-z]{2}")
+_DATE = re.compile(
+    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}\.?[ -][A-Z][a-z]{2}"
+    r"|[A-Z][a-z]{2,8}\.? \d{1,2}(st|nd|rd|th)?,? (\d{4}|\d\d:)"
+)
+_MEASURE = re.compile(r"[^\w\s.,+-]{1,3} ?[+-]?\d[\d.,]*|[+-]?\d[\d.,]* ?([^\w\s.,:/-]|[A-Za-z]{1,3}\b)")
 _MARKS = (
     *((".", ","), (",", None), (",", ".")),
     *((point, mark) for mark in (" ", "\u00a0", "\u202f", "'", "\u2019") for point in (".", ",")),
@@ -132,7 +137,7 @@ def _kind_of_text(name: str, texts: list[str], seen: Observed) -> None:
     elif _reads(Number(), distinct):
         seen.kind = "number"
         _judge_point(distinct, seen)
-    elif any(text[0].isdigit() or text[0] in "+-" for text in distinct):
+    elif any(text[0].isdigit() or text[0] in "+-" or _DATE.search(text) or _MEASURE.match(text) for text in distinct):
         _written(distinct, seen)
 
 
@@ -181,9 +186,10 @@ def _written(texts: set[str], seen: Observed) -> None:
         seen.point = seen.point if seen.doubtful else decimal
         return
     if sum(bool(_DATE.search(text)) for text in texts) > len(texts) / 2:
-        seen.notes.append(
-            'Looks like dates, in no one format: write them alike and declare kind = "datetime" with format.'
-        )
+        seen.notes.append("Looks like dates, in none of the formats that are tried, or in several: write them alike,")
+        seen.notes.append('and declare kind = "datetime" with their format.')
+    elif all(_MEASURE.fullmatch(text) for text in texts):
+        seen.notes.append("Looks like numbers with a sign or a unit: write them without, and declare a number.")
 
 
 def _judge_point(texts: set[str], seen: Observed) -> None:
@@ -221,9 +227,7 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
     if seen.kind == "number" and decimals <= 6:
         seen.declared["decimals"] = decimals
     elif seen.kind == "number" and (few := _six_digits(numbers)) <= _MOST_DECIMALS:
-        seen.proposed.append(
-            f"decimals = {few}   # more were seen; without it numbers come out with all digits of a float"
-        )
+        seen.proposed.append(f"decimals = {few}   # about six significant digits; more were seen")
     positive = [number for number in numbers if number > 0]
     if (
         numbers[0] >= 0
@@ -300,7 +304,7 @@ def _persons(name: str, seen: Observed, values: list[Any]) -> None:
             seen.notes.append('Only 0 and 1 were seen: if they mean no and yes, declare kind = "boolean".')
         elif seen.kind == "category" and distinct > 100:
             seen.notes.append("More than 100 values were seen: list those that matter, and declare other for the rest.")
-    if _PERSON.search(name):
+    if _PERSON.search(name.rpartition(".")[2]):  # of what is inside of a user, not all is its name
         seen.notes.append("Its name sounds like a person's name, number or address: leave it out unless it is none.")
         seen.notes.append("If it says who a record belongs to, leave it out here and name it by --person in the run.")
 

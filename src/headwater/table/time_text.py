@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from contextlib import suppress
-from datetime import datetime, time
+from datetime import UTC, datetime, time
 from decimal import MAX_PREC, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Rational
@@ -21,7 +21,7 @@ EPOCH = {"epoch-s": 6, "epoch-ms": 3, "epoch-us": 0, "epoch-ns": -3}
 _FARTHEST = 1 << 62  # microseconds; no bound is that far
 _NEAREST = -40  # power of ten; no unit of time makes a microsecond of less
 _EXACT = Context(prec=MAX_PREC)
-_EXAMPLE = datetime(2001, 11, 22, 23, 58, 59)
+_EXAMPLE = datetime(2001, 11, 22, 23, 58, 59, tzinfo=UTC)
 
 
 def check_format(format_: object, *, dates: bool) -> None:
