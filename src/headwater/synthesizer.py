@@ -131,7 +131,8 @@ class Synthesizer(CountedUpdates):
         ----------
         table
             Any kind of table that the schema reads; an iterator of such tables, such as a generator, a reader of
-            chunks (pandas) or of record batches (Arrow); or the path of a file that `headwater.read` reads.
+            chunks (pandas) or of record batches (Arrow); or the path of a file that `headwater.read` reads (of several:
+            ``update(headwater.read(paths, schema))``).
         bad_rows
             What happens to rows that are no records of the schema. ``"stop"``: the batch is refused. ``"null"``: such a
             record has arrived and is nowhere: `t` counts it, and nothing else does. None: as the schema says, or else

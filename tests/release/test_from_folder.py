@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
+from headwater.files import FileRefusedError
 from headwater.release.folder import folders, has_table, prune, publish, read_card
 
 SCHEMA = hw.Schema(
@@ -166,3 +167,10 @@ def test_types_of_moments_in_frames_are_those_of_their_kind() -> None:
     synth.update(MOMENTS.decode(np.random.default_rng(0).random((50, 9))))
     assert str(synth.release().to_arrow().schema.field("day").type) == "timestamp[us]"
     assert str(synth.release().to_pandas()["day"].dtype) == "datetime64[us]"
+
+
+def test_a_folder_of_releases_says_which_of_them_can_be_read(tmp_path: Path) -> None:
+    publish(release(500), tmp_path)
+    newest = publish(release(600), tmp_path)
+    with pytest.raises(FileRefusedError, match=rf"folder of releases, of which {newest.name} is the last"):
+        hw.Release.load(tmp_path)

@@ -31,7 +31,9 @@ def read_card(folder: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FileRefusedError(f"{path}: there is no card here, so this is not a release") from None
+        inside = sorted(one.parent.name for one in Path(folder).glob("release-*/card.json"))
+        hint = f"; this is a folder of releases, of which {inside[-1]} is the last: name one of them" if inside else ""
+        raise FileRefusedError(f"{path}: there is no card here, so this is not a release{hint}") from None
     except (ValueError, RecursionError):  # of JSON, of UTF-8, or of a number with thousands of digits
         raise FileRefusedError(f"{path}: the card cannot be read; Headwater did not write this file") from None
     if not isinstance(card, Mapping) or not isinstance(card.get("card"), int):

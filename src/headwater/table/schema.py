@@ -56,7 +56,7 @@ class Schema:
         if not (columns is None or isinstance(columns, Mapping)):
             raise SchemaError(
                 f"a schema is declared, not taken from a {type(columns).__name__}: bounds come from what you know",
-                "write such as Schema(age=Integer(0, 120)); `headwater schema FILE` drafts one from a file",
+                "write such as Schema(age=Integer(0, 120)); headwater.draft(table) and `headwater schema FILE` help",
             )
         named: dict[str, Column] = dict(columns or {})
         twice = [name for name in more if name in named]
