@@ -11,6 +11,7 @@ import pytest
 import headwater as hw
 from headwater.evaluate.axes import Floats
 from headwater.evaluate.meaning import grade
+from headwater.evaluate.training import Training
 from headwater.release.folder import publish
 
 TRIPS = hw.Schema(miles=hw.Number(0, 10, missing=True), riders=hw.Integer(1, 6), pay=hw.Category("card", "cash", "app"))
@@ -197,6 +198,26 @@ def test_a_classifier_trained_on_a_faithful_table_is_as_good_and_on_another_it_i
         assert training.guess == pytest.approx(0.5, abs=0.06)
     with pytest.raises(ValueError, match="the columns are x0, x1"):
         hw.evaluate(real, good, hw.unit_cube(2), target="y")
+
+
+@pytest.mark.parametrize(
+    ("synthetic", "real", "guess", "called"),
+    [
+        (0.94, 0.95, 0.5, "reliable"),
+        (0.88, 0.95, 0.5, "rough"),
+        (0.7, 0.95, 0.5, "unreliable"),
+        (0.65, 0.68, 0.65, "unreliable"),  # hardly anything is lost, but all of what could be learned
+        (0.65, 0.655, 0.65, "unknown"),
+        (0.66, 0.65, 0.65, "unknown"),
+    ],
+)
+def test_a_prediction_that_is_no_better_than_guessing_is_not_called_good(
+    synthetic: float, real: float, guess: float, called: str
+) -> None:
+    training = Training("x", synthetic, real, guess, (100, 100, 50))
+    assert training.grade == called
+    assert ("says little" in str(training)) == (called == "unknown")
+    assert ("was lost" in str(training)) == (synthetic == guess and called == "unreliable")
 
 
 def test_without_scikit_learn_a_target_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -382,10 +382,11 @@ def test_pointing_at_the_matrix_reads_out_a_pair(browser: str, pages: tuple[Path
     assert all(re.fullmatch(r"when × x: [+-]?[01]\.\d{3}", text) for text in found["read"])
 
 
-def page_of(columns: int, place: Path) -> Path:
-    """A page of so many columns beside real data, with long names and a long tail, of two releases."""
+def page_of(columns: int, place: Path, short: Sequence[str] = ()) -> Path:
+    """A page of so many columns beside real data, with long names but for some, and a long tail, of two releases."""
     kinds = [Number(0, 1_000, missing=True), Category(*(f"a rather long value {i}" for i in range(9))), Integer(0, 9)]
-    schema = Schema({f"a_rather_long_name_of_a_column_{i}": kinds[i % 3] for i in range(columns)})
+    names = [*short, *(f"a_rather_long_name_of_a_column_{i}" for i in range(len(short), columns))]
+    schema = Schema({name: kinds[i % 3] for i, name in enumerate(names)})
     rng = np.random.default_rng(0)
     points = np.clip(rng.exponential(0.01, (300, columns)), 0, 0.49)
     for t in (200, 300):
@@ -444,6 +445,19 @@ def test_every_row_and_column_of_a_matrix_has_a_name_or_a_number(browser: str, t
                 assert numbers == [n for n in range(1, 31) if n % numbers[0] == 0]
             else:
                 assert sum(re.fullmatch(r"[+-]?0\.\d{3}", text) is not None for text in found["texts"]) == 2
+
+
+def test_short_names_stand_in_a_matrix_and_numbers_of_rows_stand_to_the_right(browser: str, tmp_path: Path) -> None:
+    script = """
+    result.rows = [...document.querySelectorAll("svg.matrix text")].map((text) => text.textContent);
+    const cells = [...document.querySelectorAll("table.sample tbody tr:first-child td")];
+    result.align = cells.slice(0, 3).map((cell) => getComputedStyle(cell).textAlign);
+    """
+    found = drive(browser, page_of(30, tmp_path, ("x", "at", "day")), script)
+    assert [found["rows"].count(f"{name}\u2002{number}") for number, name in ((1, "x"), (2, "at"), (3, "day"))] == [
+        3
+    ] * 3
+    assert found["align"] == ["right", "start", "right"]  # a number, a category, an integer
 
 
 def sticks_out(browser: str, page: Path, width: int, more: Sequence[str] = (WIDE,)) -> str:

@@ -118,8 +118,8 @@ class Evaluation:
         queries = f"mean of {self.queries.count} random boxes; 95% are off by at most {self.queries.percentile_95:.4f}"
         found.insert(-1, Answer("Ranges of up to three columns", self.queries.mean, queries))
         if self.training is not None:
-            lost = max(self.training.real - self.training.synthetic, 0.0)
-            found.insert(-1, Answer(f"Predicting {self.training.target}", lost, f"accuracy {self.training}"))
+            question, detail = f"Predicting {self.training.target}", f"accuracy {self.training}"
+            found.insert(-1, Answer(question, self.training.lost, detail, self.training.grade))
         return found
 
     def to_dict(self) -> dict[str, Any]:

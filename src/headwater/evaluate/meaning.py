@@ -45,18 +45,28 @@ def grade(error: float) -> str:
     return GRADES[(error > RELIABLE) + (error > ROUGH)]
 
 
+def about(rows: float) -> str:
+    """A number of rows that is not known exactly, with two digits that say something; at least 1.
+
+    >>> about(0.2), about(11_504)
+    ('1', '12,000')
+    """
+    return f"{float(f'{max(rows, 1):.2g}'):,.0f}"
+
+
 @dataclass(frozen=True)
 class Answer:
-    """How well one kind of question is answered."""
+    """How well one kind of question is answered; ``judged`` is a grade that does not follow from the error."""
 
     question: str
     error: float
     detail: str
+    judged: str | None = None
 
     @property
     def grade(self) -> str:
-        """``"reliable"``, ``"rough"`` or ``"unreliable"``."""
-        return grade(self.error)
+        """``"reliable"``, ``"rough"`` or ``"unreliable"``; ``"unknown"`` where the real data say nothing either."""
+        return self.judged or grade(self.error)
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -81,7 +91,7 @@ def about_pairs(errors: Mapping[tuple[str, str], float], rows: int) -> list[Answ
     detail = f"{x} × {y}"
     if len(errors) > 1:
         detail = f"{shares} of {len(errors)} pairs; the worst is {x} × {y} with {worst:.3f}"
-    small = f"a group of fewer than about {max(round(mean * rows), 1):,} rows, two columns at a time, can be all error"
+    small = f"a group of fewer than about {about(mean * rows)} rows, two columns at a time, can be all error"
     return [
         Answer("Two columns: cross tables, means by group", mean, detail),
         Answer("Small groups and single rows", 1.0, f"{small}; no synthetic row is a real one"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers, Side
+from headwater.evaluate.meaning import grade
 
 MOST_ROWS = 20_000
 """Of each table that a classifier is trained on, and half as many to test it: a few seconds."""
@@ -38,9 +39,28 @@ class Training:
     guess: float
     rows: tuple[int, int, int]
 
+    @property
+    def lost(self) -> float:
+        """How much accuracy training on synthetic rows costs."""
+        return max(self.real - self.synthetic, 0.0)
+
+    @property
+    def grade(self) -> str:
+        """What is lost, graded. Small losses say nothing where hardly anything is to be learned."""
+        if not _beats(self.real, self.guess):
+            return "unknown"
+        return grade(self.lost) if _beats(self.synthetic, self.guess) else "unreliable"
+
     def __str__(self) -> str:
         found = f"{self.synthetic:.3f} trained on synthetic, {self.real:.3f} on real rows, {self.guess:.3f} by guessing"
-        return found if self.real > self.guess + 0.01 else f"{found}: none is better than guessing, so this says little"
+        if not _beats(self.real, self.guess):
+            return f"{found}: none is better than guessing, so this says little"
+        return found if _beats(self.synthetic, self.guess) else f"{found}: what can be learned was lost"
+
+
+def _beats(accuracy: float, guess: float) -> bool:
+    """Whether an accuracy is better than that of guessing by more than a point of a percent."""
+    return accuracy > guess + 0.01
 
 
 def train(

@@ -20,6 +20,7 @@ from headwater.evaluate.meaning import (
     W1_CUBE,
     W1_MEANS,
     Answer,
+    about,
     about_columns,
     grade,
 )
@@ -53,7 +54,7 @@ def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: 
         rare = f"expected from public numbers; below {upper:.3g} in nine cases of ten"
         if error.get("measure", "W1") == TWO_WAY:
             answers.append(Answer("Two columns: cross tables, means by group", typical, f"mean of all pairs, {rare}"))
-            small = f"a group of fewer than about {max(round(typical * card['rows']), 1):,} rows can be all error; "
+            small = f"a group of fewer than about {about(typical * card['rows'])} rows can be all error; "
         else:
             small = ""
             if ranges := [_range(column) for column in columns if column.ordered]:

@@ -22,7 +22,8 @@ WANTED = 6  # the page leaves some out where there is no room
 LOGARITHMIC = 20  # times the smallest value: beyond, values are drawn by their logarithm
 
 _DAY = 86_400
-_BIG = 10_000_000  # from here on numbers are written with an exponent
+_BIG = 10_000_000  # from here on numbers are written as powers of ten
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LONG = 10_000  # from here on thousands are divided: years are not
 _SECONDS = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, _DAY, 2 * _DAY, 7 * _DAY)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400, 6_000, 12_000)
@@ -186,11 +187,24 @@ def _round(low: Fraction, high: Fraction, *, whole: bool = False) -> Iterator[tu
     comma = "," if most >= _LONG else ""
     for i in range(math.ceil(low / step), math.floor(high / step) + 1):
         value = i * step
-        yield value, f"{float(value):g}" if most >= _BIG or digits > 6 else f"{float(value):{comma}.{digits}f}"
+        yield value, _power(value) if most >= _BIG or digits > 6 else f"{float(value):{comma}.{digits}f}"
 
 
 def _label(value: Fraction) -> str:
-    return f"{int(value):,}" if 1 <= value < _BIG else f"{float(value):g}"
+    return f"{int(value):,}" if 1 <= value < _BIG else _power(value)
+
+
+def _power(value: Fraction) -> str:
+    """A number as people write very large and very small ones.
+
+    >>> _power(Fraction(10**7)), _power(Fraction(-5, 10**6)), _power(Fraction(1, 4))
+    ('10⁷', '-5·10⁻⁶', '0.25')
+    """
+    number, _, power = f"{float(value):g}".partition("e")
+    if not power:
+        return number
+    times = number.removesuffix("1") if number in ("1", "-1") else f"{number}·"
+    return f"{times}10{str(int(power)).translate(_RAISED)}"
 
 
 def moment(text: object) -> datetime:

@@ -66,9 +66,10 @@ function fit(text, width) {
 
 /** The same, cut in the middle: names that begin alike stay different. */
 function fitMiddle(text, width) {
+  if (widthOf(text) <= width) return text;
   const letters = Array.from(text);
-  for (let kept = letters.length; kept > 2; kept--) {
-    const shown = kept === letters.length ? text : `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(-Math.floor(kept / 2)).join("")}`;
+  for (let kept = letters.length - 1; kept > 1; kept--) {
+    const shown = `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(-Math.floor(kept / 2)).join("")}`;
     if (widthOf(shown) <= width) return shown;
   }
   return "…";

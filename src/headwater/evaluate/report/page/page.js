@@ -56,7 +56,7 @@ function build() {
   }));
   if (pairs.length) state.densities = [false, ...(data.real ? [true] : [])].map((real) => new Density(byId("densities"), real, null, real && data.real.public ? "Real data" : undefined));
   drawQuality(data.quality);
-  drawSample(data.sample, data.real);
+  drawSample(data.sample, data.real, data.columns);
   state.matrices = buildMatrices(data.quality?.dependence, data.real);
   byId("tails").hidden = columns.every((column) => column.labels);
   byId("tails").addEventListener("click", () => {

@@ -8,7 +8,7 @@ const graded = (grade) => make("span", { class: `grade ${grade}` }, grade);
 function tabulate(table, titles, rows) {
   const kinds = titles.map((title) => (Array.isArray(title) ? "number" : title === "" ? "bar-cell" : "name"));
   const head = make("tr", {}, ...titles.map((title, i) => make("th", { scope: "col", class: kinds[i] }, ...[title].flat())));
-  const body = rows.map((row) => make("tr", {}, ...row.map((cell, i) => make("td", { class: cell === null ? "none" : kinds[i] }, ...[cell ?? "missing"].flat()))));
+  const body = rows.map((row) => make("tr", {}, ...row.map((cell, i) => make("td", { class: cell === null ? `none ${kinds[i]}` : kinds[i] }, ...[cell ?? "missing"].flat()))));
   table.replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
 }
 
@@ -63,14 +63,15 @@ function drawCut(all) {
   byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release; here it is compared as it is. ${cut.map((c) => `${c.name}: ${parts(c)}`).join("; ")}.`);
 }
 
-function drawSample(sample, real) {
+function drawSample(sample, real, columns) {
   byId("sample").hidden = !sample || sample.synthetic.length === 0;
   if (byId("sample").hidden) return;
   const host = byId("rows");
   host.className = sample.columns.length > 5 || !sample.real ? "stacked" : "two";
+  const titles = columns.map((c) => (c.kind === "number" || c.kind === "integer" ? [c.name] : c.name));
   const shown = (title, rows, kind) => {
     const table = make("table", { class: "sample" });
-    tabulate(table, sample.columns, rows);
+    tabulate(table, titles, rows);
     host.append(make("figure", { class: "card" }, make("figcaption", {}, make("span", { class: `title ${kind}` }, title)), make("div", { class: "table", tabindex: "0", role: "region", "aria-label": title }, table)));
   };
   shown("Synthetic", sample.synthetic, "");
