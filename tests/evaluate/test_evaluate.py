@@ -86,6 +86,10 @@ def test_a_column_of_which_most_values_are_alike_is_not_called_reliable_by_wide_
     assert found.one_way == pytest.approx(column.error / 2)  # as benchmarks and cards have it: in sixteenths
     assert f"{column.finer_error:.4f} worst" in str(found)  # the first of the columns below it, and so in JSON
     assert found.to_dict()["one_way"]["worst"] == column.finer_error
+    assert found.ranked_pairs[0][2] < 0.2
+    assert found.judged_pairs == [("debt", "age", column.finer_error)]  # no pair is better than its columns
+    assert found.answers()[1].grade == "unreliable"
+    assert f"debt × age {column.finer_error:.4f} † unreliable" in " ".join(str(found).split())
     same = hw.evaluate(real, real, schema)
     assert [column.finer_error for column in same.columns] == [0.0, None]
     assert grade(same.columns[0].judged) == "reliable"

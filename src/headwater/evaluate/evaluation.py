@@ -104,6 +104,21 @@ class Evaluation:
         ]
         return sorted(found, key=lambda pair: -pair[2])
 
+    @cached_property
+    def judged_pairs(self) -> list[tuple[str, str, float]]:
+        """All pairs with the error that they are graded by, the worst first.
+
+        No pair is better than its columns: also not than one that is judged on finer bins (†).
+        """
+        finer = {column.name: column.finer_error or 0.0 for column in self.columns}
+        found = [(x, y, max(error, finer[x], finer[y])) for x, y, error in self.ranked_pairs]
+        return sorted(found, key=lambda pair: -pair[2])
+
+    @property
+    def finer(self) -> set[str]:
+        """The columns that are judged on finer bins (†)."""
+        return {column.name for column in self.columns if column.finer_error is not None}
+
     @property
     def cut(self) -> list[ColumnDistance]:
         """The columns whose bounds cut real values, the worst first."""
@@ -111,10 +126,9 @@ class Evaluation:
 
     def answers(self) -> list[Answer]:
         """Which kinds of questions the synthetic table answers how well."""
-        finer = [column.name for column in self.columns if column.finer_error is not None]
-        found = [about_columns({column.name: column.judged for column in self.ranked_columns}, finer)]
+        found = [about_columns({column.name: column.judged for column in self.ranked_columns}, self.finer)]
         if self.ranked_pairs:
-            found += about_pairs({(x, y): error for x, y, error in self.ranked_pairs}, self.rows[1])
+            found += about_pairs({(x, y): error for x, y, error in self.judged_pairs}, self.rows[1], self.finer)
         queries = f"mean of {self.queries.count} random boxes; 95% are off by at most {self.queries.percentile_95:.4f}"
         found.insert(-1, Answer("Ranges of up to three columns", self.queries.mean, queries))
         if self.training is not None:
@@ -133,7 +147,7 @@ class Evaluation:
             "one_way": {"mean": self.one_way, "worst": self.worst_column},
             "two_way": {
                 "mean": self.two_way,
-                "worst": self.ranked_pairs[0][2] if self.ranked_pairs else None,
+                "worst": self.judged_pairs[0][2] if self.ranked_pairs else None,
                 "pairs": [{"columns": [x, y], "error": error} for x, y, error in self.ranked_pairs],
             },
             "w1": {

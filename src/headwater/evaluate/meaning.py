@@ -28,7 +28,8 @@ W1_CUBE = (
 
 FINER = (
     "†: most real values lie in one sixteenth of the declared range, so they are compared on bins that hold a "
-    'sixteenth of the real values each. Narrower bounds, or scale = "log", resolve such a column better.'
+    "sixteenth of the real values each, and no pair with such a column is called better than the column. Narrower "
+    'bounds, or scale = "log", resolve it better.'
 )
 CROWDED_RELEASE = (
     "†: most synthetic values lie in one sixteenth of the declared range; the expected error is about sixteenths of "
@@ -82,10 +83,11 @@ def about_columns(errors: Mapping[str, float], marked: Collection[str] = ()) -> 
     return Answer("One column: shares, means, quantiles", mean, detail)
 
 
-def about_pairs(errors: Mapping[tuple[str, str], float], rows: int) -> list[Answer]:
-    """Questions about two columns together, and how small a group can be."""
+def about_pairs(errors: Mapping[tuple[str, str], float], rows: int, marked: Collection[str] = ()) -> list[Answer]:
+    """Questions about two columns together, and how small a group can be; some columns get a mark (†)."""
     mean = sum(errors.values()) / len(errors)
-    (x, y), worst = max(errors.items(), key=lambda item: item[1])
+    pair, worst = max(errors.items(), key=lambda item: item[1])
+    x, y = (f"{name} †" if name in marked else name for name in pair)
     counts = [sum(grade(error) == name for error in errors.values()) for name in GRADES]
     shares = ", ".join(f"{count} {name}" for count, name in zip(counts, GRADES, strict=True) if count)
     detail = f"{x} × {y}"

@@ -22,7 +22,7 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
         ("error of one column", f"{found.one_way:.4f} mean, {found.worst_column:.4f} worst"),
     ]
     if found.ranked_pairs:
-        lines.append(("error of two columns", f"{found.two_way:.4f} mean, {found.ranked_pairs[0][2]:.4f} worst"))
+        lines.append(("error of two columns", f"{found.two_way:.4f} mean, {found.judged_pairs[0][2]:.4f} worst"))
     queries = found.queries
     errors = f"{queries.mean:.4f} mean, {queries.percentile_95:.4f} at the 95th percentile"
     lines.append((f"error of {queries.count} range queries", errors))
@@ -68,9 +68,12 @@ def column_cells(found: Evaluation) -> Cells:
 
 def pair_cells(found: Evaluation) -> Cells:
     """A table of the worst pairs."""
-    pairs = found.ranked_pairs[:WORST]
-    head = "worst pairs" if len(found.ranked_pairs) > WORST else "pairs"
-    return [(head, "error", "answers"), *((f"{x} × {y}", f"{error:.4f}", grade(error)) for x, y, error in pairs)]
+    head = "worst pairs" if len(found.judged_pairs) > WORST else "pairs"
+    cells: Cells = [(head, "error", "answers")]
+    for x, y, error in found.judged_pairs[:WORST]:
+        mark = " †" if found.finer & {x, y} else ""
+        cells.append((f"{x} × {y}", f"{error:.4f}{mark}", grade(error)))
+    return cells
 
 
 def text(found: Evaluation) -> str:

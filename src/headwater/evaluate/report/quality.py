@@ -110,9 +110,12 @@ def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[
             }
             for column in found.ranked_columns
         ],
-        "pairs": [{"x": x, "y": y, "error": e, "grade": grade(e)} for x, y, e in found.ranked_pairs[:WORST]],
-        "pairs_total": len(found.ranked_pairs),
-        "crowded": FINER if any(column.finer_error is not None for column in found.columns) else None,
+        "pairs": [
+            {"x": x, "y": y, "error": e, "grade": grade(e), "crowded": bool(found.finer & {x, y})}
+            for x, y, e in found.judged_pairs[:WORST]
+        ],
+        "pairs_total": len(found.judged_pairs),
+        "crowded": FINER if found.finer else None,
         "cut": [{"name": c.name, "below": c.below, "above": c.above, "log": c.log} for c in found.cut],
         "w1": {"value": w1.value, "error": w1.error} if w1 else {"reason": found.distance.reason},
         "dependence": {

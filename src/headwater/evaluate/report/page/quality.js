@@ -43,7 +43,7 @@ function drawQuality(quality) {
   byId("worst-columns").querySelector(".note").textContent = quality.crowded ?? "";
   byId("worst-pairs").hidden = pairs.length === 0;
   tabulate(byId("worst-pairs").querySelector("table"), ["Pair", ["Error"], "", "Answers are"], pairs.map((p) =>
-    [[...breakable(p.x), " × ", ...breakable(p.y)], four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
+    [[...breakable(p.x), " × ", ...breakable(p.y), p.crowded ? "\u00a0†" : ""], four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
   const rows = Math.min(10, Math.max(columns.length, 5));
   for (const id of ["worst-columns", "worst-pairs"]) shorten(byId(id).querySelector("table"), byId(id).querySelector("button"), rows);
   byId("worst-pairs").querySelector(".note").textContent = quality.pairs_total > pairs.length ? `The worst ${pairs.length} of ${whole(quality.pairs_total)} pairs.` : "";
