@@ -165,11 +165,20 @@ COLUMNS = Schema(
     count=Datetime("2024-01-01", "2024-12-31", format="epoch-s"),
     at=TimeOfDay(),
 )
-GOOD = {"x": 0.5, "n": 3, "kind": "a", "good": True, "when": "2024-03-04", "day": "04.03.2024", "count": 1709510400}
+GOOD: dict[str, object] = {
+    "x": 0.5,
+    "n": 3,
+    "kind": "a",
+    "good": True,
+    "when": "2024-03-04",
+    "day": "04.03.2024",
+    "count": 1709510400,
+}
 GOOD |= {"at": "13:45"}
 HEADER = ",".join(GOOD)
-WRONG = [
-    *([{**GOOD, name: value}] for name in GOOD for value in ("odd", None, 7.5, [], {}, True, "\ud800", "13:45+01:00")),
+ODD: list[object] = ["odd", None, 7.5, [], {}, True, "\ud800", "13:45+01:00"]
+WRONG: list[Any] = [
+    *([{**GOOD, name: value}] for name in GOOD for value in ODD),
     [{**GOOD, "more": 1}],
     [{"x": 0.5}],
     [{name.upper(): value for name, value in GOOD.items()}],
