@@ -260,6 +260,19 @@ def test_input_that_is_no_real_file_is_read_as_well(monkeypatch: pytest.MonkeyPa
         assert [batch.table["n"].to_pylist() for batch in source if batch] == [[1, 2]]
 
 
+def test_a_pipe_may_be_given_by_its_path(tmp_path: Path) -> None:
+    """As shells do: ``headwater run <(zcat old.csv.gz)``."""
+    os.mkfifo(tmp_path / "pipe")
+    numbers = list(range(5_000))
+    text = "n\n" + "".join(f"{number}\n" for number in numbers)
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text(text))
+    writer.start()
+    with open_source(tmp_path / "pipe", SCHEMA, format="csv") as source:
+        found = [number for batch in source if batch for number in batch.table["n"].to_pylist()]
+    writer.join()
+    assert found == numbers
+
+
 def test_batches_of_a_slow_pipe_stay_small_and_those_of_a_fast_one_grow(pipe: Pipe) -> None:
     """So the clock is looked at often enough, and always after a number of records."""
     writing = pipe()

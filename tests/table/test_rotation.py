@@ -4,8 +4,10 @@ import gzip
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -141,6 +143,30 @@ def test_a_followed_log_is_rotated(tmp_path: Path, how: str, by_folder: bool) ->
             found += batch.table["n"].to_pylist() if batch is not None else []
     expected = [0] + [n for t in range(1, 40) for n in ([10 * t, 10 * t + 1, 10 * t + 2] if t % 7 == 0 else [10 * t])]
     assert found == expected
+
+
+@pytest.mark.parametrize("by_folder", [False, True])
+@pytest.mark.parametrize("records", [5, 2_000])
+def test_a_log_that_is_cut_and_longer_again_while_the_reader_waits_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, by_folder: bool
+) -> None:
+    """The reader looked at the file before it waited, and what it then reads is longer than what it remembers."""
+    log, found = tmp_path / "a.csv", list[int]()
+    old, new = range(1_000_000 - records, 1_000_000), range(500_000, 500_000 + 2 * records)
+    write(log, *old)
+
+    def rotate(seconds: float) -> None:
+        monkeypatch.setattr("headwater.table.readers.stream.time", time)
+        append(log, 7)
+        shutil.copy(log, tmp_path / "a.csv.1")
+        write(log, *new)
+
+    monkeypatch.setattr("headwater.table.readers.stream.time", SimpleNamespace(sleep=rotate))
+    with open_source(tmp_path if by_folder else log, SCHEMA, follow=True, poll_seconds=POLL) as source:
+        for _ in range(20):
+            batch = next(source)
+            found += batch.table["n"].to_pylist() if batch is not None else []
+    assert found == [*old, 7, *new]
 
 
 @pytest.mark.parametrize("by_folder", [False, True])

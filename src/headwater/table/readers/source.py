@@ -218,7 +218,12 @@ class Source:
         parts: list[Part] = []
         rows, begun = 0, time.monotonic()
         while rows < limit:
-            part = reader.next(limit - rows, wait)
+            try:
+                part = reader.next(limit - rows, wait)
+            except OverwrittenError:  # raised again by the next look; what was read before that is there
+                if not parts:
+                    raise
+                break
             if part is not None:
                 parts.append(part)
                 rows += part.records

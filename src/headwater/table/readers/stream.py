@@ -8,6 +8,7 @@ import hashlib
 import lzma
 import os
 import select
+import stat
 import sys
 import time
 import zipfile
@@ -58,10 +59,25 @@ class FileStream:
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
         """Fill ``view`` as far as there is something; how many bytes came, 0 if none did within ``wait`` seconds."""
-        found = self._read(view)
+        found = self._read_on(view)
         if not found and wait:
             time.sleep(wait)
-            found = self._read(view)
+            found = self._read_on(view)
+        return found
+
+    def _read_on(self, view: memoryview) -> int:
+        """The next bytes, or an error if they do not go on with what was read: `check` was before that, or long ago.
+
+        What was read before is looked at afterwards: if it is still there then, it was there when these were read.
+        """
+        if self._compressed or not stat.S_ISREG(self._seen.st_mode):  # of a pipe nothing is there any more
+            return self._read(view)
+        before, start = self._tail, self._file.tell()
+        found = self._read(view)
+        if found and os.pread(self._file.fileno(), len(before), start - len(before)) != before:
+            self._file.seek(start)  # nothing was read: `check` finds the same
+            self._tail = before
+            raise self._overwritten("changed")
         return found
 
     def _read(self, view: memoryview) -> int:

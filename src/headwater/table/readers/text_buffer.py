@@ -53,9 +53,12 @@ class TextBuffer:
             self.data[:known] = rest
         else:
             self.data += bytes(size)
-        with memoryview(self.data) as view, view[known:] as space:
-            found = self._stream.read_into(space, wait)
-        del self.data[known + found :]
+        found = 0
+        try:
+            with memoryview(self.data) as view, view[known:] as space:
+                found = self._stream.read_into(space, wait)
+        finally:
+            del self.data[known + found :]
         if found:
             newlines = positions_of(_NEWLINE, self.data, known)
             if self._quoted and (quotes := positions_of(_QUOTE, self.data, known)).size:
