@@ -586,3 +586,11 @@ def test_an_expected_w1_bounds_means_in_parts_of_the_range_that_columns_take_up(
     quality = contents(write_report(tmp_path / "out", tmp_path / "r.html"))["quality"]
     assert [(answer["error"], answer["grade"]) for answer in quality["answers"]] == [(0.04, "rough"), (1, "unreliable")]
     assert quality["columns"] == []
+
+
+def test_an_expected_w1_is_said_to_be_much_for_a_column_whose_values_crowd_together(tmp_path: Path) -> None:
+    schema = Schema(income=Number(0, 10**7), y=Number(0, 1))
+    rows = {"income": [1000.0, 2000.0, 3000.0, 900_000.0], "y": [0.1, 0.4, 0.6, 0.9]}
+    write_release(tmp_path / "out", schema, rows, 4, expected_error={"typical": 0.004, "upper": 0.01})
+    detail = contents(write_report(tmp_path / "out", tmp_path / "r.html"))["quality"]["answers"][0]["detail"]
+    assert detail.endswith("much for income, with most synthetic values in a sixteenth of the range")

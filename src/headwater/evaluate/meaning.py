@@ -78,7 +78,7 @@ def about_columns(errors: Mapping[str, float], marked: Collection[str] = ()) -> 
     """Questions about one column: the mean error, and which columns are better and worse; some get a mark (†)."""
     names = {column: f"{column} †" if column in marked else column for column in errors}
     groups = {name: [names[column] for column, error in errors.items() if grade(error) == name] for name in GRADES}
-    detail = "; ".join(f"{name}: {_some(found)}" for name, found in reversed(groups.items()) if found)
+    detail = "; ".join(f"{name}: {some(found)}" for name, found in reversed(groups.items()) if found)
     mean = sum(errors.values()) / len(errors)
     return Answer("One column: shares, means, quantiles", mean, detail)
 
@@ -100,5 +100,6 @@ def about_pairs(errors: Mapping[tuple[str, str], float], rows: int, marked: Coll
     ]
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
+    """The first of some names, and how many more there are."""
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -23,6 +23,7 @@ from headwater.evaluate.meaning import (
     about,
     about_columns,
     grade,
+    some,
 )
 
 TWO_WAY = "two-way total variation"
@@ -59,6 +60,10 @@ def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: 
             small = ""
             if ranges := [_range(column) for column in columns if column.ordered]:
                 rare = f"at most, if W1 is {typical:.2g} as expected; it is below {upper:.2g} in nine cases of ten"
+                if crowded:  # a small part of a range far too wide is large beside the values in it
+                    rare += (
+                        f"; much for {some(sorted(crowded))}, with most synthetic values in a sixteenth of the range"
+                    )
                 answers.append(Answer("Means of columns, in parts of their range", typical / min(ranges), rare))
         answers.append(Answer("Small groups and single rows", 1.0, f"{small}no synthetic row is a real one"))
     return {
