@@ -125,3 +125,32 @@ def test_a_run_goes_on_with_what_it_was_told_to_expect_and_says_so(here: Path) -
     late = run("wide", "--out", "unplanned", "--expect", 500)
     assert late.exit_code == Exit.STATE
     assert "another expect (none: leave out --expect);" in " ".join(late.output.split())
+
+
+def test_the_operator_is_told_what_was_clipped_unlisted_missing_or_bad_and_nobody_else(tmp_path: Path) -> None:
+    """At the end of the run and by ``info`` of the state, marked as secret; no release says it."""
+    schema = {"x": hw.Number(0, 0.1), "kind": hw.Category("a", "b", other="b"), "n": hw.Integer(0, 9, missing=True)}
+    hw.Schema(schema).save(tmp_path / "s.toml")
+    lines = ["x,kind,n", *(f"{i / 100},{'abcd'[i % 4]},{'' if i % 5 == 0 else i % 10}" for i in range(100)), "oops,a,1"]
+    (tmp_path / "in.csv").write_text("\n".join([*lines, ""]))
+    command = ["run", tmp_path / "in.csv", "--schema", tmp_path / "s.toml", "--epsilon", 1, "--out", tmp_path / "out"]
+    refused = call(*command)
+    assert refused.exit_code == Exit.INPUT
+    assert "line 102" in refused.output
+    assert "--bad-rows null or quarantine" in " ".join(refused.output.split())
+    done, told = call(*command, "--bad-rows", "quarantine"), call("info", tmp_path / "out.state")
+    for output in (done.output, told.output):
+        said = " ".join(output.split())
+        assert "secret, counted without noise" in said
+        assert "1 of 101 rows were bad" in said
+        assert "line 102" in said
+        assert "x: 89 clipped (88%), 1 bad" in said
+        assert "kind: 50 unlisted (50%)" in said
+        assert "n: 20 missing (20%)" in said
+        assert "oops" not in said
+    quarantine = tmp_path / "out.state.bad-rows.jsonl"
+    assert quarantine.stat().st_mode & 0o077 == 0
+    assert "oops,a,1" in quarantine.read_text()
+    assert quarantine.name in done.output.replace("\n", "")
+    published = call("info", tmp_path / "out").output + (folders(tmp_path / "out")[0] / "card.json").read_text()
+    assert not any(word in published for word in ("clipped", "unlisted", "bad", "oops"))
