@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headwater.table.columns import Integer
-from headwater.table.readers import open_source
+from headwater.table.readers import InputChangedError, open_source
 from headwater.table.readers.batch import Position
 from headwater.table.schema import Schema
 
@@ -218,3 +218,32 @@ def test_positions_of_the_version_before_are_taken(tmp_path: Path) -> None:
     (tmp_path / "0.csv").unlink()
     write(tmp_path / "3.csv", 3)
     assert read_all(tmp_path, position)[0] == [3]
+
+
+def test_a_name_that_rotation_gives_again_and_again_holds_another_file_each_time(tmp_path: Path) -> None:
+    """Also if one was read under that name, and is gone: what was read later lies under an older name by now."""
+    log, names = tmp_path / "a.csv", [tmp_path / f"a.csv.{number}" for number in (1, 2)]
+
+    def rotate() -> None:
+        for old, new in zip([names[0], log], [names[1], names[0]], strict=True):
+            if old.exists():
+                os.replace(old, new)  # the oldest is gone
+
+    write(log, *range(1000, 1100))
+    _, position = read_all(log)
+    for start in (2000, 3000):  # nobody looks in between
+        rotate()
+        write(log, *range(start, start + 100))
+    with open_source(log, SCHEMA, position, batch_rows=50) as source:
+        batches = [next(source) for _ in range(3)]
+    assert [batch.table["n"][0].as_py() for batch in batches if batch] == [2000, 2050, 3000]
+    assert batches[-1] is not None
+    position = batches[-1].position
+    for start in (4000, 5000):
+        rotate()
+        write(log, *range(start, start + 100))
+    found, position = read_all(log, position)
+    assert found == [*range(3050, 3100), *range(4000, 4100), *range(5000, 5100)]
+    append(names[0], 7)  # but one that is changed under its name is no other file
+    with pytest.raises(InputChangedError, match=r"a\.csv\.1"):
+        read_all([names[0], log], position)

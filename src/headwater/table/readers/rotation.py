@@ -107,6 +107,7 @@ class Files:
         place = next((number for number, one in enumerate(chain) if is_it(one)), None)
         if place is None:
             return None
+        self.seals.free_younger(chain[place].key)
         if chain[place].name not in {one.name for one in self.inputs.found}:
             self.inputs.between = chain[place + 1 :]
             self.inputs.look_again()

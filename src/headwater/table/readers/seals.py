@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headwater.table.readers.options import changed
-from headwater.table.readers.paths import Input, base_name, bases_of, plain_name, related
+from headwater.table.readers.paths import Input, age, base_name, bases_of, plain_name, related
 from headwater.table.readers.stream import open_stream
 
 _ENDLESS = 1 << 62
@@ -153,6 +153,16 @@ class Seals:
         """A new file is read under a name: whatever had it before was moved away, or is given up."""
         for number in self._by_base.get(base_name(name), ()):
             if plain_name(self.all[number].name) == plain_name(name):
+                self.all[number] = self.all[number]._replace(free=1)
+                self._kept = None
+
+    def free_younger(self, name: str) -> None:
+        """The newest file lies under a name that rotation gave it: what was read before it lies under older ones.
+
+        So whatever has a younger name by now is another file, also if one that was read had that name.
+        """
+        for number in self._by_base.get(base_name(name), ()):
+            if age(self.all[number].name)[:3] > age(name)[:3]:
                 self.all[number] = self.all[number]._replace(free=1)
                 self._kept = None
 
