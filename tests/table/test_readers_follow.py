@@ -261,15 +261,21 @@ def test_input_that_is_no_real_file_is_read_as_well(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_pipe_may_be_given_by_its_path(tmp_path: Path) -> None:
-    """As shells do: ``headwater run <(zcat old.csv.gz)``."""
+    """As shells do: ``headwater run <(zcat old.csv.gz)``. It is opened once: nobody writes a second time."""
     os.mkfifo(tmp_path / "pipe")
-    numbers = list(range(5_000))
-    text = "n\n" + "".join(f"{number}\n" for number in numbers)
-    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text(text))
-    writer.start()
-    with open_source(tmp_path / "pipe", SCHEMA, format="csv") as source:
-        found = [number for batch in source if batch for number in batch.table["n"].to_pylist()]
-    writer.join()
+    numbers, found = list(range(5_000)), list[int]()
+
+    def read() -> None:
+        with open_source(tmp_path / "pipe", SCHEMA, format="csv") as source:
+            found.extend(number for batch in source if batch for number in batch.table["n"].to_pylist())
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    with open(tmp_path / "pipe", "w") as pipe:
+        time.sleep(0.1)  # so that the pipe changes after it was opened
+        pipe.write("n\n" + "".join(f"{number}\n" for number in numbers))
+    reader.join(30)
+    assert not reader.is_alive()
     assert found == numbers
 
 

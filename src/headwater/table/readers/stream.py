@@ -50,6 +50,7 @@ class FileStream:
         except OSError as error:
             raise refused(source.name, error) from None
         self._compressed = source.compression is not None
+        self._stays = stat.S_ISREG(self._seen.st_mode)  # what was read of a pipe is gone, and opening it anew waits
         try:
             self._plain: Any = _decompressed(self._file, source.compression) if source.compression else self._file
         except TableError as error:
@@ -70,7 +71,7 @@ class FileStream:
 
         What was read before is looked at afterwards: if it is still there then, it was there when these were read.
         """
-        if self._compressed or not stat.S_ISREG(self._seen.st_mode):  # of a pipe nothing is there any more
+        if self._compressed or not self._stays:
             return self._read(view)
         before, start = self._tail, self._file.tell()
         found = self._read(view)
@@ -99,7 +100,7 @@ class FileStream:
 
     def check(self, consumed: int, sha256: Callable[[], str]) -> None:
         """Raise an error if the file is not the one whose first ``consumed`` bytes were read."""
-        if self.moved:
+        if self.moved or not self._stays:
             return
         try:
             now = os.stat(self._path)
