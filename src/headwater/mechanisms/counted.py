@@ -119,22 +119,22 @@ def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], 
 
 def count_by_bucket(
     rows: Rows,
-    numbers: Integers,
+    numbers: Integers | int,
     bucket: Bucket,
     coarser: Callable[[Rows, int], Rows],
     until: int | None = None,
 ) -> BucketedCounts:
-    """Count records by the bucket that they arrived in.
+    """Count records by the bucket that they arrived in, given their numbers, or the first of consecutive ones.
 
     ``coarser`` gives the rows of the bucket of a number without what no noisy count can ever distinguish.
     """
-    if len(numbers) and (np.diff(numbers) < 0).any():
+    if not isinstance(numbers, int) and (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
         rows, numbers = rows[order], numbers[order]
     found, first = list[tuple[int, Rows, Integers]](), 0
     while first < len(rows):
-        start, end = bucket(int(numbers[first]))
-        last = int(np.searchsorted(numbers, end))
+        start, end = bucket(numbers + first if isinstance(numbers, int) else int(numbers[first]))
+        last = min(end - numbers, len(rows)) if isinstance(numbers, int) else int(np.searchsorted(numbers, end))
         found.append((start, *distinct(coarser(rows[first:last], start))))
         first = last
     nothing = np.empty(0, dtype=np.int64)
@@ -157,7 +157,8 @@ def _added(parts: list[tuple[Rows, NDArray[Any]]]) -> tuple[Rows, NDArray[Any]]:
 
 def _joined(buckets: Iterable[tuple[int, Rows, NDArray[Any]]], until: int | None) -> BucketedCounts:
     every = list(buckets)
-    starts = np.repeat([start for start, _, _ in every], [len(rows) for _, rows, _ in every]).astype(np.int64)
+    firsts = np.array([start for start, _, _ in every], dtype=np.int64)
+    starts = np.repeat(firsts, [len(rows) for _, rows, _ in every])
     rows, counts = (np.concatenate([one[field] for one in every]) for field in (1, 2))
     return BucketedCounts(starts, rows, counts, until)
 
@@ -196,11 +197,10 @@ def distinct(rows: Rows, counts: NDArray[Any] | None = None) -> tuple[Rows, Inte
 
 def _side_by_side(rows: Rows, bits: list[int]) -> Unsigned:
     """The integers of each row as one, of which each takes so many bits."""
-    word = np.uint32 if sum(bits) <= 32 else np.uint64
-    words = np.zeros(len(rows), dtype=word)
+    word = np.dtype(np.uint32 if sum(bits) <= 32 else np.uint64)
+    words: Unsigned = np.zeros(len(rows), dtype=word)
     for column, width in zip(rows.T, bits, strict=True):
-        words <<= word(width)
-        words |= column.astype(word, copy=False)
+        words = words << word.type(width) | column.astype(word, copy=False)
     return words
 
 

@@ -85,7 +85,7 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
     if type(series).__module__.partition(".")[0] == "pyarrow":
         series = series if hasattr(series, "chunks") else pyarrow().chunked_array([series])
         if (plain := str(series.type)) in _PLAIN:  # all that files have: finding out the library takes longer
-            return _arrow_text(series) if plain == "string" else _arrow(series, zoned=plain.endswith("tz=UTC]"))
+            return _arrow_text(series) if "string" in plain else _arrow(series, zoned=plain.endswith("tz=UTC]"))
         if plain == "date64[ms]":  # as days: dates of Python do not reach as far, and one beyond would refuse them all
             values = _arrow(series.cast("int64"))
             return Values((np.asarray(values.data) // _DAY_MS).view("M8[D]"), values.missing)
@@ -287,7 +287,8 @@ def _clock(series: nw.Series[Any]) -> Values:
 
 
 _DAY_MS = 86_400_000
-_PLAIN = ("string", "double", "int64", "bool", "timestamp[us]", "timestamp[us, tz=UTC]", "time64[us]")
+_NUMBERED = "dictionary<values=string, indices=int32, ordered=0>"
+_PLAIN = ("string", _NUMBERED, "double", "int64", "bool", "timestamp[us]", "timestamp[us, tz=UTC]", "time64[us]")
 
 
 def _arrow(native: Any, *, zoned: bool = False) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray
