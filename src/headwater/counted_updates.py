@@ -64,14 +64,13 @@ class CountedUpdates(OneRun):
         """
         mechanism = self._counting("histogram")
         array = whole_numbers("numbers", numbers)
-        if array.ndim == 0:
-            array = whole("numbers", numbers) + np.arange(len(rows))
-        if array.shape != (len(rows),) or (array.dtype.kind not in "iu" and array.size):
+        first = whole("numbers", numbers) if array.ndim == 0 else None
+        if first is None and (array.shape != (len(rows),) or (array.dtype.kind not in "iu" and array.size)):
             raise ValueError(f"numbers must be {len(rows)} whole numbers, or that of the first record")
         if array.size and array.min() < 0:
             raise ValueError("numbers must be at least 0")
-        numbers, bucket = array.astype(np.int64), lambda number: mechanism.bucket(number, until)
-        return count_by_bucket(rows, numbers, bucket, mechanism.coarser, until)
+        given = array.astype(np.int64) if first is None else first
+        return count_by_bucket(rows, given, lambda number: mechanism.bucket(number, until), mechanism.coarser, until)
 
     def update_counts(self, counts: BucketedCounts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
         """Take records that were counted elsewhere (`histogram`): the same as the records in order, bit for bit.

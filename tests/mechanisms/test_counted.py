@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -381,3 +382,17 @@ def test_a_damaged_entry_of_counts_is_refused(tmp_path: Path) -> None:
         head, data, checksum = pack_entry(good._replace(counts=np.array(counts)))
         with pytest.raises(ValueError, match="at least one record"):
             unpack_entry(tmp_path, head, bytes(data), checksum)
+
+
+@pytest.mark.parametrize("largest", [[5, 200, 3], [65_535] * 3, [65_535] * 4])
+def test_rows_of_one_word_are_counted_as_wider_ones_are(largest: list[int]) -> None:
+    rows = np.random.default_rng(0).integers(0, 3, (500, len(largest))).astype(np.uint16)
+    rows[7] = largest
+    counts = np.arange(1, 501)
+    for weights in (None, counts):
+        found, numbers = distinct(rows, weights)
+        wanted = Counter[tuple[int, ...]]()
+        for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
+            wanted[tuple(row)] += 1 if weights is None else number
+        assert found.dtype == rows.dtype
+        assert dict(zip(map(tuple, found.tolist()), numbers.tolist(), strict=True)) == wanted

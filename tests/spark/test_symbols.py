@@ -14,6 +14,7 @@ import headwater as hw
 from headwater.mechanisms.counted import BucketedCounts, distinct
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.spark import counting, grouping, update
+from headwater.spark.files import Files
 from headwater.spark.pieces import Pieces
 from headwater.spark.places import Stretch
 from headwater.spark.symbols import Symbols
@@ -131,21 +132,33 @@ def few(n: int, seed: int) -> pa.Table:
 FEW = Schema(size=hw.Number(0, 1), age=hw.Integer(0, 9, missing=True), paid=hw.Category("card", "cash"))
 
 
+@pytest.mark.parametrize("reader", ["spark", "workers"])
 @pytest.mark.parametrize("mechanism", ["cascade", "marginals"])
-def test_groups_give_what_one_process_gives(
+def test_groups_and_files_give_what_one_process_gives(
     spark: Any,  # noqa: ANN401
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     mechanism: str,
+    reader: str,
 ) -> None:
-    """Files of different sizes, several in a partition and cut into splits, in two batches of one run."""
-    taken = list[bool]()
+    """Files of different sizes, several in a partition and cut into splits, in two batches of one run.
+
+    Workers read the row groups that Spark would, or there would be other records than footers say.
+    """
+    taken, by_workers, counted = list[bool](), list[bool](), counting._counted
+    if reader == "spark":
+        no_files(monkeypatch)
 
     def watched(*arguments: Any) -> Any:  # noqa: ANN401
         found = grouping.grouped(*arguments)
         taken.append(found is not None)
         return found
 
+    def watched_workers(*arguments: Any) -> Any:  # noqa: ANN401
+        by_workers.append(arguments[-1] is not None)
+        return counted(*arguments)
+
+    monkeypatch.setattr(counting, "_counted", watched_workers)
     monkeypatch.setattr(counting, "grouped", watched)
     monkeypatch.setattr(grouping, "_FEWER", 2)
     spark.conf.set("spark.sql.files.maxPartitionBytes", "16k")
@@ -160,23 +173,32 @@ def test_groups_give_what_one_process_gives(
             parquet.write_table(table, folder / f"{number}.parquet", row_group_size=1000)
             plain.update(as_input(FEW, table))
         assert update(synth, spark.read.parquet(str(folder))) == plain.t
-    assert taken == [True, True]
+    assert (taken, by_workers) == (([True, True], []) if reader == "spark" else ([], [True, True]))
     assert synth.tally == plain.tally
     assert set(synth.tally.columns["size"]) == {"clipped"}
     assert np.array_equal(synth.release().points(), plain.release().points())
 
 
+def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if files were where workers cannot read them."""
+    monkeypatch.setattr(Files, "of", lambda *_: None)
+
+
+@pytest.mark.parametrize("reader", ["spark", "workers"])
 @pytest.mark.parametrize("digits", [1, 9])
 def test_batches_that_are_taken_at_once_give_what_one_process_gives(
     spark: Any,  # noqa: ANN401
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     digits: int,
+    reader: str,
 ) -> None:
     """In the plane, at an ε with two timescales of fast buckets; records that repeat and that do not.
 
     Of three batches the second has a release inside, and is counted in the fastest buckets.
     """
+    if reader == "spark":
+        no_files(monkeypatch)
     config = RunConfig(hw.unit_cube(2), 60.0, "cascade", 3)
     runs = [
         Run.open(config, FolderSink(tmp_path / name), state=tmp_path / f"{name}.state", schedule=Schedule(records=4000))
@@ -206,7 +228,15 @@ def test_batches_that_are_taken_at_once_give_what_one_process_gives(
     assert releases(tmp_path / "plain") == releases(tmp_path / "spark")
 
 
-def test_a_bad_record_among_many_equal_ones_is_named(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+@pytest.mark.parametrize("reader", ["spark", "workers"])
+def test_a_bad_record_among_many_equal_ones_is_named(
+    spark: Any,  # noqa: ANN401
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reader: str,
+) -> None:
+    if reader == "spark":
+        no_files(monkeypatch)
     table = few(5000, 1).set_column(2, "paid", pa.array(["card"] * 4321 + ["shells"] + ["cash"] * 678))
     parquet.write_table(table, tmp_path / "a.parquet")
     synth = hw.Synthesizer(FEW, epsilon=1.0, mechanism="cascade")

@@ -26,7 +26,7 @@ from headwater.table.columns import Boolean, Category, Column, Datetime, Integer
 from headwater.table.errors import TableError
 from headwater.table.readers import read_points
 from headwater.table.schema import Schema
-from headwater.table.series import read_values
+from headwater.table.series import _arrow_dictionary, _arrow_text, read_values
 from headwater.table.unit_cube import unit_cube
 
 BIG = 2**53 + 1
@@ -480,3 +480,18 @@ def test_a_boolean_among_points_is_refused_whatever_stands_beside_it(beside: flo
     for batch in ([[True]], [[beside], [True]], [[np.bool_(False)], [beside]], [[beside], np.array([True])]):
         with pytest.raises(TypeError, match="not booleans"):
             unit_cube(1).encode(batch)
+
+
+def test_numbered_texts_are_read_as_texts_are() -> None:
+    texts, numbers = pa.array(["b", "unused", "a", "é", ""]), np.array([3, 0, 3, 2, 4, 0], dtype=np.int8)
+    column = pa.chunked_array([pa.DictionaryArray.from_arrays(numbers, texts)])
+    cast: list[Any] = []
+    for part in (column, column.slice(2, 3), column.slice(1, 0)):
+        plain, found = read_values(part.cast("string")), _arrow_text(part)
+        assert found.codes is not None
+        assert (found.data, found.codes.tolist()) == (plain.data, plain.codes.tolist())  # type: ignore[union-attr]
+        cast.append(_arrow_dictionary(part))
+    assert [one is None for one in cast] == [False, True, True]  # fewer rows than texts: each row is looked at
+    twice = pa.DictionaryArray.from_arrays(np.zeros(3, dtype=np.int8), pa.array(["a", "a"]))
+    gone = pa.DictionaryArray.from_arrays(pa.array([0, None, 0], pa.int8()), pa.array(["a"]))
+    assert _arrow_dictionary(pa.chunked_array([twice])) is _arrow_dictionary(pa.chunked_array([gone])) is None

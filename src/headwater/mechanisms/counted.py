@@ -23,6 +23,7 @@ Unsigned = NDArray[np.unsignedinteger[Any]]
 Parts = defaultdict[int, list[tuple[Rows, NDArray[Any]]]]
 """For the start of each bucket, rows and counts from any number of processes."""
 
+_WORD = 62  # bits of a word that rows are packed into: no shift reaches all of it
 _ODD = 0x9E3779B97F4A7C15  # mixes the integers of a row; which rows are compared depends on it, the result does not
 
 
@@ -118,22 +119,22 @@ def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], 
 
 def count_by_bucket(
     rows: Rows,
-    numbers: Integers,
+    numbers: Integers | int,
     bucket: Bucket,
     coarser: Callable[[Rows, int], Rows],
     until: int | None = None,
 ) -> BucketedCounts:
-    """Count records by the bucket that they arrived in.
+    """Count records by the bucket that they arrived in, given their numbers, or the first of consecutive ones.
 
     ``coarser`` gives the rows of the bucket of a number without what no noisy count can ever distinguish.
     """
-    if len(numbers) and (np.diff(numbers) < 0).any():
+    if not isinstance(numbers, int) and (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
         rows, numbers = rows[order], numbers[order]
     found, first = list[tuple[int, Rows, Integers]](), 0
     while first < len(rows):
-        start, end = bucket(int(numbers[first]))
-        last = int(np.searchsorted(numbers, end))
+        start, end = bucket(numbers + first if isinstance(numbers, int) else int(numbers[first]))
+        last = min(end - numbers, len(rows)) if isinstance(numbers, int) else int(np.searchsorted(numbers, end))
         found.append((start, *distinct(coarser(rows[first:last], start))))
         first = last
     nothing = np.empty(0, dtype=np.int64)
@@ -156,7 +157,8 @@ def _added(parts: list[tuple[Rows, NDArray[Any]]]) -> tuple[Rows, NDArray[Any]]:
 
 def _joined(buckets: Iterable[tuple[int, Rows, NDArray[Any]]], until: int | None) -> BucketedCounts:
     every = list(buckets)
-    starts = np.repeat([start for start, _, _ in every], [len(rows) for _, rows, _ in every]).astype(np.int64)
+    firsts = np.array([start for start, _, _ in every], dtype=np.int64)
+    starts = np.repeat(firsts, [len(rows) for _, rows, _ in every])
     rows, counts = (np.concatenate([one[field] for one in every]) for field in (1, 2))
     return BucketedCounts(starts, rows, counts, until)
 
@@ -170,14 +172,19 @@ def _runs(values: NDArray[Any]) -> Iterator[tuple[int, int]]:
 def distinct(rows: Rows, counts: NDArray[Any] | None = None) -> tuple[Rows, Integers]:
     """The distinct rows in a fixed order, and how often each occurs.
 
-    Wide rows are ordered by a hash: two different rows with the same one may keep equal rows apart, which changes no
-    sum of counts.
+    Rows whose integers fit into one word side by side are ordered as words, which takes a fraction of the time. Wider
+    ones are ordered by a hash: two different rows with the same one may keep equal rows apart, which changes no sum of
+    counts.
 
     Without counts, each row stands for one record.
     """
     if rows.shape[1] == 1:
         names, numbers = distinct_cells(rows[:, 0], counts)
         return names[:, None], numbers
+    bits = [int(column.max(initial=0)).bit_length() for column in rows.T]
+    if sum(bits) <= _WORD:
+        names, numbers = distinct_cells(_side_by_side(rows, bits), counts)
+        return _apart(names, bits, rows.dtype), numbers
     mixed = np.zeros(len(rows), dtype=np.uint64)
     for column in rows.T:
         mixed = (mixed ^ column) * np.uint64(_ODD)
@@ -186,6 +193,25 @@ def distinct(rows: Rows, counts: NDArray[Any] | None = None) -> tuple[Rows, Inte
     ordered = rows[order]
     first = np.flatnonzero(np.append(np.ones(min(len(rows), 1), bool), (ordered[1:] != ordered[:-1]).any(axis=1)))
     return ordered[first], _sums(first, len(rows), None if counts is None else counts[order])
+
+
+def _side_by_side(rows: Rows, bits: list[int]) -> Unsigned:
+    """The integers of each row as one, of which each takes so many bits."""
+    word = np.dtype(np.uint32 if sum(bits) <= 32 else np.uint64)
+    words: Unsigned = np.zeros(len(rows), dtype=word)
+    for column, width in zip(rows.T, bits, strict=True):
+        words = words << word.type(width) | column.astype(word, copy=False)
+    return words
+
+
+def _apart(words: Unsigned, bits: list[int], kind: np.dtype[Any]) -> Rows:
+    """`_side_by_side` backwards."""
+    rows = np.empty((len(words), len(bits)), dtype=kind)
+    for column in reversed(range(len(bits))):
+        width = words.dtype.type(bits[column])
+        rows[:, column] = words & ((words.dtype.type(1) << width) - words.dtype.type(1))
+        words = words >> width
+    return rows
 
 
 def distinct_cells(cells: Unsigned, counts: NDArray[Any] | None = None) -> tuple[Unsigned, Integers]:

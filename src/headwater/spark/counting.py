@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.protocol import Rows
 from headwater.run.config import RunConfig
+from headwater.spark.files import Files
 from headwater.spark.footers import stretches_of
 from headwater.spark.frames import BY_VALUE, Placed
 from headwater.spark.grouping import grouped
@@ -25,7 +26,7 @@ from headwater.spark.packing import DDL, unpack, unpack_notes, unpack_rows
 from headwater.spark.places import SameOrderError, ShuffledError, Stretch, by_part, first_numbers, ordered
 from headwater.spark.session import with_settings
 from headwater.spark.symbols import Symbols
-from headwater.spark.workers import SAME, Adder, Counter, Encoder, Slot, empty_rows, retold, synthesizer
+from headwater.spark.workers import SAME, UNREADABLE, Adder, Counter, Encoder, Slot, empty_rows, retold, synthesizer
 from headwater.table.bad_rows import BadRow, with_way_out
 from headwater.table.errors import TableError
 from headwater.table.tally import Tally
@@ -128,12 +129,13 @@ def _count(
     placed: Placed, encoder: Encoder, times: Mapping[int, int], due: Mapping[int, int | None]
 ) -> dict[int, Counted]:
     try:
-        stretches = ordered(_survey(placed))
+        surveyed, files = _survey(placed)
+        stretches = ordered(surveyed)
         places = by_part(stretches)
         first = {key: first_numbers(stretches, key, t) for key, t in times.items()}
         ends = {key: t + sum(one.of_key.get(key, 0) for one in stretches) for key, t in times.items()}
         until = {key: end if (due.get(key) or end) >= end else None for key, end in ends.items()}
-        quick = _grouped(placed, encoder, stretches, first, until)
+        quick = None if files else _grouped(placed, encoder, stretches, first, until)
         if quick is not None:
             placed.repeats.after(quick.counts, quick.tally)
             return {0: quick}
@@ -143,8 +145,11 @@ def _count(
             ]
             for part, indices in places.items()
         }
-        notes, table = unpack_notes(_counted(placed, encoder, slots, stretches, first, until))
+        notes, table = unpack_notes(_counted(placed, encoder, slots, stretches, first, until, files))
         said = {part: json.loads(note) for part, note in notes.items()}
+        if any(note["wrong"] == UNREADABLE for note in said.values()):
+            placed.repeats.readable = False
+            return _count(placed, encoder, times, due)
         _compare(said, stretches, places)
     except SameOrderError:
         raise TableError("two records have the same place in their source", "name more columns in order=") from None
@@ -189,14 +194,17 @@ def _grouped(
     return Counted(found[0], tally=found[1]) if found else None
 
 
-def _survey(placed: Placed) -> list[Stretch]:
-    """Every stretch of a frame, counted by Spark itself: no value of a record is read but its key."""
+def _survey(placed: Placed) -> tuple[list[Stretch], Files | None]:
+    """Every stretch of a frame, and its files if workers can read them.
+
+    Of plain files the footers say it, else it is counted by Spark itself: no value of a record is read but its key.
+    """
     from pyspark.sql import functions as sql
 
     if placed.order and not placed.sortable and not placed.key:
         found = stretches_of(placed.values or placed.frame)
-        if found is not None and not any(_PARTITIONED.search(one.source[0]) for one in found):
-            return found
+        if found is not None and not any(_PARTITIONED.search(one.source[0]) for one in found[0]):
+            return found[0], Files.of(found[1], placed.files) if placed.repeats.readable else None
     *sources, last = placed.order or (None,)
     alone = last is not None and not placed.sortable  # splits of a file may be in any order
     key = sql.lit(0)
@@ -220,7 +228,7 @@ def _survey(placed: Placed) -> list[Stretch]:
         sql.count(sql.lit(1)).alias("records"),
         sql.count("place").alias("placed"),
     )
-    return _joined(seen.toArrow().to_pylist(), sources, placed)
+    return _joined(seen.toArrow().to_pylist(), sources, placed), None
 
 
 def _joined(rows: Sequence[Mapping[str, Any]], sources: Sequence[str], placed: Placed) -> list[Stretch]:
@@ -254,6 +262,7 @@ def _counted(
     stretches: Sequence[Stretch],
     first: Mapping[int, Sequence[int]],
     until: Mapping[int, int | None],
+    files: Files | None,
 ) -> Any:  # noqa: ANN401 - of Arrow, which ships no types
     """The counts of all stretches. Buckets that many partitions share are added up by Spark."""
     read = [*map(_quoted, placed.columns), *([_quoted(placed.key[0])] if placed.key else [])]
@@ -261,9 +270,12 @@ def _counted(
         *sources, last = placed.order
         mark = f"xxhash64({', '.join(sources)})" if sources else "CAST(0 AS BIGINT)"
         read += [f"{mark} AS {MARK}", f"CAST({last} AS BIGINT) AS {PLACE}"]
-    counter = Counter(encoder, slots, (MARK, PLACE) if placed.sortable else None, until)
-    counted = placed.frame.selectExpr(*read).mapInArrow(counter, DDL)
-    parts, buckets = set[tuple[int, int, int]](), set[tuple[int, int]]()
+    counter = Counter(encoder, slots, (MARK, PLACE) if placed.sortable else None, until, files)
+    # Where workers read files, what Spark gives each of them is one row without a column.
+    session, parts = placed.frame.sparkSession, len(files.splits) if files else 0
+    frame = session.range(0, parts, 1, parts) if files else placed.frame.selectExpr(*read)
+    counted = frame.mapInArrow(counter, DDL)
+    shared, buckets = set[tuple[int, int, int]](), set[tuple[int, int]]()
     synth = synthesizer(encoder.config)
     for key, numbers in first.items():
         for one, start in zip(stretches, numbers, strict=True):
@@ -271,9 +283,9 @@ def _counted(
                 continue
             for number in (start, start + one.of_key[key] - 1):  # those in between are of this stretch alone
                 bucket = synth.bucket(number, until[key])[0]
-                parts.add((key, one.part, bucket))
+                shared.add((key, one.part, bucket))
                 buckets.add((key, bucket))
-    if len(parts) > 3 * len(buckets):
+    if len(shared) > 3 * len(buckets):
         add = Adder(encoder.config)
         # Spark counts the arguments of what it is given, and would count `self`.
         counted = counted.groupBy("key", "start").applyInArrow(lambda table: add(table), DDL)

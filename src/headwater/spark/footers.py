@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headwater.spark.files import Split
 from headwater.spark.places import Stretch
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ MOST_SPLITS = 64  # the driver reads them one by one
 _STEPS = ("WholeStageCodegenExec", "ProjectExec", "ColumnarToRowExec", "InputAdapter")
 
 
-def stretches_of(frame: DataFrame) -> list[Stretch] | None:
-    """The stretches, in the order of partitions; None if the frame is no plain reading of few Parquet files.
+def stretches_of(frame: DataFrame) -> tuple[list[Stretch], list[list[Split]]] | None:
+    """The stretches, and what each partition reads; None if the frame is no plain reading of few Parquet files.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def stretches_of(frame: DataFrame) -> list[Stretch] | None:
         return None
 
 
-def _stretches(frame: DataFrame) -> list[Stretch] | None:
+def _stretches(frame: DataFrame) -> tuple[list[Stretch], list[list[Split]]] | None:
     parts = _file_partitions(frame)
     if parts is None:
         return None
@@ -41,20 +42,22 @@ def _stretches(frame: DataFrame) -> list[Stretch] | None:
     java, settings = session._jvm.org.apache.parquet, session._jsparkSession.sessionState().newHadoopConf()
     options, inputs = java.HadoopReadOptions, java.hadoop.util.HadoopInputFile
     opened, found = java.hadoop.ParquetFileReader.open, list[Stretch]()
+    every: list[list[Split]] = [[] for _ in files]
     for part, splits in enumerate(files):
         position = 0
         for split in splits:
-            start, path = split.start(), split.toPath()
-            here = options.builder(settings).withRange(start, start + split.length()).build()
+            start, length, path = split.start(), split.length(), split.toPath()
+            here = options.builder(settings).withRange(start, start + length).build()
             reader = opened(inputs.fromPath(path, settings), here)  # Spark gives a split the same blocks
             try:
                 records = int(reader.getRecordCount())
             finally:
                 reader.close()
             if records:
-                found.append(Stretch(part, position, (path.toString(),), start, start, records, {0: records}))
+                every[part].append(Split(path.toString(), start, length))
+                found.append(Stretch(part, position, (every[part][-1].path,), start, start, records, {0: records}))
             position += records
-    return found
+    return found, every
 
 
 def _file_partitions(frame: DataFrame) -> Any | None:  # noqa: ANN401 - of Java

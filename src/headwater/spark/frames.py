@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,9 @@ class Placed:
         The same rows without order columns, if these cost something.
     repeats
         How often records repeated so far.
+    files
+        For each column that is read, its name in files of Parquet and its type of Spark, if it comes from there as it
+        is.
     """
 
     frame: DataFrame
@@ -74,6 +77,7 @@ class Placed:
     scan: bool = True
     values: DataFrame | None = None
     repeats: Repeats = field(default_factory=Repeats)
+    files: Mapping[str, tuple[str, str]] | None = None
 
     def of(self, frame: DataFrame) -> Placed:
         """The same for another frame that has all of these columns."""
@@ -133,7 +137,8 @@ def place(
     _check_steps(frame, steps)
     if _of_files(frame):
         files = _with(frame, read, _FILES)
-        return Placed(files, tuple(columns), _names(_FILES), key, scan=scan, values=frame.selectExpr(*read))
+        values, known = frame.selectExpr(*read), None if key else _in_files(frame, columns)
+        return Placed(files, tuple(columns), _names(_FILES), key, scan=scan, values=values, files=known)
     return Placed(frame.selectExpr(*read), tuple(columns), (), key, scan=scan)
 
 
@@ -195,6 +200,41 @@ def _of_files(frame: DataFrame) -> bool:
     return any(known.apply(i).name() == "_metadata" for i in range(known.size()))
 
 
+def _in_files(frame: DataFrame, columns: Sequence[str]) -> dict[str, tuple[str, str]] | None:
+    """For each column its name and type in files of Parquet; None if the frame makes something else of one."""
+    *steps, source = _plan(frame)
+    if any(_name(step) not in ("Project", "SubqueryAlias") for step in steps):
+        return None
+    if _name(source) == "StreamingRelation":
+        if source.dataSource().className() != "parquet":
+            return None
+    elif _class(source.relation().fileFormat()) != "ParquetFileFormat":
+        return None
+    names: dict[str, str | None] = {one.exprId().toString(): one.name() for one in _each(source.output())}
+    for step in reversed(steps):
+        if _name(step) != "Project":
+            continue
+        for one in _each(step.projectList()):
+            if _class(one) == "Alias" and _class(one.child()) == "AttributeReference":
+                names[one.exprId().toString()] = names.get(one.child().exprId().toString())
+    found, types = dict[str, tuple[str, str]](), dict(frame.dtypes)
+    for one in _each(frame._jdf.queryExecution().analyzed().output()):
+        if one.name() in columns:
+            name = names.get(one.exprId().toString())
+            if name is None:
+                return None
+            found[one.name()] = name, types[one.name()]
+    return {name: found[name] for name in columns}
+
+
+def _each(several: Any) -> list[Any]:  # noqa: ANN401 - of Scala
+    return [several.apply(i) for i in range(several.size())]
+
+
+def _class(one: Any) -> str:  # noqa: ANN401 - of Java
+    return str(one.getClass().getSimpleName())
+
+
 def _steps(frame: DataFrame) -> Iterator[str]:
     """The names of all steps of a plan, last one first."""
     return map(_name, _plan(frame))
@@ -210,5 +250,4 @@ def _plan(frame: DataFrame) -> Iterator[Any]:
     while steps:
         step = steps.pop()
         yield step
-        children = step.children()
-        steps += [children.apply(i) for i in range(children.size())]
+        steps += _each(step.children())

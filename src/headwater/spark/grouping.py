@@ -46,9 +46,12 @@ class Repeats:
     ----------
     codes
         Different rows of a bucket for each record of the last micro-batch; None before the first.
+    readable
+        Whether workers found files as Spark described them, so far.
     """
 
     codes: float | None = None
+    readable: bool = True
 
     def after(self, counts: BucketedCounts | None, tally: Tally) -> None:
         """Look at what was counted. Values that Spark has no symbol for may come again.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,6 +21,7 @@ from pyarrow import compute
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.protocol import Rows
 from headwater.run.config import RunConfig
+from headwater.spark.files import Files, UnreadableError
 from headwater.spark.packing import COUNTED, pack, pack_note, pack_rows, unpack
 from headwater.synthesizer import Synthesizer
 from headwater.table.bad_rows import row_texts
@@ -28,9 +29,10 @@ from headwater.table.errors import TableError
 from headwater.table.schema import Schema
 from headwater.table.tally import Tally
 
-CHUNK = 1 << 17  # records that are encoded at a time
+CHUNK = 1 << 16  # records that are encoded at a time: what that needs stays in the processor's cache
+TOGETHER = 1 << 20  # records that are counted at a time
 UNLISTED = TableError("a key that is not listed", "list it in key=, or leave such records out")
-SHUFFLED, SAME = "shuffled", "same"
+SHUFFLED, SAME, UNREADABLE = "shuffled", "same", "unreadable"
 
 
 @lru_cache(maxsize=8)
@@ -134,6 +136,18 @@ class _Note:
         return json.dumps(said)
 
 
+@dataclass
+class _Waiting:
+    """Rows of one key whose numbers follow one another, which are not counted yet."""
+
+    first: int
+    rows: list[Rows] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        return sum(map(len, self.rows))
+
+
 @dataclass(frozen=True)
 class Counter:
     """Partitions of a frame to counts by bucket, or to rows with their people.
@@ -148,19 +162,25 @@ class Counter:
         The columns with the hash of a record's source and with its place there, if the frame has them.
     until
         For each key that is counted, as for `headwater.Synthesizer.histogram`.
+    files
+        What workers read themselves; None if Spark reads.
     """
 
     encoder: Encoder
     slots: Mapping[int, Sequence[Slot]]
     order: tuple[str, str] | None = None
     until: Mapping[int, int | None] = field(default_factory=dict)
+    files: Files | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row for each bucket, of all stretches of a partition together; and one with a note."""
         from pyspark import TaskContext
 
         part = TaskContext.get().partitionId()
-        note, found = _Note(), defaultdict[int, list[BucketedCounts]](list)
+        note, found, waiting = _Note(), defaultdict[int, list[BucketedCounts]](list), dict[int, _Waiting]()
+        if self.files is not None:
+            deque(batches, maxlen=0)  # to their end, or Spark starts another process for the next partition
+            batches = self.files.read(part)
         for slot, row, first, table in self._pieces(batches, self.slots.get(part, ()), note):
             for key, chosen in self.encoder.by_key(table):
                 if note.error is not None or (key >= 0 and key not in slot.first):
@@ -183,18 +203,27 @@ class Counter:
                 if self.encoder.person_key is not None:
                     yield pack_rows(key, number, rows)
                 else:
-                    counts = synthesizer(self.encoder.config).count_rows(rows, number, self.until.get(key))
-                    found[key].append(counts)
+                    before = waiting.setdefault(key, _Waiting(number))
+                    if before.records >= TOGETHER or before.first + before.records != number:
+                        found[key].append(self._count(key, before))
+                        before = waiting[key] = _Waiting(number)
+                    before.rows.append(rows)
+        for key, last in waiting.items():
+            found[key].append(self._count(key, last))
         for key, parts in found.items():
             yield from pack(key, BucketedCounts.merge(parts))
         yield pack_note(part, note.to_json())
+
+    def _count(self, key: int, waiting: _Waiting) -> BucketedCounts:
+        rows = np.concatenate(waiting.rows)
+        return synthesizer(self.encoder.config).count_rows(rows, waiting.first, self.until.get(key))
 
     def _pieces(
         self, batches: Iterable[pa.RecordBatch], slots: Sequence[Slot], note: _Note
     ) -> Iterator[tuple[Slot, int, dict[int, int], pa.Table]]:
         """A slot, how many of its records come before, how many of each key, and the next records of it."""
         place, seen, firsts, last = 0, 0, defaultdict[int, int](int), None
-        for table in _gathered(batches):
+        for table in _noted(_gathered(batches), note):
             note.records += table.num_rows
             at = 0
             while at < table.num_rows and note.wrong is None:
@@ -203,7 +232,7 @@ class Counter:
                 if place == len(slots):
                     note.wrong = SHUFFLED  # more records than there were
                     return
-                piece = table.slice(at, slots[place].records - seen)
+                piece = table.slice(at, min(slots[place].records - seen, CHUNK))
                 note.wrong, last = self._wrong(piece, slots[place], last)
                 if note.wrong is not None:
                     return
@@ -246,6 +275,14 @@ def empty_rows(synth: Synthesizer) -> Rows:
     schema = synth.input_schema
     nothing: Any = {name: [] for name in schema.names} if hasattr(schema, "names") else np.empty((0, schema.dimension))
     return synth.encode(nothing)
+
+
+def _noted(tables: Iterator[pa.Table], note: _Note) -> Iterator[pa.Table]:
+    """The same up to a file that cannot be read, of which there is a note then."""
+    try:
+        yield from tables
+    except UnreadableError:
+        note.wrong = UNREADABLE
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -85,7 +85,7 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
     if type(series).__module__.partition(".")[0] == "pyarrow":
         series = series if hasattr(series, "chunks") else pyarrow().chunked_array([series])
         if (plain := str(series.type)) in _PLAIN:  # all that files have: finding out the library takes longer
-            return _arrow_text(series) if plain == "string" else _arrow(series, zoned=plain.endswith("tz=UTC]"))
+            return _arrow_text(series) if "string" in plain else _arrow(series, zoned=plain.endswith("tz=UTC]"))
         if plain == "date64[ms]":  # as days: dates of Python do not reach as far, and one beyond would refuse them all
             values = _arrow(series.cast("int64"))
             return Values((np.asarray(values.data) // _DAY_MS).view("M8[D]"), values.missing)
@@ -222,8 +222,9 @@ def _pandas_text(native: Any) -> Values:  # noqa: ANN401 - a pandas.Series
 
 
 def _arrow_text(native: Any) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray
-    if hasattr(native.type, "value_type"):  # a dictionary may hold values that no row has
-        return read_values(native.cast(native.type.value_type))
+    if hasattr(native.type, "value_type"):
+        found = _arrow_dictionary(native)
+        return read_values(native.cast(native.type.value_type)) if found is None else found
     if native.num_chunks == 0:
         return Values([], codes=np.empty(0, dtype=np.int64))
     coded = native.dictionary_encode("encode").combine_chunks()  # chunks share one dictionary
@@ -233,6 +234,31 @@ def _arrow_text(native: Any) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray
         wide = str(coded.dictionary.type).startswith("large")
         texts = [_decoded(item) for item in coded.dictionary.cast("large_binary" if wide else "binary").to_pylist()]
     return Values(texts, codes=_buffers([coded.indices]).astype(np.int64))
+
+
+def _arrow_dictionary(native: Any) -> Values | None:  # noqa: ANN401 - a pyarrow.ChunkedArray
+    """Texts that are numbered already, without a look at each; None unless all is as most libraries write it.
+
+    A dictionary may hold values that no row has, or one twice, and numbers may be none of its own.
+    """
+    if native.num_chunks != 1 or native.null_count or not 0 < len(native.chunk(0).dictionary) <= len(native):
+        return None
+    coded = native.chunk(0)
+    size, given = len(coded.dictionary), _buffers([coded.indices])
+    if int(given.min()) < 0 or int(given.max()) >= size:
+        return None
+    try:
+        texts = coded.dictionary.to_pylist()
+    except UnicodeDecodeError:
+        return None
+    if len(set(texts)) < size or None in texts:
+        return None
+    first = np.full(size, len(given))
+    first[given[::-1]] = np.arange(len(given) - 1, -1, -1)  # of several, the last one stays
+    order = np.argsort(first)[: np.count_nonzero(first < len(given))]
+    numbers = np.empty(size, dtype=np.int64)
+    numbers[order] = np.arange(len(order))
+    return Values([texts[number] for number in order.tolist()], codes=numbers[given])
 
 
 def _decoded(item: bytes | None) -> str | bytes | None:
@@ -261,7 +287,8 @@ def _clock(series: nw.Series[Any]) -> Values:
 
 
 _DAY_MS = 86_400_000
-_PLAIN = ("string", "double", "int64", "bool", "timestamp[us]", "timestamp[us, tz=UTC]", "time64[us]")
+_NUMBERED = "dictionary<values=string, indices=int32, ordered=0>"
+_PLAIN = ("string", _NUMBERED, "double", "int64", "bool", "timestamp[us]", "timestamp[us, tz=UTC]", "time64[us]")
 
 
 def _arrow(native: Any, *, zoned: bool = False) -> Values:  # noqa: ANN401 - a pyarrow.ChunkedArray
