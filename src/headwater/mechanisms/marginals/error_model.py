@@ -16,7 +16,6 @@ import numpy as np
 
 from headwater.mechanisms.accuracy import ONE_WAY
 from headwater.mechanisms.marginals.codes import codings
-from headwater.mechanisms.marginals.expected import LEFT
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Coding
 from headwater.mechanisms.marginals.pair_rules import EXTRA_WEIGHT, EXTRAS, pair_edges, saving, turns
@@ -29,6 +28,7 @@ from headwater.privacy import Budget
 
 TWO_WAY = "two-way total variation"
 TWO_WAY_BLIND = 0.21  # two-way total variation of columns that depend on each other, if they are taken for independent
+LEFT = 0.035  # structure that is left of a pair that is not measured
 DIFFERENT = {ONE_WAY: 0.5, TWO_WAY: 0.65}  # total variation of tables of people who have nothing in common
 COVERED = Fraction(1, 2)  # columns that have no table of their own, after the first stage with pairs
 LATE = 4  # doublings that count: earlier ones hold less than a tenth of the records
