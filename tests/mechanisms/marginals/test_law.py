@@ -81,6 +81,8 @@ class Quick:
 
 BALANCED, TABLES, CHOICES = (3, 3, 2, 2), (4, 1, 1, 4), (1, 6, 2, 1)
 """Tenths of ε for one-way tables, choosing a tree, choosing a further pair, and pairs."""
+SECOND_HALF = (4, 0, 3, 3)
+"""The same of the second half of a doubling."""
 
 
 def one_stage(parts: Sequence[int]) -> Callable[[int, Budget, int, int | None], Stage]:
@@ -225,7 +227,12 @@ def worst(
 
 @pytest.mark.parametrize(
     ("epsilon", "places", "parts", "tight"),
-    [(0.5, (0, 1), TABLES, 0.8), (3.0, (0, 2), BALANCED, 0.4), (1.0, (1, 2), CHOICES, 0.3)],
+    [
+        (0.5, (0, 1), TABLES, 0.8),
+        (3.0, (0, 2), BALANCED, 0.4),
+        (1.0, (1, 2), CHOICES, 0.3),
+        (1.0, (0, 2), SECOND_HALF, 0.3),
+    ],
 )
 def test_every_output_is_nearly_as_likely_on_neighbouring_streams(
     epsilon: float, places: tuple[int, int], parts: tuple[int, ...], tight: float

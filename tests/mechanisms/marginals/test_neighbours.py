@@ -9,12 +9,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater import laws
 from headwater.laws import choice_scale_for, deviation_for
 from headwater.mechanisms.marginals import bucket as bucket_module
+from headwater.mechanisms.marginals import plan as plan_module
 from headwater.mechanisms.marginals import questions as questions_module
 from headwater.mechanisms.marginals import slow
 from headwater.mechanisms.marginals.bucket import Bucket
@@ -96,6 +97,49 @@ def test_replacing_a_record_moves_what_the_ledger_says(
 ) -> None:
     budget = Budget(epsilon, delta)
     check(*both(columns, records, budget, position % records, seed), position % records, budget)
+
+
+@pytest.fixture
+def halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doublings are halved, however large ε is."""
+    monkeypatch.setattr(plan_module, "NOISY", 10**9)
+
+
+@pytest.mark.usefixtures("halves")
+@pytest.mark.parametrize(("columns", "position"), [(5, 256), (5, 400), (7, 300), (7, 511), (3, 400), (2, 200)])
+def test_a_half_of_a_doubling_spends_nearly_all_of_epsilon_on_its_questions(columns: int, position: int) -> None:
+    """ε = 64: the doubling from 256 on is halved at 384. The first half chooses a tree, the second further pairs."""
+    one, other = both(columns, 512, 64.0, position, seed=3)
+    cost = check(one, other, position, 64.0).total
+    assert cost > Fraction(64) * Fraction(9, 10)  # columns that are one bin of a fast bucket cost nothing
+    halves = [stage_at(t, 64.0, columns) for t in (256, 511)]
+    asked = [
+        [event.question.columns for event in one if isinstance(event, Table) and event.start == stage.start]
+        for stage in halves
+    ]
+    tree, further = ([pair for pair in pairs if len(pair) == 2] for pairs in asked)
+    assert len(set(tree)) == len(tree) <= columns - 1
+    assert len(set(further)) == len(further) <= columns // 2 + 1
+    assert not set(tree) & set(further)
+    assert tree
+    assert further or columns < 5
+    assert any(len(column) == 1 for column in asked[1])
+
+
+@pytest.mark.usefixtures("halves")
+@given(
+    columns=st.integers(1, 7),
+    epsilon=st.sampled_from([8.0, 64.0, 500.0]),
+    records=st.integers(300, 1100),
+    part=st.floats(0, 1),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_replacing_a_record_of_a_half_moves_what_the_ledger_says(
+    columns: int, epsilon: float, records: int, part: float, seed: int
+) -> None:
+    position = int(part * (records - 1))
+    check(*both(columns, records, epsilon, position, seed), position, epsilon)
 
 
 WIDE = Budget(16.0, 0.4)  # five columns have Gaussian noise then, and short stages

@@ -7,10 +7,11 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headwater.mechanisms.marginals.plan import Stage, divide, plan, stage_at, variance
+from headwater.privacy import Budget
 
 columns = st.integers(1, 120) | st.just(1000)
 budgets = st.floats(1e-6, 1e6)
@@ -47,16 +48,60 @@ def test_stages_cover_time_without_gaps(k: int, epsilon: float, expect: int | No
 @given(columns, budgets, st.integers(1, 2**50))
 def test_a_stage_ends_with_the_records_that_are_expected(k: int, epsilon: float, expect: int) -> None:
     """Whether they come before pairs can be measured or after; and stages with pairs go on doubling."""
-    last, following = (stage_at(t, epsilon, k, expect) for t in (expect - 1, expect))
+    last, following, later = (stage_at(t, epsilon, k, expect) for t in (expect - 1, expect, 2 * expect - 1))
     assert last.end == following.start == expect
     if last.pairs:
-        assert following.end == 2 * expect
+        assert later.end == 2 * expect
 
 
 @given(columns, budgets)
 def test_a_power_of_two_that_is_expected_late_changes_nothing(k: int, epsilon: float) -> None:
     late = plan(k, epsilon, 2**60).stages[-1].end
-    assert plan(k, epsilon, 2**60, late).stages == plan(k, epsilon, 2**60).stages
+    assume(late == 1 << late.bit_length() - 1)  # not in the middle of a doubling
+    found, without = (plan(k, epsilon, 2**60, expect).stages for expect in (late, None))
+    halved = [stage for stage in without if stage.start >= found[-1].start]  # the last doubling, if noise is that large
+    assert found[: len(without) - len(halved)] == without[: -len(halved)]
+    assert found[-1].end == halved[-1].end
+
+
+def test_halves_of_a_doubling_ask_for_different_things() -> None:
+    """Ten columns at ε = 1: the first two doublings with pairs are whole, and so are those of very many records."""
+    stages = [stage for stage in plan(10, 1.0, 2**20).stages if stage.extra_choice or stage.tree_choice]
+    halves = [stage for stage in stages if not (stage.extra_choice and stage.tree_choice)][
+        1:
+    ]  # the first has no extras
+    assert [(stage.start, stage.end) for stage in halves] == [
+        (16384, 24576),
+        (24576, 32768),
+        (32768, 49152),
+        (49152, 65536),
+    ]
+    for first, second in zip(halves[::2], halves[1::2], strict=True):
+        assert first.tree_choice
+        assert not first.one_way + first.extra_choice
+        assert second.one_way == first.other_half > 0
+        assert second.extra_choice
+        assert not second.tree_choice
+        assert first.opened == second.opened == first.start
+        assert first.fast == second.fast
+        assert (first.end - first.start) % first.fast == 0
+
+
+@given(columns, budgets, expectations)
+def test_wider_tables_are_halved_longer_and_gaussian_noise_never_is(k: int, epsilon: float, expect: int | None) -> None:
+    def halved(k: int, budget: Budget | float) -> list[int]:
+        return [stage.start for stage in plan(k, budget, 2**50, expect).stages if stage.other_half]
+
+    assert len(halved(2 * k, epsilon)) >= len(halved(k, epsilon)) - 1  # wide tables begin later as well
+    gaussian = plan(k, Budget(epsilon, 1e-9), 2**50, expect).stages
+    assert not any(stage.other_half for stage in gaussian if stage.accounting.gaussian)
+
+
+@given(columns, budgets, st.integers(1, 2**50))
+def test_the_doubling_that_ends_as_expected_is_whole(k: int, epsilon: float, expect: int) -> None:
+    last = stage_at(expect - 1, epsilon, k, expect)
+    assert last.start == last.opened
+    assert not last.other_half
 
 
 @given(columns, budgets, times, expectations)

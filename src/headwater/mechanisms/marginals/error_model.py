@@ -16,7 +16,6 @@ import numpy as np
 
 from headwater.mechanisms.accuracy import ONE_WAY
 from headwater.mechanisms.marginals.codes import codings
-from headwater.mechanisms.marginals.expected import LEFT
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Coding
 from headwater.mechanisms.marginals.pair_rules import EXTRA_WEIGHT, EXTRAS, pair_edges, saving, turns
@@ -29,9 +28,10 @@ from headwater.privacy import Budget
 
 TWO_WAY = "two-way total variation"
 TWO_WAY_BLIND = 0.21  # two-way total variation of columns that depend on each other, if they are taken for independent
+LEFT = 0.035  # structure that is left of a pair that is not measured
 DIFFERENT = {ONE_WAY: 0.5, TWO_WAY: 0.65}  # total variation of tables of people who have nothing in common
 COVERED = Fraction(1, 2)  # columns that have no table of their own, after the first stage with pairs
-LATE = 4  # stages that count: earlier ones hold less than a tenth of the records
+LATE = 4  # doublings that count: earlier ones hold less than a tenth of the records
 _BINS = 16  # of a column of many ordered values
 
 
@@ -85,15 +85,19 @@ def expected_errors(
     has the errors of its columns, of its own noise, and what a tree does not hold.
     """
     stages = plan(schema.dimension, budget, records, expect).stages
-    closed = [stage for stage in stages if stage.end <= records][-LATE:]
+    closed = [stage for stage in stages if stage.end <= records]
     if not closed:
         return 1.0, 1.0
+    late = sorted({stage.opened for stage in closed})[-LATE:]
+    closed = [stage for stage in closed if stage.opened in late]
     found = [stage_errors(codings(schema), stage) for stage in closed]
     columns = _pooled(np.array([stage.columns for stage in found])) / counted
     one_way = float(np.mean(columns / (1 + columns)))
-    pair = LEFT * (1 - found[-1].measured) + float(_pooled(np.array([[stage.pair] for stage in found]))[0]) / counted
+    of_doubling = [[one for stage, one in zip(closed, found, strict=True) if stage.opened == start] for start in late]
+    measured = max(math.fsum(one.measured for one in several) for several in of_doubling[-2:])
+    pair = LEFT * (1 - measured) + float(_pooled(np.array([[stage.pair] for stage in found]))[0]) / counted
     shrunk = TWO_WAY_BLIND / (1 + TWO_WAY_BLIND / pair) if pair < math.inf else TWO_WAY_BLIND
-    tree = found[-1].tree
+    tree = max(one.tree for several in of_doubling[-2:] for one in several)
     return one_way, math.hypot(math.sqrt(2) * one_way, tree * shrunk + (1 - tree) * TWO_WAY_BLIND)
 
 
@@ -102,21 +106,24 @@ def stage_errors(columns: tuple[Coding, ...], stage: Stage) -> StageErrors:
     """What noise does to the tables of one stage."""
     budget, pair, part, measured = stage.slow_budget, math.inf, 0.0, 0.0
     if stage.pairs and len(columns) > 1:
-        most, candidates = len(columns) - 1, math.comb(len(columns), 2)
+        whole, candidates = len(columns) - 1, math.comb(len(columns), 2)
+        most = whole if stage.tree_choice else 0
         extras = math.ceil(EXTRAS * len(columns)) if stage.extra_choice else 0
         tree, further = (
             turns(choice, stage.size, candidates, stage.accounting)
             for choice in (stage.tree_choice, stage.extra_choice)
         )
-        tree, further = min(tree, most), max(min(further, extras, candidates - most), 0)
-        kept, part = saving(tree + further, most + extras), tree / most
+        tree, further = min(tree, most), max(min(further, extras, candidates - whole), 0)
+        kept, part = saving(tree + further, most + extras), tree / whole
         budget = stage.one_way + stage.pairs * (1 - kept)
         if tree:
             # columns of pairs that are kept from the stage before have no table of their own: half of them, say
             pairs = stage.pairs * kept + (stage.one_way * COVERED if stage.extra_choice else 0)
             own = pairs * most / (most + further * EXTRA_WEIGHT)
             pair = _pair_error(columns, stage, tree, own * saving(tree, most))
-            measured = (tree + further) / candidates
+        measured = (tree + further) / candidates
+    if not budget:
+        return StageErrors((math.inf,) * len(columns), pair, part, measured)
     questions, budgets = one_way_questions(columns, stage.size, stage.accounting, budget, [1.0] * len(columns), ())
     noise = variances(questions, budgets, stage.accounting)
     sizes = (coding.size if not coding.ordered else min(coding.values, _BINS) + coding.missing for coding in columns)

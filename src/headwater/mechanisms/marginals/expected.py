@@ -12,19 +12,22 @@ from headwater.mechanisms.marginals.estimate import Estimate
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Coding, Integers
 
-ONE_WAY = (0.95, 1.3)
+ONE_WAY = (1.0, 1.4)
 """Typical and 90% error, times what the posterior says of a column: the mean over all columns. Calibrated
 (docs/decisions/marginals.md)."""
 ONE_COLUMN = (0.95, 1.55)
 """The same of a column by itself, whose error varies more than the mean does."""
-TWO_WAY = (1.08, 1.4)
-"""The same of the mean over all pairs."""
+TWO_WAY = (1.08, 1.2)
+"""The same of the mean over all pairs, as far as tables and one-way marginals say."""
+LEFT = ((1.3, 0.049), (2.0, 0.07))
+"""Typical and 90% structure that a pair has beyond that if it was not measured while others were: so many times what
+noise leaves of measured ones, and at most so much."""
+BLIND = (1.08, 1.4)
+"""As `TWO_WAY`, where no pair was measured at all."""
 UNMEASURED = 0.7
 """Of a column whose values are all in one bin, so that they are spread evenly: rarely are they so in the data."""
 UNKNOWN = 0.12
 """Total variation from independence that is typical of a pair, where nothing is known of any."""
-LEFT = 0.035
-"""Of a pair that stayed below the threshold while others were measured: at most this is typical."""
 
 
 def expected_error(estimate: Estimate, names: Sequence[str], codings: Sequence[Coding]) -> ExpectedError:
@@ -36,7 +39,7 @@ def expected_error(estimate: Estimate, names: Sequence[str], codings: Sequence[C
     ones[blind] = np.maximum(ones[blind], UNMEASURED)
     parts = {"one-way": _scaled(float(ones.mean()), ONE_WAY)}
     parts |= {f"column {name}": _scaled(float(one), ONE_COLUMN) for name, one in zip(names, ones, strict=True)}
-    return ExpectedError(*_scaled(pair_error(estimate, ones), TWO_WAY), "two-way total variation", parts)
+    return ExpectedError(*pair_errors(estimate, ones), "two-way total variation", parts)
 
 
 def unmeasured(grid: Integers, coding: Coding) -> bool:
@@ -49,24 +52,26 @@ def column_error(shares: Floats, deviations: Floats) -> float:
     return float(np.minimum(NORMAL * np.minimum(deviations, shares + deviations / 4).sum() / 2, 1))
 
 
-def pair_error(estimate: Estimate, ones: Floats) -> float:
-    """Expected total variation of pairs, on average: of noise in tables and one-way marginals, and of what is unknown.
+def pair_errors(estimate: Estimate, ones: Floats) -> tuple[float, float]:
+    """Typical and 90% total variation of pairs, on average: of noise in tables and one-way marginals, and of the rest.
 
     How a pair depends that was never measured is not known. The strongest pairs are chosen first, so the others are
-    taken to have as much structure left as measured ones have noise, up to a limit.
+    taken to have structure in proportion to the noise of measured ones, up to a limit.
     """
     columns = len(ones)
     count = columns * (columns - 1) // 2
     if not count:
-        return float(ones.mean())
+        return _scaled(float(ones.mean()), BLIND)
     if not estimate.losses:
-        return float(min(1.4 * ones.mean() + UNKNOWN, 1))
-    squares = np.add.outer(ones**2, ones**2)
-    left = min(float(np.mean(list(estimate.losses.values()))), LEFT)
-    errors = np.sqrt(squares) + left
+        return _scaled(1.4 * float(ones.mean()) + UNKNOWN, BLIND)
+    errors = np.sqrt(np.add.outer(ones**2, ones**2))
     for (a, b), loss in estimate.losses.items():
-        errors[a, b] = np.hypot(loss, np.sqrt(squares[a, b]))
-    return float(errors[np.triu_indices(columns, 1)].mean())
+        errors[a, b] = np.hypot(loss, errors[a, b])
+    known, loss = float(errors[np.triu_indices(columns, 1)].mean()), float(np.mean(list(estimate.losses.values())))
+    open_ = 1 - len(estimate.losses) / count
+    parts = zip(TWO_WAY, LEFT, strict=True)
+    typical, upper = (min(factor * known + open_ * min(times * loss, most), 1.0) for factor, (times, most) in parts)
+    return typical, upper
 
 
 def _scaled(error: float, factors: tuple[float, float]) -> tuple[float, float]:

@@ -5,13 +5,18 @@ A pure function of ``t``, ε, the number of columns and, if it was declared, the
 Time is cut into stages. A stage is one *slow* bucket, in which one-way and two-way marginals are measured when it ends;
 it is also cut into *fast* buckets, in which some one-way marginals are. A record lies in one bucket of each timescale.
 The first stages are short, and have no pairs: few records say nothing of pairs, but something of each column.
+
+Stages with pairs double the records. While noise is what limits them, a doubling is two stages: the first half asks for
+the pairs of a tree, the second one for one-way marginals and further pairs. With pure ε, twice the budget among half as
+many records gives a share the same noise, but half of the answers are there when half of the records are. With Gaussian
+noise that is not so; and with many records, those that half of them leave out matter more than noise.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -31,6 +36,9 @@ FIRST_ONE_WAY = Fraction(3, 2)  # in the first stage with pairs, so many times t
 MOST_ONE_WAY = Fraction(3, 5)  # of either: what pairs do not need goes to one-way tables as well (`slow`)
 TREE_CHOICE, FIRST_TREE_CHOICE = Fraction(1, 20), Fraction(1, 10)  # to choose the pairs of a tree
 EXTRA_CHOICE = Fraction(3, 100)  # to choose the pairs beyond it
+HALVED = 2  # doublings are halved from so many times the end of the first stage with pairs on …
+NOISY = 20  # … while the root of their records, times ε, is at most so many times the number of columns
+FURTHER = Fraction(2, 5)  # of the budget for pairs, those beyond the tree have so much
 CHOICES_IN_RHO = Fraction(1, 5)  # the part of the shares of choices that they need of ρ, which buys more of them
 LEAST = 1e-9  # the least variance that a table is said to have: with a huge ε it would be 0
 GRAIN = 1 << 40  # a budget is divided into whole multiples of 1/GRAIN of it
@@ -51,6 +59,12 @@ class Stage:
     one_way, tree_choice, extra_choice, pairs
         What it may lose in the slow bucket: by one-way marginals, by choosing the pairs of a tree and the pairs beyond
         the tree, and by measuring pairs. Without pairs the last three are 0.
+    accounting
+        What budgets are counted in.
+    opened
+        Where the doubling begins that this is a half of; else the same as ``start``.
+    other_half
+        What one-way marginals may lose in the other half of the doubling, if they are asked for there.
     """
 
     start: int
@@ -62,6 +76,8 @@ class Stage:
     extra_choice: Fraction = Fraction(0)
     pairs: Fraction = Fraction(0)
     accounting: Accounting = Pure
+    opened: int = 0
+    other_half: Fraction = Fraction(0)
 
     @property
     def size(self) -> int:
@@ -72,6 +88,19 @@ class Stage:
     def slow_budget(self) -> Fraction:
         """What one record may lose in the slow bucket. Parts of it move between one-way tables and pairs."""
         return self.one_way + self.tree_choice + self.extra_choice + self.pairs
+
+    def halved(self) -> tuple[Stage, Stage]:
+        """The halves of a doubling. Each has the whole slow budget, for its part of the questions.
+
+        Choices have twice the budget, among half as many records: they tell the same shares apart.
+        """
+        nothing, budget, middle = Fraction(0), self.slow_budget, self.start + FAST // 2 * self.fast
+        tree, extra = 2 * self.tree_choice, 2 * self.extra_choice
+        one_way = (budget - extra) * self.one_way / (self.one_way + self.pairs * FURTHER)
+        first = replace(self, end=middle, one_way=nothing, tree_choice=tree, extra_choice=nothing, pairs=budget - tree)
+        pairs = budget - extra - one_way
+        second = replace(self, start=middle, one_way=one_way, tree_choice=nothing, extra_choice=extra, pairs=pairs)
+        return replace(first, other_half=one_way), second
 
     def fast_end(self, t: int) -> int:
         """The first end of a bucket after ``t`` records."""
@@ -157,14 +186,28 @@ def stage_at(t: int, budget: Budget | float, columns: int, expect: int | None = 
     one_way = min(odds / (1 + odds), MOST_ONE_WAY)
     if t >= ends.first:
         i = ends.before(t)
-        early = EARLY_ONE_WAY / (2 << i - ends.lowest)
-        return _with_pairs(ends.end(i), ends.end(i + 1), budget, columns, one_way + early, TREE_CHOICE, EXTRA_CHOICE)
+        share = one_way + EARLY_ONE_WAY / (2 << i - ends.lowest)
+        doubling = _with_pairs(ends.end(i), ends.end(i + 1), budget, columns, share, TREE_CHOICE, EXTRA_CHOICE)
+        if doubling.end == expect or doubling.start < HALVED * ends.first or not _noisy(doubling, budget, columns):
+            return doubling
+        halves = doubling.halved()
+        return halves[0] if t < halves[0].end else halves[1]
     start, end = next((start, end) for start, end in pairwise(ends.early()) if t < end)
     if end < ends.first:
         whole, accounting = currency(budget, columns, columns)
-        return Stage(start, end, 0, Fraction(0), whole, accounting=accounting)
+        return Stage(start, end, 0, Fraction(0), whole, accounting=accounting, opened=start)
     more = FIRST_ONE_WAY * one_way**3 if ends.first >= LONG else EARLY_ONE_WAY
     return _with_pairs(start, end, budget, columns, min(one_way + more, MOST_ONE_WAY), FIRST_TREE_CHOICE, Fraction(0))
+
+
+def _noisy(stage: Stage, budget: Budget, columns: int) -> bool:
+    """Whether Laplace noise, not the number of records, limits what a stage says.
+
+    About ``2.5·columns`` tables of ``K`` cells share ε. So noise in the shares of a pair adds up to
+    ``~ 5·columns·K/(ε·n)`` and chance to ``~ √(K/n)``; the former is larger while ``√n·ε`` is below a multiple of the
+    number of columns.
+    """
+    return not stage.accounting.gaussian and math.sqrt(stage.start) * budget.epsilon <= NOISY * columns
 
 
 def _with_pairs(
@@ -177,7 +220,7 @@ def _with_pairs(
         tree, extra = tree * CHOICES_IN_RHO, extra * CHOICES_IN_RHO
     parts = [whole * (1 - fast) * share for share in (one_way, tree, extra, 1 - one_way - tree - extra)]
     size = -(-(end - start) // FAST) if extra else 0
-    return Stage(start, end, size, whole * fast, parts[0], parts[1], parts[2], parts[3], accounting)
+    return Stage(start, end, size, whole * fast, parts[0], parts[1], parts[2], parts[3], accounting, start)
 
 
 def currency(budget: Budget, columns: int, tables: int) -> tuple[Fraction, Accounting]:

@@ -59,48 +59,66 @@ class SlowBucket:
         self.bucket, self.stage, self.outlook, self.epsilon = bucket, stage, outlook, epsilon
         self.codings, self.columns, self.known = bucket.codings, len(bucket.codings), list(before)
         self.first: Prediction | None = None  # by which the tree was chosen
+        self.published: Prediction | None = None  # once it is
+        self.done = set[Pair]()  # the pairs that were asked for since the doubling began
 
     def measure(self) -> None:
         """Publish one-way marginals, then pairs of a tree, then further pairs, and one-way marginals with what is left.
 
-        ``known`` then has the new tables, and ``outlook`` the tree that follows from them.
+        A half of a doubling leaves out what the other half asks for. ``known`` then has the new tables, and ``outlook``
+        the tree that follows from them.
         """
-        if not self.stage.pairs or self.columns < 2:
+        self.done = {t.columns for t in self.known if len(t.columns) == 2 and t.start >= self.stage.opened}
+        most, extras = self.wanted()
+        if not most + extras:
             self.known += self.bucket.one_way(self.stage.slow_budget, [1.0] * self.columns, self.known)
             return
-        weights, most = self.own_tables(), self.columns - 1
-        extras = math.ceil(EXTRAS * self.columns) if self.stage.extra_choice else 0
+        weights = self.own_tables()
         kept = saving(self.expected(most + extras), most + extras) if any(weights) else Fraction(1)
         own = Fraction(math.fsum(weights)) / self.columns
         one_way = self.stage.one_way * own + self.stage.pairs * (1 - kept)
-        self.known += self.bucket.one_way(one_way, weights, self.known)
+        if one_way:
+            self.known += self.bucket.one_way(one_way, weights, self.known)
         self.questions = self.candidates()
         counts = self.bucket.count(list(self.questions.values()))
         self.counts = dict(zip(self.questions, counts, strict=True))
-        extras = min(extras, len(self.questions) - most, self.turns(self.stage.extra_choice))
-        extras = max(extras, 0)
-        part = extras * EXTRA_WEIGHT / (extras * EXTRA_WEIGHT + most)
+        extras = min(extras, len(self.questions) - max(most, len(self.done)), self.turns(self.stage.extra_choice))
+        further = max(extras, 0) * EXTRA_WEIGHT
+        part = further / (further + most) if further else further
         left = self.stage.slow_budget - one_way
         pairs = self.stage.pairs * kept + self.stage.one_way * (1 - own)
-        left -= self.choose_tree(pairs * (1 - part), kept)
+        if most:
+            left -= self.choose_tree(pairs * (1 - part), kept)
         self.published = self.predict(self.first)
         self.outlook = Outlook(*self.published.structure(), self.outlook.moving)
-        if extras:
+        if further:
             left -= self.choose_further(self.published, extras, pairs * part, kept)
         if left > self.stage.slow_budget / 50:
-            self.known += self.bucket.one_way(left, [1.0] * self.columns, self.known, again=True)
+            self.known += self.bucket.one_way(left, [1.0] * self.columns, self.known, again=bool(one_way))
+
+    def wanted(self) -> tuple[int, int]:
+        """How many pairs of a tree, and how many further ones, the stage may ask for at most."""
+        if not self.stage.pairs or self.columns < 2:
+            return 0, 0
+        most = self.columns - 1 if self.stage.tree_choice else 0
+        others = math.comb(self.columns, 2) - max(most, len(self.done))
+        return most, min(math.ceil(EXTRAS * self.columns), others) if self.stage.extra_choice else 0
 
     def expected(self, most: int) -> int:
-        """How many pairs to plan for: two more than twice as many as in the bucket before, at most ``most``.
+        """How many pairs to plan for: two more than twice as many as in the doubling before, at most ``most``.
 
         In the first bucket with pairs, two more than there are choices: with many columns far fewer than a tree has.
         What is not spent on pairs can only buy one-way tables a second time, and two tables with half a budget each are
         as accurate as one with 0.7 of it. So one-way tables get beforehand what pairs will not need.
         """
-        if not self.stage.extra_choice:
+        stage = self.stage
+        if not stage.fast:
             candidates = min(math.comb(self.columns, 2), MOST_CANDIDATES)
-            return min(turns(self.stage.tree_choice, self.stage.size, candidates, self.stage.accounting) + 2, most)
-        before = sum(len(table.columns) > 1 for table in self.known if table.end == self.stage.start)
+            return min(turns(stage.tree_choice, stage.size, candidates, stage.accounting) + 2, most)
+        ends = [table.end for table in self.known if len(table.columns) > 1]
+        before = sum(stage.opened < 2 * end - 1 and end <= stage.opened for end in ends)
+        if not stage.tree_choice:
+            before = max(before - self.columns + 1, 0)  # those of a tree come first
         return min(2 * before + 2, most)
 
     def predict(self, before: Prediction | None = None) -> Prediction:
@@ -167,7 +185,7 @@ class SlowBucket:
         budget = budget * min(saving(len(tree), most) / kept, Fraction(1))
         routes = paths(tree, self.columns)
         self.ask(tree, budget, [self.questions[p].cells ** CELLS * n**PATHS for p, n in zip(tree, routes, strict=True)])
-        self.done = set(tree)
+        self.done |= set(tree)
         return spent + budget
 
     def choose_further(self, published: Prediction, most: int, budget: Fraction, kept: Fraction) -> Fraction:
@@ -220,15 +238,16 @@ class SlowBucket:
         So much the L1 distance over all pairs would fall, up to the factor `THRESHOLD`, if the budget ``each`` went to
         one-way marginals instead: every column is in ``columns − 1`` pairs, and errors fall with the part that is added
         (half of that with Gaussian noise). The factor allows for what that leaves out: about half of the records behind
-        one-way marginals are older than the bucket, and a pair also helps all pairs that are joined through it.
+        one-way marginals are older than the bucket, and a pair also helps all pairs that are joined through it. The
+        budget ``one_way`` is that of the other half of a doubling, if they are asked for there.
         """
         wrong = 2 * self.bucket.size * (self.columns - 1) * math.fsum(published.errors())
-        part = float(each / self.stage.one_way) / (2 if self.stage.accounting.gaussian else 1)  # errors fall with √ρ
-        return round(THRESHOLD * wrong * part)
+        part = float(each / (self.stage.one_way + self.stage.other_half))
+        return round(THRESHOLD * wrong * part / (2 if self.stage.accounting.gaussian else 1))  # errors fall with √ρ
 
     def ahead(self, following: Stage) -> Outlook:
         """The outlook with the weights of columns in fast buckets of the next stage, from what is published by now."""
-        if not following.fast or not self.stage.pairs or self.columns < 2:
+        if not following.fast or self.published is None:
             return replace(self.outlook, moving=(1.0,) * self.columns)
         budget, units = float(following.fast_budget), np.arange(UNITS + 1)
         known = (following.fast * budget * units / UNITS) ** 2 / 8
