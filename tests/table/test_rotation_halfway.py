@@ -37,6 +37,29 @@ def until_idle(source: Source, times: int = 4) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("records", [1, 500, 1500])
+def test_a_log_that_is_cut_in_the_pause_between_two_looks_is_read_from_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    """The new log is longer than the old one, so more comes at once than what is compared before the next look."""
+    log, copy, later = tmp_path / "a.csv", tmp_path / "a.csv.1", range(500_000, 500_000 + records)
+    log.write_text(text(range(100_000, 100_500)))
+
+    def sleep(seconds: float) -> None:  # noqa: ARG001 - as long as the pause is
+        if not copy.exists() and len(found) == 500:
+            copy.write_bytes(log.read_bytes())
+            log.write_text(text(later))
+
+    monkeypatch.setattr("headwater.table.readers.stream.time.sleep", sleep)
+    found = list[int]()
+    with followed(log) as source:
+        for _ in range(60):
+            batch = next(source)
+            found += [] if batch is None else batch.table["n"].to_pylist()
+    assert copy.exists()
+    assert found == [*range(100_000, 100_500), *later]
+
+
 @pytest.mark.parametrize("part", [0.0, 0.001, 0.5, 1.0])
 def test_a_copy_that_is_being_made_of_the_log_is_no_other_file(tmp_path: Path, part: float) -> None:
     """Copy and truncate: the copy of a large log takes a while, and is seen before it is complete."""

@@ -67,8 +67,12 @@ class FileStream:
     def _read(self, view: memoryview) -> int:
         damaged = False
         try:
+            place = 0 if self._compressed else self._file.tell()
             found = int(self._plain.readinto(view) or 0)
             if found:
+                # It may have been cut and written anew since it was checked, as in the pause before this read.
+                if not self._compressed and not self._ends_as_read(place):
+                    raise self._overwritten("changed")
                 self._tail = (self._tail + bytes(view[max(found - _TAIL, 0) : found]))[-_TAIL:]
             return found
         except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile):
@@ -103,7 +107,7 @@ class FileStream:
             return
         # It grew, which is fine if what was read last is still there; or somebody wrote into it.
         same = now.st_size == self._seen.st_size
-        if self._compressed or (self._digest(consumed) != sha256() if same else not self._ends_as_read()):
+        if self._compressed or (self._digest(consumed) != sha256() if same else not self._ends_as_read(self._file.tell())):
             raise self._overwritten("changed")
         self._seen = now
 
@@ -121,11 +125,9 @@ class FileStream:
         """Whether the file still has a name, this one or another."""
         return os.fstat(self._file.fileno()).st_nlink > 0
 
-    def _ends_as_read(self) -> bool:
-        """Whether the last bytes that were read are still where they were."""
-        with open(self._path, "rb") as file:
-            file.seek(self._file.tell() - len(self._tail))
-            return file.read(len(self._tail)) == self._tail
+    def _ends_as_read(self, place: int) -> bool:
+        """Whether the last bytes that were read, up to a place, are still where they were."""
+        return os.pread(self._file.fileno(), len(self._tail), place - len(self._tail)) == self._tail
 
     def _digest(self, size: int) -> str:
         """SHA-256 of the first bytes of the file, as they are now."""
