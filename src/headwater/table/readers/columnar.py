@@ -45,7 +45,7 @@ class ColumnarFile:
     """One Parquet or Arrow file. A position is a row number and the SHA-256 of the whole file."""
 
     ended = True  # such a file is complete when it is there
-    idle = moved = False
+    idle = moved = grown = False
     linked = True
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:

@@ -117,12 +117,14 @@ class Inputs:
         self.between: list[Input] = []
         """Rotated files that nobody named, and that came after what was read and before what is named."""
         self.found = list[Input]()
+        self.named = set[str]()
+        """The names of those that were given, or are in a folder that was given."""
 
     def look_again(self) -> None:
         """Find the files that are there now."""
         listed = [self._input(name) for path in self._paths for name in self._expand(path)]
-        names = {source.name for source in listed}
-        self.between = [one for one in self.between if one.name not in names and os.path.exists(one.name)]
+        self.named = {source.name for source in listed}
+        self.between = [one for one in self.between if one.name not in self.named and os.path.exists(one.name)]
         self.found = self.between + listed
 
     def look_first(self) -> None:

@@ -51,12 +51,18 @@ def refuse_outgrown(source: Input, seals: Seals) -> None:
     """
     found = seals.outgrown(source, SMALL)
     if found is not None:
-        problem = f"the file begins with what was read to its end as {found.name}: more was written to it after that"
-        remedy = (
-            "cut off what was read, and let the writer close a log before it is renamed, or follow the log itself and "
-            "not its folder; or, if all its records are new, say so with same_again (--same-again)"
-        )
-        raise InputChangedError(problem, remedy, file=source.name)
+        raise outgrown(source.name, found)
+
+
+def outgrown(name: str, seal: Seal) -> InputChangedError:
+    """The error for a file that was renamed, was read to its end, and was written to after that."""
+    problem = f"the file begins with what was read to its end as {seal.name}: more was written to it after that"
+    remedy = (
+        "cut off the records that were read and name it as well, or move it away if what was added is not to be "
+        "counted, and let the writer go over to the new log when a log is renamed; or, if all its records are new, say "
+        "so with same_again (--same-again)"
+    )
+    return InputChangedError(problem, remedy, file=name)
 
 
 def refuse_half(source: Input, beside: Iterable[Input], seals: Seals, encoding: str | None = None) -> None:

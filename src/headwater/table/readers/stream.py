@@ -107,7 +107,7 @@ class FileStream:
             return
         # It grew, which is fine if what was read last is still there; or somebody wrote into it.
         same = now.st_size == self._seen.st_size
-        if self._compressed or (self._digest(consumed) != sha256() if same else not self._ends_as_read(self._file.tell())):
+        if self._compressed or not (self._digest(consumed) == sha256() if same else self._ends_as_read()):
             raise self._overwritten("changed")
         self._seen = now
 
@@ -125,8 +125,19 @@ class FileStream:
         """Whether the file still has a name, this one or another."""
         return os.fstat(self._file.fileno()).st_nlink > 0
 
-    def _ends_as_read(self, place: int) -> bool:
-        """Whether the last bytes that were read, up to a place, are still where they were."""
+    @property
+    def written(self) -> int:
+        """When the file was last written to, in nanoseconds, as it was seen before it was read."""
+        return max(self._seen.st_mtime_ns, 0)
+
+    @property
+    def grown(self) -> bool:
+        """Whether there is more in the file than was read, whatever its name is now."""
+        return not self._compressed and os.fstat(self._file.fileno()).st_size > self._file.tell()
+
+    def _ends_as_read(self, place: int | None = None) -> bool:
+        """Whether the last bytes that were read, up to a place or the present one, are still where they were."""
+        place = self._file.tell() if place is None else place
         return os.pread(self._file.fileno(), len(self._tail), place - len(self._tail)) == self._tail
 
     def _digest(self, size: int) -> str:
@@ -148,7 +159,7 @@ class StandardInput:
     """What is piped in."""
 
     most = 1 << 16  # as much as a pipe holds
-    moved, linked, inode = False, True, (0, 0)
+    moved, linked, grown, written, inode = False, True, False, 0, (0, 0)
 
     def __init__(self) -> None:
         stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
