@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
+import io
 import lzma
 import os
 import select
@@ -13,6 +14,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +24,7 @@ from headwater.table.file_options import encoding_of
 from headwater.table.readers.encodings import ConvertedStream, Recoder
 from headwater.table.readers.json_array import ArrayLines
 from headwater.table.readers.options import InputChangedError, OverwrittenError, changed
-from headwater.table.readers.paths import Input, refused
+from headwater.table.readers.paths import STANDARD_INPUT, Input, refused
 from headwater.table.readers.zip_member import member
 
 DAMAGED = TableError("the compressed data is damaged or cut short", "make the file anew")
@@ -156,17 +158,20 @@ class FileStream:
 
 
 class StandardInput:
-    """What is piped in."""
+    """What is piped in: standard input, or a pipe that has a ``path``."""
 
     most = 1 << 16  # as much as a pipe holds
     moved, linked, grown, written, inode = False, True, False, 0, (0, 0)
 
-    def __init__(self) -> None:
-        stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
+    def __init__(self, path: str | None = None) -> None:
+        self._own = path is not None
         try:
-            self._handle: int | None = stream.fileno()
-        except (OSError, AttributeError):
-            self._handle, self._stream = None, stream  # not a real file, as in tests and notebooks
+            stream: Any = io.FileIO(path) if path else getattr(sys.stdin, "buffer", sys.stdin)
+        except OSError as error:
+            raise refused(str(path), error) from None
+        self._stream, self._handle = stream, None
+        with suppress(OSError, AttributeError):  # not a real file, as in tests and notebooks
+            self._handle = stream.fileno()
         self.ended = False
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
@@ -187,6 +192,8 @@ class StandardInput:
 
     def close(self) -> None:
         """Standard input is not ours to close."""
+        if self._own:
+            self._stream.close()
 
 
 Stream = FileStream | StandardInput | ConvertedStream
@@ -194,7 +201,8 @@ Stream = FileStream | StandardInput | ConvertedStream
 
 def open_stream(source: Input, encoding: str | None = None, *, rotates: bool = False) -> Stream:
     """The text of an input, in UTF-8; of JSON, as lines. With ``rotates`` a file is read on when its name has gone."""
-    stream: Stream = StandardInput() if source.path is None else FileStream(source, rotates=rotates)
+    pipe = None if source.name == STANDARD_INPUT else source.name
+    stream: Stream = StandardInput(pipe) if source.path is None else FileStream(source, rotates=rotates)
     if (name := encoding_of(encoding)) is not None:
         stream = ConvertedStream(stream, Recoder(name))
     return ConvertedStream(stream, ArrayLines()) if source.format == "json" else stream
