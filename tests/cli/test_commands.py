@@ -7,9 +7,11 @@ import shlex
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer.main
@@ -244,6 +246,22 @@ def test_an_unexpected_error_does_not_print_what_it_says(trips: Path, monkeypatc
     assert done.exit_code == Exit.BUG
     assert "secret" not in done.output.replace("is secret", "")
     assert "KeyError" in done.output
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: int("a secret"), lambda: pa.array(["a secret"]).cast("int64"), lambda: bytes([255]).decode()],
+    ids=["Python", "Arrow", "text"],
+)
+def test_a_value_error_that_is_none_of_ours_does_not_print_what_it_says(
+    trips: Path, monkeypatch: pytest.MonkeyPatch, wrong: Callable[[], object]
+) -> None:
+    """Arrow and Python put values into theirs; ours name options."""
+    monkeypatch.setattr("headwater.run.durable.DurableSynthesizer.count", lambda *_: wrong())
+    done = run()
+    assert done.exit_code == Exit.BUG, done.output
+    assert "secret" not in done.output.replace("is secret", "")
+    assert "0xff" not in done.output
 
 
 def test_a_folder_holds_the_releases_of_one_run(trips: Path) -> None:

@@ -335,14 +335,26 @@ def test_a_name_of_thousands_of_digits_is_a_name(odd: str | int) -> None:
     assert identity(10**5000) == b"1" + b"0" * 5000
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow", "records", "bytes"])
 def test_a_text_that_means_missing_in_every_column_names_nobody(tmp_path: Path, kind: str) -> None:
     """As one person all of them would share a cap; of a text that only some columns declare nothing is known."""
     schema = hw.Schema(x=hw.Number(0, 1, null_values=["NA", "-"]), y=hw.Number(0, 1, null_values=["NA"]))
-    names = ["NA"] * 20 + ["-"] * 20
-    rows = [f'{{"x": 0.5, "y": 0.5, "who": "{name}"}}' for name in names]
-    text = "x,y,who\n" + "".join(f"0.5,0.5,{name}\n" for name in names) if kind == "csv" else "\n".join(rows) + "\n"
-    (tmp_path / f"in.{kind}").write_text(text)
+    names = ["NA"] * 10 + [" NA"] * 10 + ["-"] * 20
+    given: Any = tmp_path / f"in.{kind}"
+    columns = pa.table({"x": [0.5] * 40, "y": [0.5] * 40, "who": names})
+    match kind:
+        case "csv":
+            given.write_text("x,y,who\n" + "".join(f"0.5,0.5,{name}\n" for name in names))
+        case "jsonl":
+            given.write_text("".join(f'{{"x": 0.5, "y": 0.5, "who": "{name}"}}\n' for name in names))
+        case "parquet":
+            pyarrow.parquet.write_table(columns, given)
+        case "arrow":
+            given = columns
+        case "bytes":
+            given = columns.set_column(2, "who", columns["who"].cast("binary"))
+        case _:
+            given = columns.to_pylist()
     synth = hw.Synthesizer(schema, epsilon=1.0, seed=1, person=hw.Person("who", records=3, null="own"))
-    synth.update(tmp_path / f"in.{kind}")
+    synth.update(given)
     assert synth.capped == 17  # of "-", who is one person

@@ -276,6 +276,22 @@ def test_masked_values_are_missing() -> None:
     assert back(Integer(0, 3, missing=True), masked) == [1, None]
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns", "D"])
+def test_masked_moments_are_moments_whatever_their_unit(unit: str) -> None:
+    """Python has none of nanoseconds: as Python's values they would be whole numbers since 1970."""
+    moments = np.array(["2024-01-01", "2024-01-03", "2024-01-02"], f"M8[{unit}]")
+    masked = np.ma.MaskedArray(moments, mask=[False, True, False])
+    day = Datetime("2024-01-01", "2024-01-05", "1d", missing=True)
+    assert back(day, masked) == [datetime(2024, 1, 1), None, datetime(2024, 1, 2)]
+    spans = np.ma.MaskedArray((moments - moments[0]).astype("m8[ns]"), mask=[False, True, True])
+    assert back(TimeOfDay(missing=True), spans) == [time(0), None, None]
+    for column in (Number(0, 2e18), Integer(0, 10), Category(0, 1, other=0)):
+        with pytest.raises(TableError, match="a date"):
+            column.encode(masked)
+        with pytest.raises(TableError, match="a time span"):
+            column.encode(spans)
+
+
 @pytest.mark.parametrize(
     ("make", "problem"),
     [

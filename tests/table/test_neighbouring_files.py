@@ -566,6 +566,34 @@ def test_files_of_columns(name: str, data: st.DataObject) -> None:
     check(found[0], found[1], index)
 
 
+@pytest.mark.parametrize("policy", ["stop", "null"])
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+@pytest.mark.parametrize("codes", [pa.int8(), pa.int16()])
+def test_one_category_more_than_codes_in_the_writers_memory_could_tell_apart(
+    tmp_path: Path, codes: pa.DataType, form: str, policy: str
+) -> None:
+    """As pandas writes categories in lots: codes of each lot are narrow, all lots together have more values."""
+    count, lots = 1 << (codes.bit_width - 1), 8
+    schema, found = Schema(x=Category(*(f"v{n}" for n in range(count)), other="v0")), []
+    for name, one in (("a", "v5"), ("b", "w")):
+        values = [f"v{n}" for n in range(count)] * 2
+        values[count + count // 2] = one
+        size = len(values) // lots
+        text = [pa.array(values[start : start + size]) for start in range(0, len(values), size)]
+        tables = [pa.table({"x": lot.dictionary_encode().cast(pa.dictionary(codes, pa.string()))}) for lot in text]
+        path = tmp_path / f"{name}.{form}"
+        if form == "parquet":
+            pyarrow.parquet.write_table(pa.concat_tables(tables), path)
+        else:
+            with pa.ipc.new_stream(path, tables[0].schema) as writer:
+                for table in tables:
+                    writer.write_table(table)
+        found.append([lot for batch in seen_all(path, schema, bad_rows=policy) for lot in batch])
+    differ = [n for n, (one, other) in enumerate(zip(*found, strict=True)) if one != other]
+    assert len(found[0]) == 2 * count
+    assert differ == [count + count // 2]
+
+
 @pytest.mark.parametrize("policy", ["null", "quarantine"])
 @PAIRS
 @given(st.data())

@@ -194,6 +194,44 @@ def test_json_lines_come_through_a_pipe_by_format(pipe: Pipe) -> None:
         assert [batch.table["n"].to_pylist() for batch in source if batch] == [[1]]
 
 
+@pytest.mark.parametrize("by_handle", [False, True])
+def test_a_pipe_that_has_a_path_is_read_like_standard_input(tmp_path: Path, by_handle: bool) -> None:
+    """A named pipe, or what a shell gives for a process: it is opened once, and nobody looks whether it changed."""
+    path: Path | str = tmp_path / "a.csv"
+    if by_handle:
+        out, into = os.pipe()
+        path = f"/dev/fd/{out}"
+    else:
+        os.mkfifo(path)
+
+    def write() -> None:
+        with open(into if by_handle else path, "wb", buffering=0) as file:
+            file.write(b"n\n1\n2")
+            time.sleep(5 * POLL)
+            file.write(b"3\n" + b"4\n" * 5000)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with open_source(path, SCHEMA, format="csv", poll_seconds=POLL) as source:
+        batches = [None if batch is None else batch.table["n"].to_pylist() for batch in source]
+    writer.join()
+    if by_handle:
+        os.close(out)
+    assert batches[:2] == [[1], None]
+    assert [n for batch in batches if batch for n in batch] == [1, 23, *[4] * 5000]
+
+
+def test_pipes_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv.gz"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(ValueError, match="pipes cannot be read together"):
+        open_source([tmp_path / "a.csv", tmp_path / "c.csv"], SCHEMA)
+    with pytest.raises(TableError, match=r"a compressed pipe; decompress"):
+        open_source(tmp_path / "b.csv.gz", SCHEMA)
+    with pytest.raises(TableError, match=r"a pipe inside a folder; name the pipe itself"):
+        open_source(tmp_path, SCHEMA)
+
+
 def first_position(pipe: Pipe, data: bytes, rows: int) -> Position:
     writing = pipe()
     writing.write(data)

@@ -188,6 +188,167 @@ def test_a_log_that_was_rotated_empty_does_not_hold_up_the_next(tmp_path: Path, 
     assert found == [3, 4]
 
 
+def shift(log: Path, *, compressed: bool = False) -> None:
+    """Rotate by renaming: each older log gets the next number."""
+    for number in range(8, 0, -1):
+        for ending in ("", ".gz"):
+            if (old := log.with_name(f"{log.name}.{number}{ending}")).exists():
+                old.rename(log.with_name(f"{log.name}.{number + 1}{ending}"))
+    log.rename(log.with_name(f"{log.name}.1"))
+    if compressed:
+        compress(log.with_name(f"{log.name}.1"))
+
+
+@pytest.mark.parametrize("by_folder", [False, True])
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("name", ["a.csv.1", "a-20240101.csv"])
+@pytest.mark.parametrize("first", [7, 8])
+def test_a_log_that_begins_like_the_one_before_it_is_another_one(
+    tmp_path: Path, name: str, first: int, compressed: bool, by_folder: bool
+) -> None:
+    """One record was read. What it was decides at most that the run is refused, and no number of records."""
+    log, given = tmp_path / "a.csv", tmp_path if by_folder else tmp_path / "a.csv"
+    write(log, 7)
+    _, position = read_all(given)
+    append(log, *range(1, 100))
+    log.rename(tmp_path / name)
+    if compressed:
+        compress(tmp_path / name)
+    write(log, first, *range(200, 249))
+    if compressed and first == 7 and not by_folder:  # the inode is gone
+        with pytest.raises(InputChangedError, match=r"both hold what was read of a\.csv.*elsewhere for one run"):
+            read_all(given, position)
+        log.rename(tmp_path / "away")
+        found, position = read_all(given, position)
+        (tmp_path / "away").rename(log)
+        found += read_all(given, position)[0]
+    else:
+        found, _ = read_all(given, position)
+    assert found == [*range(1, 100), first, *range(200, 249)]
+
+
+@pytest.mark.parametrize("by_folder", [False, True])
+@pytest.mark.parametrize("followed", [False, True])
+@pytest.mark.parametrize("rotations", [1, 2])
+def test_a_log_of_which_only_the_header_was_read_is_rotated(
+    tmp_path: Path, rotations: int, followed: bool, by_folder: bool
+) -> None:
+    log, given = tmp_path / "a.csv", tmp_path if by_folder else tmp_path / "a.csv"
+    write(log)
+    with open_source(given, SCHEMA, follow=followed, poll_seconds=POLL) as source:
+        assert next(source, None) is None
+        position = source.pending
+    expected = list[int]()
+    for turn in range(rotations):
+        append(log, *range(10 * turn, 10 * turn + 5))
+        expected += range(10 * turn, 10 * turn + 5)
+        shift(log)
+        write(log)
+    append(log, 100)
+    assert read_all(given, position)[0] == [*expected, 100]
+
+
+def test_a_log_of_which_only_the_header_was_read_and_that_is_gone_may_have_been_any(tmp_path: Path) -> None:
+    """The rotated file may be it, or one from before the run: nothing says which, so it is not left out silently."""
+    log = tmp_path / "a.csv"
+    write(log)
+    _, position = read_all(log)
+    append(log, 1, 2)
+    shift(log, compressed=True)
+    write(log, 3)
+    with pytest.raises(InputChangedError, match=r"a\.csv\.1\.gz: what was read of a\.csv is gone"):
+        read_all(log, position)
+    assert read_all([tmp_path / "a.csv.1.gz", log], position)[0] == [1, 2, 3]
+    assert read_all(log, position, gone_is_done=True)[0] == [3]
+
+
+def test_an_inode_that_went_to_a_new_log_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a log was compressed, its inode is free; the next log may get it, and begin alike."""
+    log = tmp_path / "a.csv"
+    write(log, 7)
+    _, position = read_all(log)
+    append(log, 8)
+    shift(log, compressed=True)
+    write(log, 7, 9)
+    inode = (log.stat().st_dev, log.stat().st_ino)
+    with pytest.raises(InputChangedError, match="both hold what was read"):
+        read_all(log, {**position, "inode": list(inode)})  # type: ignore[dict-item]
+
+
+def test_logs_from_before_the_run_are_left_out_whatever_they_hold(tmp_path: Path) -> None:
+    """Also one that is equal to a log of this run, which is still there under its inode."""
+    log = tmp_path / "a.csv"
+    write(log, 7)
+    shift(log)
+    write(log, 8)
+    _, position = read_all(log)
+    shift(log)
+    write(log, 9)
+    found, position = read_all(log, position)
+    shift(log)
+    write(log, 10)
+    assert found + read_all(log, position)[0] == [9, 10]
+
+
+def test_numbers_of_rotated_logs_go_to_other_logs(tmp_path: Path) -> None:
+    """A log that was read as number 1 has number 2 now, where nobody named it: what is number 1 now is new."""
+    log, position, found = tmp_path / "a.csv", None, list[int]()
+    for turn in range(6):
+        write(log, 2 * turn)
+        if turn % 2 == 0:
+            some, position = read_all(log, position)
+            found += some
+        append(log, 2 * turn + 1)
+        shift(log)
+    write(log, 12)
+    assert found + read_all(log, position)[0] == list(range(13))
+
+
+@pytest.mark.parametrize("by_folder", [False, True])
+def test_a_followed_log_is_rotated_twice_between_two_looks(tmp_path: Path, by_folder: bool) -> None:
+    """Also an empty one, of which nothing but its inode is known."""
+    log = tmp_path / "a.jsonl"
+    given, found = tmp_path if by_folder else log, list[int]()
+    log.write_text('{"n": 1}\n')
+    with open_source(given, SCHEMA, follow=True, poll_seconds=POLL) as source:
+
+        def look() -> None:
+            for _ in range(12):
+                batch = next(source)
+                found.extend([] if batch is None else batch.table["n"].to_pylist())
+
+        look()
+        shift(log)
+        log.write_text("")
+        look()
+        log.write_text('{"n": 2}\n')
+        shift(log)
+        log.write_text('{"n": 3}\n')
+        shift(log)
+        log.write_text('{"n": 4}\n')
+        look()
+    assert found == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("first", [7, 8])
+@pytest.mark.parametrize("size", [1, 20])
+def test_small_logs_that_are_equal_count_once_each(tmp_path: Path, size: int, first: int) -> None:
+    """A followed folder: the older log gets the next number, the younger one is compressed under the old number."""
+    log, old = tmp_path / "a.csv", tmp_path / "a.csv.1"
+    write(old, first, *[7] * (size - 1))
+    write(log, *[7] * size)
+    found = list[int]()
+    with open_source(tmp_path, SCHEMA, follow=True, poll_seconds=POLL) as source:
+        for turn in range(2):
+            for _ in range(10):
+                batch = next(source)
+                found += [] if batch is None else batch.table["n"].to_pylist()
+            if not turn:
+                shift(log, compressed=True)
+                write(log)
+    assert len(found) == 2 * size
+
+
 def test_equal_files_in_different_folders_are_different_files(tmp_path: Path) -> None:
     paths = [tmp_path / name / "a.csv" for name in "xyz"]
     for path in paths:

@@ -37,6 +37,29 @@ def until_idle(source: Source, times: int = 4) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("records", [1, 500, 1500])
+def test_a_log_that_is_cut_in_the_pause_between_two_looks_is_read_from_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    """The new log is longer than the old one, so more comes at once than what is compared before the next look."""
+    log, copy, later = tmp_path / "a.csv", tmp_path / "a.csv.1", range(500_000, 500_000 + records)
+    log.write_text(text(range(100_000, 100_500)))
+
+    def sleep(seconds: float) -> None:
+        if not copy.exists() and len(found) == 500:
+            copy.write_bytes(log.read_bytes())
+            log.write_text(text(later))
+
+    monkeypatch.setattr("headwater.table.readers.stream.time.sleep", sleep)
+    found = list[int]()
+    with followed(log) as source:
+        for _ in range(60):
+            batch = next(source)
+            found += [] if batch is None else batch.table["n"].to_pylist()
+    assert copy.exists()
+    assert found == [*range(100_000, 100_500), *later]
+
+
 @pytest.mark.parametrize("part", [0.0, 0.001, 0.5, 1.0])
 def test_a_copy_that_is_being_made_of_the_log_is_no_other_file(tmp_path: Path, part: float) -> None:
     """Copy and truncate: the copy of a large log takes a while, and is seen before it is complete."""
@@ -126,8 +149,66 @@ def test_a_log_that_is_written_to_after_it_was_renamed_and_read_is_refused(
             with pytest.raises(InputChangedError, match=r"begins with what was read to its end as a\.csv"):
                 until_idle(source)
             return
-    with followed(tmp_path, position) as source, pytest.raises(InputChangedError, match="begins with what was read"):
+    with pytest.raises(InputChangedError, match="begins with what was read"):
+        followed(tmp_path, position)
+
+
+@pytest.mark.parametrize("by_folder", [False, True])
+@pytest.mark.parametrize("half", ["", "99"])
+def test_lines_that_are_written_to_a_log_after_the_next_one_has_begun_are_not_lost_silently(
+    tmp_path: Path, half: str, by_folder: bool
+) -> None:
+    """As by a writer that is told to open the new log only later; also the rest of a line."""
+    log, old = tmp_path / "a.csv", tmp_path / "a.csv.1"
+    given = tmp_path if by_folder else log
+    log.write_text(text(FEW) + half)
+    with followed(given) as source:
+        assert until_idle(source) == list(FEW)
+        os.rename(log, old)
+        log.write_text(text([7]))
+        assert until_idle(source) == [*([99] if half else []), 7]
+        with open(old, "a") as file:
+            file.write("8\n9\n")
+        with pytest.raises(InputChangedError, match=r"read to its end as a\.csv: more was written .*cut off the rec"):
+            until_idle(source)
+
+
+@pytest.mark.parametrize("by_folder", [False, True])
+def test_lines_that_came_late_are_refused_until_they_are_dealt_with(tmp_path: Path, by_folder: bool) -> None:
+    log, old = tmp_path / "a.csv", tmp_path / "a.csv.1"
+    given = tmp_path if by_folder else log
+    log.write_text(text(FEW))
+    with followed(given) as source:
         until_idle(source)
+        os.rename(log, old)
+        log.write_text(text([7]))
+        batch = None
+        while batch is None:
+            batch = next(source)
+    with open(old, "a") as file:
+        file.write("8\n9\n")
+    with pytest.raises(InputChangedError, match=r"a\.csv\.1: .*read to its end as a\.csv"):
+        followed(given, batch.position)
+    old.write_text(text([8, 9]))
+    with open_source([old, log], SCHEMA, batch.position) as source:
+        assert [n for one in source if one for n in one.table["n"].to_pylist()] == [8, 9]
+    old.unlink()
+    with followed(given, batch.position) as source:
+        assert until_idle(source) == []
+
+
+def test_a_log_that_is_written_to_a_little_later_is_read_on(tmp_path: Path) -> None:
+    """For one more poll: the next log is there already, and the writer has not gone over to it."""
+    log, old = tmp_path / "a.csv", tmp_path / "a.csv.1"
+    log.write_text(text(FEW) + "9")
+    with followed(tmp_path) as source:
+        assert until_idle(source) == list(FEW)
+        os.rename(log, old)
+        log.write_text(text([7]))
+        assert next(source) is None
+        with open(old, "a") as file:
+            file.write("8\n")
+        assert until_idle(source) == [98, 7]
 
 
 @pytest.mark.parametrize("kept", [1, 2, 3])

@@ -13,6 +13,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
 
+import headwater
 from headwater.cli.console import complain
 from headwater.files import FileRefusedError
 from headwater.noise import SeededRunWarning
@@ -71,13 +72,13 @@ def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
                 _end(f"{where}{error.strerror or error}", Exit.FILES)
             except ImportError as error:
                 _end(error, Exit.MISSING)
-            except ValueError as error:
-                _end(error, Exit.USAGE)
             except KeyboardInterrupt:
                 _end("stopped", Exit.INTERRUPTED)
             except (typer.Exit, typer.Abort, typer.BadParameter):
                 raise
             except Exception as error:
+                if isinstance(error, ValueError) and _is_ours(error):
+                    _end(error, Exit.USAGE)
                 if os.environ.get("HEADWATER_DEBUG"):
                     raise
                 _end(_unexpected(error), Exit.BUG)
@@ -88,6 +89,15 @@ def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
 def _end(why: object, code: Exit) -> NoReturn:
     complain(str(why), "bold red", "error:")
     raise typer.Exit(int(code))
+
+
+def _is_ours(error: ValueError) -> bool:
+    """Whether this package has written the text of an error. Libraries and Python put values into theirs."""
+    if type(error) is not ValueError:
+        return type(error).__module__.partition(".")[0] == "headwater"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    within = Path(last.filename).is_relative_to(Path(headwater.__file__).parent)
+    return within and (last.line or "").startswith("raise ")
 
 
 def _unexpected(error: Exception) -> str:

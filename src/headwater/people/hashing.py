@@ -32,7 +32,7 @@ NOBODY = np.array([_TOP, _TOP])
 """The hash of a record that names nobody and is nowhere."""
 SOMEBODY = np.array([_TOP, _TOP - np.uint64(1)])
 """The hash of a record whose person has no other."""
-NAMES_VERSION = 4
+NAMES_VERSION = 5
 """Which names are one person: a run goes on only with the rule that it began with, or caps would be forgotten."""
 _WHOLE_TEXT = re.compile(r"(-?[0-9]+)\.0*")
 _SCIENTIFIC = re.compile(r"-?[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,3}")

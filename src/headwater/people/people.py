@@ -11,7 +11,7 @@ records of one person leaves those of all others as they are, and moves at most 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,7 +76,9 @@ class People:
 
     # ---- what is kept of a record, beside what the mechanism keeps
 
-    def read(self, values: Values, bad: Flags | None) -> tuple[Hashes, Flags, dict[int, TableError]]:
+    def read(
+        self, values: Values, bad: Flags | None, nobody: Collection[str] = ()
+    ) -> tuple[Hashes, Flags, dict[int, TableError]]:
         """The hashes of a column, which of its records must be null records, and the errors of rows that are wrong.
 
         What a row that names nobody is, `Person.null` says.
@@ -87,7 +89,11 @@ class People:
             The column that names the person.
         bad
             Rows whose columns could not even be found: they belong to nobody.
+        nobody
+            Texts that name nobody, beside blank ones.
         """
+        if nobody and isinstance(values.data, list):
+            values = replace(values, data=[None if _is_one(item, nobody) else item for item in values.data])
         hashes, wrong = hash_each(values, self.key)
         missing: Flags = (hashes == NOBODY).all(axis=1)
         nowhere = missing.copy()
@@ -248,6 +254,13 @@ class People:
             within = Caps.restore(within.limit, {name: arrays[f"bucket people {name}"] for name in names})
         period, capped = (whole_number(header[name], name) for name in ("period", "capped"))
         return People(person, key, caps, within, period, capped)
+
+
+def _is_one(item: object, texts: Collection[str]) -> bool:
+    """Whether a value is one of some texts, or the bytes of one, with blanks around it or not."""
+    if issubclass(type(item), bytes | bytearray):
+        item = bytes(item).decode("utf-8", "replace")  # type: ignore[call-overload]
+    return issubclass(type(item), str) and str.strip(item) in texts  # type: ignore[arg-type]
 
 
 def _integers(words: NDArray[np.uint64], dtype: np.dtype[Any]) -> Rows:

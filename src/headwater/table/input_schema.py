@@ -33,14 +33,14 @@ class InputSchema:
 
     @property
     def columns(self) -> Mapping[str, Column]:
-        """The columns by name. That of the person is text of any kind: it is hashed, never encoded.
+        """The columns by name. That of the person is text of any kind: it is hashed, never encoded."""
+        return {**self.schema.columns, self.person: Category(null_values=self.nobody)}
 
-        A text that means "missing" in every column of the schema names nobody.
-        """
-        columns = self.schema.columns
-        first, *others = (column.null_values for column in columns.values())
-        shared = [text for text in first if all(text in texts for texts in others)]
-        return {**columns, self.person: Category(null_values=shared)}
+    @property
+    def nobody(self) -> list[str]:
+        """The texts that mean "missing" in every column of the schema: they name nobody."""
+        first, *others = (column.null_values for column in self.schema.columns.values())
+        return [text for text in first if all(text in texts for texts in others)]
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -79,6 +79,8 @@ def read_values(series: Any) -> Values:  # noqa: ANN401 - a column of any librar
         if type(series) is np.ndarray or not isinstance(series, np.ma.MaskedArray):  # in this order: a lazy import
             return _array(series)
         gaps = np.ma.getmaskarray(series)
+        if series.dtype.kind in "Mm":  # Python has no moments and time spans of nanoseconds: they would be numbers
+            return _array(np.where(gaps, np.array("NaT", series.dtype), series.data))
         return _objects([None if gap else value for value, gap in zip(series.data.tolist(), gaps, strict=True)])
     if isinstance(series, list | tuple):
         return _objects(list(series))

@@ -23,6 +23,19 @@ def as_text(row: Any) -> str:  # noqa: ANN401 - a pyarrow.Table of one row
     return row_text({name: item_of(row[name], 0) for name in row.column_names})
 
 
+def parquet_file(file: Any) -> Any:  # noqa: ANN401 - a path or a file of pyarrow; a pyarrow.parquet.ParquetFile
+    """A Parquet file whose categories are read as such, however many values there are.
+
+    A writer may have kept how wide their codes were in its memory. One more value in one record than fits such codes
+    would refuse the whole file, although no code of that width is in it.
+    """
+    opened = pyarrow("parquet").ParquetFile(file)
+    coded = [field.name for field in opened.schema_arrow if pyarrow("types").is_dictionary(field.type)]
+    if not coded:
+        return opened
+    return pyarrow("parquet").ParquetFile(file, metadata=opened.metadata, read_dictionary=coded)
+
+
 def _check_memory(column: Any) -> None:  # noqa: ANN401 - a pyarrow.Array
     """Raise Arrow's error if a damaged file holds offsets or indices that would end the process when used.
 
@@ -45,7 +58,7 @@ class ColumnarFile:
     """One Parquet or Arrow file. A position is a row number and the SHA-256 of the whole file."""
 
     ended = True  # such a file is complete when it is there
-    idle = moved = False
+    idle = moved = grown = False
     linked = True
 
     def __init__(self, source: Input, fields: Fields, options: Options, position: FilePosition | None = None) -> None:
@@ -119,7 +132,7 @@ class ColumnarFile:
         return Part(table, lambda row: None, table.num_rows, text=lambda row: as_text(table.slice(row, 1)))
 
     def _parquet(self) -> Iterator[Any]:
-        file = pyarrow("parquet").ParquetFile(self._file)
+        file = parquet_file(self._file)
         indices = self._indices(file.schema_arrow)
         group, skip = 0, self._row
         while group < file.num_row_groups and skip >= file.metadata.row_group(group).num_rows:

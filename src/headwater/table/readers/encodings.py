@@ -45,6 +45,14 @@ class Raw(Protocol):
         """Whether the file still has a name."""
 
     @property
+    def grown(self) -> bool:
+        """Whether there is more in the file than was read."""
+
+    @property
+    def written(self) -> int:
+        """When the file was last written to."""
+
+    @property
     def inode(self) -> tuple[int, int]:
         """Which file it is, whatever its name."""
 
@@ -114,6 +122,16 @@ class ConvertedStream:
     def linked(self) -> bool:
         """Whether the file still has a name."""
         return self._raw.linked
+
+    @property
+    def grown(self) -> bool:
+        """Whether there is more in the file than was read."""
+        return self._raw.grown
+
+    @property
+    def written(self) -> int:
+        """When the file was last written to."""
+        return self._raw.written
 
     @property
     def inode(self) -> tuple[int, int]:

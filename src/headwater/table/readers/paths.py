@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from headwater.table.errors import TableError, UnreadableFileError
 from headwater.table.readers.options import Options
 from headwater.table.readers.zip_member import member
 
+STANDARD_INPUT = "standard input"
 StrPath = str | os.PathLike[str]
 
 _FORMATS = {
@@ -85,7 +87,7 @@ class Input:
     name: str
     """As it is called in errors."""
     path: Path | None
-    """None for standard input."""
+    """None for standard input and other pipes."""
     format: str
     compression: str | None
     delimiter: str
@@ -110,19 +112,23 @@ class Inputs:
         self._options = options
         if not self._paths:
             raise ValueError("name at least one file")
-        if "-" in self._paths and len(self._paths) > 1:
-            raise ValueError("standard input (-) cannot be read together with files")
+        self.piped = any(map(is_pipe, self._paths))
+        """Whether standard input or another pipe is meant."""
+        if self.piped and len(self._paths) > 1:
+            raise ValueError("standard input (-) and other pipes cannot be read together with files")
         self.may_be_gone: Callable[[str], bool] = lambda name: False
         """Whether a file that was named need not be there: because its records were taken."""
         self.between: list[Input] = []
         """Rotated files that nobody named, and that came after what was read and before what is named."""
         self.found = list[Input]()
+        self.named = set[str]()
+        """The names of those that were given, or are in a folder that was given."""
 
     def look_again(self) -> None:
         """Find the files that are there now."""
         listed = [self._input(name) for path in self._paths for name in self._expand(path)]
-        names = {source.name for source in listed}
-        self.between = [one for one in self.between if one.name not in names and os.path.exists(one.name)]
+        self.named = {source.name for source in listed}
+        self.between = [one for one in self.between if one.name not in self.named and os.path.exists(one.name)]
         self.found = self.between + listed
 
     def look_first(self) -> None:
@@ -130,11 +136,6 @@ class Inputs:
         self.look_again()
         if not self.found and not self._options.follow and not any(map(self._is_gone, self._paths)):
             raise TableError("no files in this folder", "name a folder with files", file=self._paths[0])
-
-    @property
-    def piped(self) -> bool:
-        """Whether standard input is meant."""
-        return "-" in self._paths
 
     def rotated(self, name: str) -> list[Input]:
         """The files beside those that are named which may be later or earlier names of a file, oldest first."""
@@ -169,7 +170,7 @@ class Inputs:
 
     def _input(self, path: str) -> Input:
         if path == "-":
-            return Input("standard input", None, self._options.format or "csv", None, self._options.delimiter or ",")
+            return Input(STANDARD_INPUT, None, self._options.format or "csv", None, self._options.delimiter or ",")
         stem, suffix = os.path.splitext(path.lower())
         compression = _COMPRESSIONS.get(suffix)
         if compression:
@@ -185,10 +186,24 @@ class Inputs:
         if kind is None:
             remedy = "say which format it has (format=, --input-format), or give it an ending such as .csv or .parquet"
             raise TableError("the name does not say what is in the file", remedy, file=path)
+        if is_pipe(path):
+            if not self.piped:
+                raise TableError("a pipe inside a folder", "name the pipe itself", file=path)
+            if compression:
+                raise TableError("a compressed pipe", "decompress on the way into the pipe", file=path)
+            return Input(path, None, kind, None, delimiter)
         if compression and kind in ("parquet", "arrow"):
             remedy = "decompress it first: such files are compressed inside"
             raise TableError("a compressed Parquet or Arrow file", remedy, file=path)
         return Input(path, Path(path), kind, compression, delimiter)
+
+
+def is_pipe(path: str) -> bool:
+    """Whether this is standard input or a named pipe, as of a shell's process substitution: read once, as it comes."""
+    try:
+        return path == "-" or stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _member_name(path: str) -> str:

@@ -29,8 +29,9 @@ def check_position(position: Any, name: str) -> None:  # noqa: ANN401 - whatever
         sealed = position.get("sealed")
         good = isinstance(sealed, list) and all(map(_is_seal, sealed)) and _count(position.get("taken", 0))
         good = good and ("done" not in position or _is_seal(position["done"]))
-        inode = position.get("inode", [])
-        good = good and isinstance(inode, list) and len(inode) in (0, 2) and all(isinstance(n, int) for n in inode)
+        good = good and _count(position.get("since", 0))
+        for inode in (position.get("inode", []), position.get("last", [])):
+            good = good and isinstance(inode, list) and len(inode) in (0, 2) and all(isinstance(n, int) for n in inode)
     if not good:
         raise _unknown(name)
 
@@ -61,7 +62,7 @@ def old_seals(
             size, head, tail = reader.edges
         finally:
             reader.close()
-        yield Seal(source.key, size, 0, edges_digest(head, tail)), source
+        yield Seal(source.key, size, 1, edges_digest(head, tail)), source  # some records: they were not counted
 
 
 def check_file_position(position: Mapping[str, Any], source: Input) -> None:

@@ -38,7 +38,7 @@ def refuse_same(source: Input, seals: Iterable[Seal], encoding: str | None = Non
     if found is not None:
         problem = f"the file holds what was read as {found.name}: it is as long, and begins and ends alike"
         remedy = "leave it out, since no record may count twice"
-        raise _refusal(source, problem, remedy, "it holds other records that are the same")
+        raise _refusal(source.name, problem, remedy, "it holds other records that are the same")
 
 
 def refuse_outgrown(source: Input, seals: Seals) -> None:
@@ -48,12 +48,17 @@ def refuse_outgrown(source: Input, seals: Seals) -> None:
     """
     found = seals.outgrown(source, SMALL)
     if found is not None:
-        problem = f"the file begins with what was read to its end as {found.name}: more was written to it after that"
-        remedy = (
-            "cut off what was read, and let the writer close a log before it is renamed, or follow the log itself and "
-            "not its folder"
-        )
-        raise _refusal(source, problem, remedy, "all its records are new")
+        raise outgrown(source.name, found)
+
+
+def outgrown(name: str, seal: Seal) -> InputChangedError:
+    """The error for a file that was renamed, was read to its end, and was written to after that."""
+    problem = f"the file begins with what was read to its end as {seal.name}: more was written to it after that"
+    remedy = (
+        "cut off the records that were read and name it as well, or move it away if what was added is not to be "
+        "counted, and let the writer go over to the new log when a log is renamed"
+    )
+    return _refusal(name, problem, remedy, "all its records are new")
 
 
 def refuse_half(source: Input, beside: Iterable[Input], seals: Seals, encoding: str | None = None) -> None:
@@ -72,13 +77,13 @@ def refuse_half(source: Input, beside: Iterable[Input], seals: Seals, encoding: 
     for one in done:
         if edges in edges_at(one, encoding, {edges[0]}).items():
             problem = f"the file holds the beginning of {one.name}, which was read to its end: half of a copy of it"
-            raise _refusal(source, problem, "remove it", "it holds other records that are the same")
+            raise _refusal(source.name, problem, "remove it", "it holds other records that are the same")
 
 
-def _refusal(source: Input, problem: str, remedy: str, otherwise: str) -> InputChangedError:
+def _refusal(name: str, problem: str, remedy: str, otherwise: str) -> InputChangedError:
     """The error for a file whose records have counted, as far as can be known, and what to say if they have not."""
     says = "same_again (headwater run --same-again, headwater.read(..., same_again=True))"
-    return InputChangedError(problem, f"{remedy}; or, if {otherwise}, say so with {says}", file=source.name)
+    return InputChangedError(problem, f"{remedy}; or, if {otherwise}, say so with {says}", file=name)
 
 
 def _bytes_edges(path: str) -> tuple[int, str]:

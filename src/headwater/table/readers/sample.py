@@ -13,6 +13,7 @@ from typing import Any
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
+from headwater.table.readers.columnar import parquet_file
 from headwater.table.readers.csv_text import NOT_UTF8
 from headwater.table.readers.headers import DELIMITERS, divided_otherwise
 from headwater.table.readers.options import Options
@@ -61,7 +62,7 @@ def sample_of(path: StrPath, **options: Any) -> FileSample:  # noqa: ANN401 - fi
     pa = pyarrow()
     try:
         if source.format == "parquet":
-            file = pyarrow("parquet").ParquetFile(source.path)
+            file = parquet_file(source.path)
             found = next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table())
         elif source.format == "arrow":
             found = pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS)

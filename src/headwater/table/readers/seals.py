@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,6 +82,23 @@ def text_edges(source: Input, encoding: str | None, most: int) -> tuple[int, str
     return None if size > most else (size, edges_digest(head, tail))
 
 
+def text_head(source: Input, encoding: str | None, most: int) -> bytes:
+    """The first bytes of the text of a file, up to ``most`` and a few thousand."""
+    space = bytearray(min(most, EDGE))
+    at = 0
+    try:
+        stream = open_stream(source, encoding)
+        try:
+            with memoryview(space) as view:
+                while at < len(space) and (found := stream.read_into(view[at:])):
+                    at += found
+        finally:
+            stream.close()
+    except ValueError:  # damaged, or just being written
+        pass
+    return bytes(space[:at])
+
+
 def edges_at(source: Input, encoding: str | None, sizes: Collection[int]) -> dict[int, str]:
     """By number of bytes, the digest that a file would have if it ended there; only of numbers that it goes beyond."""
     head, tails, at = b"", dict.fromkeys(sizes, b""), 0
@@ -117,14 +134,23 @@ class Seals:
     ----------
     kept
         What an earlier run kept of them.
+    beside
+        The files whose names rotation may have made of a name, or it of theirs, oldest first.
     gone_is_done
         Whether other content under the name of a file that was read is a new file, whatever became of the old one.
     encoding
         Of text.
     """
 
-    def __init__(self, kept: Iterable[Any], *, gone_is_done: bool, encoding: str | None = None) -> None:
-        self._encoding = encoding
+    def __init__(
+        self,
+        kept: Iterable[Any],
+        beside: Callable[[str], list[Input]],
+        *,
+        gone_is_done: bool,
+        encoding: str | None = None,
+    ) -> None:
+        self._beside, self._encoding = beside, encoding
         self.all = list[Seal]()
         self._kept: list[list[Any]] | None = None
         self._by_base: dict[str, list[int]] = {}
@@ -136,10 +162,21 @@ class Seals:
         self._numbers: dict[tuple[int, int], int] = {}  # by device and inode, the number of the seal that it holds
 
     def add(self, seal: Seal, source: Input | None) -> None:
-        """Seal a file; ``source`` is where it lies now, if that is known."""
-        self._append(seal)
-        if source is not None and source.path is not None and (status := _status(source)):
+        """Seal a file; ``source`` is where it lies now, if that is known.
+
+        One without records is equal to many others: all of them are done as long as they are so.
+        """
+        status = _status(source) if source is not None else None
+        known = not seal.records and self._is_empty(seal.name, lambda one: one[1:4] == seal[1:4])
+        if not known:
+            self._append(seal)
+        if seal.records and source is not None and status is not None:
             self._hold(len(self.all) - 1, source, status)
+
+    def _is_empty(self, name: str, is_it: Callable[[Seal], bool]) -> bool:
+        """Whether a file that was read, has one of the names of this one, and had no records, is such a file."""
+        numbers = (number for base in bases_of(name) for number in self._by_base.get(base, ()))
+        return any(is_it(self.all[n]) for n in numbers if not self.all[n].records and related(self.all[n].name, name))
 
     def _hold(self, number: int, source: Input, status: tuple[int, int, int, int]) -> None:
         self._seen[source.name], self._holders[number], self._numbers[status[:2]] = status, source.name, number
@@ -179,6 +216,9 @@ class Seals:
             return False
         if self._seen.get(source.name) == status:
             return True
+        if self._is_empty(source.key, lambda seal: self.matches(seal, source)):
+            self._seen[source.name] = status
+            return True
         number = self.find(source)
         if number is not None:
             self._hold(number, source, status)
@@ -199,6 +239,20 @@ class Seals:
         edges = text_edges(source, self._encoding, _ENDLESS)
         whole = replace(source, name=twin, path=Path(twin), compression=None)
         return edges is None or edges in edges_at(whole, self._encoding, {edges[0]}).items()
+
+    def matches(self, seal: Seal, source: Input) -> bool:
+        """Whether a file holds just what a seal says was read."""
+        return seal.matches(source, self._encoding)
+
+    def is_another(self, seal: Seal, source: Input) -> bool:
+        """Whether a file was seen to hold another one of the files that are done."""
+        status = _status(source)
+        number = self._numbers.get(status[:2]) if status is not None else None
+        return number is not None and self.all[number] is not seal and self.matches(self.all[number], source)
+
+    def is_beginning(self, seal: Seal, source: Input) -> bool:
+        """Whether a file begins with what a seal says was read, and goes on."""
+        return (seal.size, seal.digest) in edges_at(source, self._encoding, {seal.size}).items()
 
     def outgrown(self, source: Input, least: int) -> Seal | None:
         """The file that was read to its end, got another name, and was then written to: this one begins with it.
@@ -230,29 +284,39 @@ class Seals:
     def find(self, source: Input) -> int | None:
         """The number of the seal whose content a file holds, and no other file does."""
         numbers = sorted((n for base in bases_of(source.key) for n in self._by_base.get(base, ())), reverse=True)
-        numbers = [n for n in numbers if related(self.all[n].name, source.key)]
+        numbers = [n for n in numbers if self.all[n].records and related(self.all[n].name, source.key)]
         renamed = [n for n in numbers if self._is_renamed(n, source)]  # whatever has the name by now that it had
         if renamed and self.all[renamed[0]].matches(source, self._encoding):
             return renamed[0]
         for number in numbers:
             if self.all[number].matches(source, self._encoding):
-                holder = self._holders.get(number)
-                twin = holder is not None and plain_name(holder) == plain_name(source.name)  # one may be compressed
-                taken = holder is not None and not twin and holder in self._seen
-                if not (taken and _status_of(str(holder)) == self._seen[str(holder)]):
+                holder = self._holders.get(number, "")
+                there = holder in self._seen and _status_of(holder) == self._seen[holder]
+                twin = plain_name(holder) == plain_name(source.name)  # one may be compressed
+                if twin if there else not self._is_in_older(number, source):
                     return number
         return None
+
+    def _is_in_older(self, number: int, source: Input) -> bool:
+        """Whether an older file, which nobody may have named, holds what a seal says was read: then that is the one."""
+        for one in self._beside(self.all[number].name):
+            status = _status(one)
+            older = age(one.key) < age(source.key) and plain_name(one.name) != plain_name(source.name)
+            new = status is not None and self._seen.get(one.name) != status
+            if older and new and self.matches(self.all[number], one):
+                return self.claims(one)
+        return False
 
     def _refused_or_new(self, source: Input) -> bool:
         """False for a file that is new; an error for other content under the name of a file that was read."""
         self._seen.pop(source.name, None)
         numbers = self._by_base.get(base_name(source.key), [])
-        same = [n for n in numbers if plain_name(self.all[n].name) == plain_name(source.key)]
+        same = [n for n in numbers if self.all[n].records and plain_name(self.all[n].name) == plain_name(source.key)]
         if not same or self._gone_is_done or self.all[same[-1]].free:
             return False
-        holder = self._holders.get(same[-1])
-        if holder is not None and holder != source.name and os.path.exists(holder):
-            return False  # the old content is there under another name
+        for one in self._beside(source.key):
+            if one.name != source.name and self.claims(one) and self._holders.get(same[-1]) == one.name:
+                return False  # the old content is there under another name
         raise changed(source.name, "was read to its end, and has changed or was replaced by another file")
 
 

@@ -15,9 +15,10 @@ from headwater.table.readers.fields import fields_of
 from headwater.table.readers.options import InputChangedError, Options, OverwrittenError, changed
 from headwater.table.readers.paths import Input, StrPath, plain_name
 from headwater.table.readers.positions import check_position, old_seals
-from headwater.table.readers.rotation import Files, Reader, inode_of
+from headwater.table.readers.rotation import Files, Reader, inode_of, nothing_read
+from headwater.table.readers.same_again import outgrown
 from headwater.table.readers.seals import Seal, edges_digest
-from headwater.table.readers.text_file import Part
+from headwater.table.readers.text_file import Part, TextFile
 
 _FIRST_BATCH = 64  # records; so a slow pipe is looked at soon, and a fast one reaches full batches after a few
 _MOST_VALUES = 1 << 21  # of a batch: how many columns there are is public
@@ -64,6 +65,7 @@ class Source:
         self._records, self._taken = 0, 0  # of all files, and of the one that is being read
         self._others = False  # whether other files are to be read
         self._reader: Reader | None = None
+        self._previous: tuple[Reader, Seal] | None = None  # before that; as long as it is open, its inode is its own
         self.pending: Position | None = None
         """A position that no batch has, because no records came with it: files were read to their ends."""
         held = None
@@ -94,8 +96,9 @@ class Source:
     def close(self) -> None:
         """Close the file that is being read."""
         self._batches.close()
-        if self._reader is not None:
-            self._reader.close()
+        for reader in (self._reader, self._previous and self._previous[0]):
+            if reader is not None:
+                reader.close()
 
     # ---- where an earlier run stopped
 
@@ -108,18 +111,13 @@ class Source:
             for seal, source in old_seals(position, self._inputs.found, self._fields, self._options):
                 self._files.seals.add(seal, source)
         else:
-            self._files.restore(position["sealed"])
+            self._files.restore(position["sealed"], position.get("last"))
             self._inputs.look_first()
         if self._inputs.piped or self._files.name == "-":
             return self._resume_pipe(position)
-        if not self._files.name:
-            if self._files.seals.all:
-                last = self._files.seals.all[-1]
-                if (
-                    self._files.look_between(last.name, self._files.holds(last)) is None
-                    and not self._options.gone_is_done
-                ):
-                    self._files.refuse_unknown(last.name)
+        self._files.refuse_grown()
+        if not self._files.name or nothing_read(position["place"]):
+            self._files.find_unread(position.get("inode"), position.get("since", 0))
             return None
         self._taken = position.get("taken", 0)
         held, error = self._files.find_held(position["place"], position.get("inode"))
@@ -162,8 +160,7 @@ class Source:
     def _run(self, held: tuple[Input, Reader] | None) -> Generator[Batch | None]:
         while True:
             if held is None:
-                self._inputs.look_again()
-                source = self._files.unread()
+                source = self._files.next()
                 if source is not None:
                     held = self._files.open_new(source)
                     if held is None:  # it was rotated just now
@@ -178,6 +175,7 @@ class Source:
                 if held is None and (self._inputs.piped or "done" in (self.pending or ())):
                     return
             elif self._options.follow and not self._inputs.piped:
+                self._check_previous()
                 time.sleep(self._options.poll_seconds)
                 yield None
             else:
@@ -185,10 +183,11 @@ class Source:
 
     def _read(self, source: Input, reader: Reader) -> Generator[Batch | None, None, bool]:
         """One file to its end; whether it was copied away. If it is the last of a followed run, it has none."""
-        drained = copied = False
+        drained, copied, begun = False, False, not self._taken and source.path is not None
         self._others = self._options.follow and not self._inputs.piped and self._files.is_followed(source, reader)
         while True:
-            complete = source.path is not None and (not self._options.follow or self._others or drained)
+            others = self._others and not reader.moved  # what was renamed may still be written to
+            complete = source.path is not None and (not self._options.follow or others or drained)
             try:
                 batch, more = self._batch(source, reader, 0 if complete else self._options.poll_seconds)
             except OverwrittenError:
@@ -205,12 +204,27 @@ class Source:
             elif not more:
                 return copied
             else:
+                self._check_previous()
+                if begun:  # a run that ends now knows which file it was
+                    self.pending, begun = self._position(reader) | {"place": reader.position()()}, False
                 yield None
+                if not self._taken:
+                    self.pending = None
             if reader.idle and source.path is not None:
                 drained = drained or reader.moved
                 if not reader.moved:
                     self._inputs.look_again()
-                    self._others = self._files.is_followed(source, reader)
+                    same = inode_of(source) == reader.inode
+                    self._others = same and self._files.is_followed(source, reader)
+
+    def _check_previous(self) -> None:
+        """Raise an error if the file before the present one was written to after it was read to its end and renamed."""
+        if self._previous is None:
+            return
+        reader, seal = self._previous
+        if (reader.moved or seal.free) and reader.grown:
+            self._files.refuse_grown()
+            raise outgrown(seal.name, seal)
 
     def _batch(self, source: Input, reader: Reader, wait: float) -> tuple[Batch | None, bool]:
         """The next batch, and whether there may be more of this file."""
@@ -252,7 +266,11 @@ class Source:
             "place": {},
             "sealed": self._files.seals.to_list(),
         }
-        return known | ({} if reader is None else {"taken": self._taken, "inode": list(reader.inode)})
+        known |= {"last": list(self._files.last[1])} if self._files.last and self._files.last[1] else {}
+        if reader is None:
+            return known
+        known |= {"taken": self._taken, "inode": list(reader.inode)}
+        return known if self._taken or not isinstance(reader, TextFile) else known | {"since": reader.written}
 
     def _finish(self, source: Input, reader: Reader, copied: bool) -> tuple[Input, Reader] | None:
         """Seal a file that was read to its end; or the same file again, if it was only written anew."""
@@ -264,11 +282,12 @@ class Source:
             reader.close()
             return None
         if reader.moved or copied:
-            inode = reader.inode
-            rotated = self._files.look_between(self._files.name, lambda one: inode_of(one) == inode)
-            rotated = rotated or self._files.look_between(self._files.name, self._files.holds(seal))
+            rotated = self._files.find_done(seal, reader.inode)
             known = copied or reader.linked or rotated is not None or self._options.gone_is_done
-            if not known and os.path.exists(source.name):
+            if not known and not seal.records:
+                self._files.seals.add(seal, None)  # so files without records are known
+                self._files.refuse_unknown(self._files.name)
+            elif not known and os.path.exists(source.name):
                 try:  # the whole file was written anew, with what was in it
                     again = self._files.open(source, place)
                     reader.close()
@@ -278,9 +297,11 @@ class Source:
             seal, where = seal._replace(free=int(known)), rotated or source
         elif plain_name(source.key) != plain_name(self._files.name):  # it was found under a name that rotation gave it
             seal = seal._replace(free=1)
-        reader.close()
-        self._files.seals.add(seal, where if not reader.moved or where is not source else None)
-        self._files.name, self._taken = "", 0
+        self._check_previous()
+        self._files.finish(seal, reader.inode, where if not reader.moved or where is not source else None)
+        if self._previous is not None:
+            self._previous[0].close()
+        self._previous, self._reader, self._taken = (reader, seal), None, 0
         self.pending = None if self._inputs.piped else self._position()
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
+import io
 import lzma
 import os
 import select
@@ -14,6 +15,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +25,7 @@ from headwater.table.file_options import encoding_of
 from headwater.table.readers.encodings import ConvertedStream, Recoder
 from headwater.table.readers.json_array import ArrayLines
 from headwater.table.readers.options import InputChangedError, OverwrittenError, changed
-from headwater.table.readers.paths import Input, refused
+from headwater.table.readers.paths import STANDARD_INPUT, Input, refused
 from headwater.table.readers.zip_member import member
 
 DAMAGED = TableError("the compressed data is damaged or cut short", "make the file anew")
@@ -84,8 +86,12 @@ class FileStream:
     def _read(self, view: memoryview) -> int:
         damaged = False
         try:
+            place = 0 if self._compressed else self._file.tell()
             found = int(self._plain.readinto(view) or 0)
             if found:
+                # It may have been cut and written anew since it was checked, as in the pause before this read.
+                if not self._compressed and not self._ends_as_read(place):
+                    raise self._overwritten("changed")
                 self._tail = (self._tail + bytes(view[max(found - _TAIL, 0) : found]))[-_TAIL:]
             return found
         except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile):
@@ -120,7 +126,7 @@ class FileStream:
             return
         # It grew, which is fine if what was read last is still there; or somebody wrote into it.
         same = now.st_size == self._seen.st_size
-        if self._compressed or (self._digest(consumed) != sha256() if same else not self._ends_as_read()):
+        if self._compressed or not (self._digest(consumed) == sha256() if same else self._ends_as_read()):
             raise self._overwritten("changed")
         self._seen = now
 
@@ -138,11 +144,20 @@ class FileStream:
         """Whether the file still has a name, this one or another."""
         return os.fstat(self._file.fileno()).st_nlink > 0
 
-    def _ends_as_read(self) -> bool:
-        """Whether the last bytes that were read are still where they were."""
-        with open(self._path, "rb") as file:
-            file.seek(self._file.tell() - len(self._tail))
-            return file.read(len(self._tail)) == self._tail
+    @property
+    def written(self) -> int:
+        """When the file was last written to, in nanoseconds, as it was seen before it was read."""
+        return max(self._seen.st_mtime_ns, 0)
+
+    @property
+    def grown(self) -> bool:
+        """Whether there is more in the file than was read, whatever its name is now."""
+        return not self._compressed and os.fstat(self._file.fileno()).st_size > self._file.tell()
+
+    def _ends_as_read(self, place: int | None = None) -> bool:
+        """Whether the last bytes that were read, up to a place or the present one, are still where they were."""
+        place = self._file.tell() if place is None else place
+        return os.pread(self._file.fileno(), len(self._tail), place - len(self._tail)) == self._tail
 
     def _digest(self, size: int) -> str:
         """SHA-256 of the first bytes of the file, as they are now."""
@@ -160,17 +175,20 @@ class FileStream:
 
 
 class StandardInput:
-    """What is piped in."""
+    """What is piped in: standard input, or a pipe that has a ``path``."""
 
     most = 1 << 16  # as much as a pipe holds
-    moved, linked, inode = False, True, (0, 0)
+    moved, linked, grown, written, inode = False, True, False, 0, (0, 0)
 
-    def __init__(self) -> None:
-        stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
+    def __init__(self, path: str | None = None) -> None:
+        self._own = path is not None
         try:
-            self._handle: int | None = stream.fileno()
-        except (OSError, AttributeError):
-            self._handle, self._stream = None, stream  # not a real file, as in tests and notebooks
+            stream: Any = io.FileIO(path) if path else getattr(sys.stdin, "buffer", sys.stdin)
+        except OSError as error:
+            raise refused(str(path), error) from None
+        self._stream, self._handle = stream, None
+        with suppress(OSError, AttributeError):  # not a real file, as in tests and notebooks
+            self._handle = stream.fileno()
         self.ended = False
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
@@ -191,6 +209,8 @@ class StandardInput:
 
     def close(self) -> None:
         """Standard input is not ours to close."""
+        if self._own:
+            self._stream.close()
 
 
 Stream = FileStream | StandardInput | ConvertedStream
@@ -198,7 +218,8 @@ Stream = FileStream | StandardInput | ConvertedStream
 
 def open_stream(source: Input, encoding: str | None = None, *, rotates: bool = False) -> Stream:
     """The text of an input, in UTF-8; of JSON, as lines. With ``rotates`` a file is read on when its name has gone."""
-    stream: Stream = StandardInput() if source.path is None else FileStream(source, rotates=rotates)
+    pipe = None if source.name == STANDARD_INPUT else source.name
+    stream: Stream = StandardInput(pipe) if source.path is None else FileStream(source, rotates=rotates)
     if (name := encoding_of(encoding)) is not None:
         stream = ConvertedStream(stream, Recoder(name))
     return ConvertedStream(stream, ArrayLines()) if source.format == "json" else stream

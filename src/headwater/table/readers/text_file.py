@@ -130,6 +130,16 @@ class TextFile:
         return self._stream.linked
 
     @property
+    def written(self) -> int:
+        """When the file was last written to, in nanoseconds, as it was seen before it was read."""
+        return self._stream.written
+
+    @property
+    def grown(self) -> bool:
+        """Whether there is more in the file than was read, whatever its name is now."""
+        return self._stream.grown
+
+    @property
     def inode(self) -> tuple[int, int]:
         """What identifies this file among all that are there."""
         return self._stream.inode
