@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headwater.run.config import RunConfig
 from headwater.run.restore import counted, measured_by, restored
 from headwater.run.store import Store, StoreError
-from headwater.run.store.entries import Entry, Rows
+from headwater.run.store.entries import Entry, Position, Rows, merge
 from headwater.synthesizer import Synthesizer
 
 LEAST_SNAPSHOT = 1 << 23  # bytes of journal up to which no snapshot is made
@@ -36,6 +36,7 @@ class DurableSynthesizer:
         self._synth: Synthesizer | None = synth  # None after an error in a step
         self._pending = pending  # kept, and not yet counted
         self._journal_stays = False
+        self._position: Position = {}  # without a state
         self._turn = threading.RLock()
 
     @staticmethod
@@ -109,6 +110,8 @@ class DurableSynthesizer:
         entry, self._journal_stays = Entry(self.t, rows, dict(position), counts, whole), False
         if self.store:
             self.store.append(rows, entry.position, receipts, counts, whole)
+        else:
+            merge(self._position, entry.position)
         self._pending.append(entry)
         return entry.end
 
@@ -116,6 +119,12 @@ class DurableSynthesizer:
         """Bring positions to the disk without records."""
         if self.store:
             self.store.append(np.empty((0, self.synth.width), dtype=np.uint8), dict(position))
+        else:
+            merge(self._position, position)
+
+    def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """The last value that was kept under a name; ``None`` if there is none."""
+        return self.store.position(name) if self.store else self._position.get(name)
 
     def count(self, until: int) -> None:
         """Let the mechanism count what is pending, up to ``until`` records; more if those are taken at once."""

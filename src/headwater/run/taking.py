@@ -72,14 +72,14 @@ class TakingRun:
         return self._durable.synth
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """The last value that `take` has kept under a name; ``None`` if there is none, or no state.
+        """The last value that `take` has kept under a name, in memory only if there is no state; ``None`` if none was.
 
         Parameters
         ----------
         name
             As given to `take`.
         """
-        return self.store.position(name) if self.store else None
+        return self._durable.position(name)
 
     @property
     def tally(self) -> Tally:
