@@ -21,6 +21,7 @@ from headwater.service import Limits
 from headwater.service.posts import Post
 from headwater.table.columns import Category, Number
 from headwater.table.schema import Schema
+from tests.run.store.test_trouble import FailingDisk
 from tests.service.conftest import Open, records
 
 JSON = {"Content-Type": "application/json"}
@@ -281,6 +282,24 @@ def test_a_commit_that_is_kept_in_spite_of_an_error_is_known_to_the_retry(opened
     again = client.post(ADDRESS, json=records(3), headers=keyed)
     assert again.json() == {"accepted": 3, "t": 3}
     assert run.t == 3
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_disk_that_fails_at_the_end_of_a_commit_lets_no_post_count_twice(opened: Open, reads: bool) -> None:
+    """A post is told that nothing was counted only if that is so; its retry finds its receipt as soon as it can."""
+    client = opened()
+    run = client.service.runs["trips"].run  # type: ignore[attr-defined]
+    keyed = {"Idempotency-Key": "k"}
+    with FailingDisk(run.store, after=True, reads=reads):
+        answer = client.post(ADDRESS, json=records(3), headers=keyed)
+        if reads:
+            assert answer.json() == {"accepted": 3, "t": 3}
+        else:
+            assert answer.status_code == 503
+            assert "may have counted" in answer.json()["detail"]
+            assert client.post(ADDRESS, json=records(3), headers=keyed).status_code == 503
+    assert client.post(ADDRESS, json=records(3), headers=keyed).json() == {"accepted": 3, "t": 3}
+    assert client.post(ADDRESS, json=records(3)).json() == {"accepted": 3, "t": 6}
 
 
 def test_posted_csv_is_divided_and_encoded_as_the_schema_declares_it_for_files(opened: Open) -> None:

@@ -71,12 +71,19 @@ class DurableSynthesizer:
             try:
                 yield
             except StoreError:  # such as a full disk: a service may try again without reading everything
-                if self.store and self.store.t != self.t:
+                if not self._is_current():
                     self._forget()
                 raise
             except BaseException:
                 self._forget()
                 raise
+
+    def _is_current(self) -> bool:
+        """Whether the state says that it holds what is in memory."""
+        try:
+            return not self.store or self.store.t == self.t
+        except StoreError:
+            return False
 
     def _forget(self) -> None:
         if self.store:  # without one, `Synthesizer` itself undoes what was half done

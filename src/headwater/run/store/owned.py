@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from headwater.run.store import database, forks
-from headwater.run.store.errors import StoreError, plain_errors
+from headwater.run.store.errors import StoreError, plain_errors, unknown
 from headwater.run.store.lock import Lock
 
 
@@ -71,13 +71,41 @@ class OwnedDatabase:
             self.connection.execute("BEGIN IMMEDIATE")
             yield
             self.set_meta({"commits": str(self._commits + 1)})
-            self.connection.execute("COMMIT")
+            self._commit()
         except BaseException:
-            with suppress(sqlite3.Error):
-                self.connection.execute("ROLLBACK")
+            self._rollback()
             raise
         self._commits += 1
         self._lock.note(self._commits)
+
+    def _commit(self) -> None:
+        """Commit. If that fails it may have happened all the same: SQLite cuts its journal, then syncs that it is cut.
+
+        So the file is asked. If it has happened, a commit after it settles it: until then a power cut could bring the
+        journal back, and with it the state of before.
+        """
+        try:
+            self.connection.execute("COMMIT")
+            return
+        except sqlite3.Error as error:
+            failed = error
+        self._rollback()
+        try:
+            (commits,) = self.connection.execute("SELECT value FROM meta WHERE key = 'commits'").fetchone()
+            happened = int(commits) > self._commits
+            if happened:
+                self._commits += 1
+                self.connection.execute("BEGIN IMMEDIATE")
+                self.set_meta({"commits": str(self._commits + 1)})
+                self.connection.execute("COMMIT")
+        except sqlite3.Error:
+            raise unknown(self.path) from None
+        if not happened:
+            raise failed
+
+    def _rollback(self) -> None:
+        with suppress(sqlite3.Error):
+            self.connection.execute("ROLLBACK")
 
     def set_meta(self, values: Mapping[str, str]) -> None:
         """Write some of the facts about the file itself. Inside of a transaction."""
