@@ -149,6 +149,8 @@ class StandardInput:
     moved, linked, inode = False, True, (0, 0)
 
     def __init__(self) -> None:
+        self.stopped = False
+        """Whether no more is to be taken out of the pipe: what has been read is read on by whatever stands before."""
         stream: Any = getattr(sys.stdin, "buffer", sys.stdin)
         try:
             self._handle: int | None = stream.fileno()
@@ -158,6 +160,8 @@ class StandardInput:
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
         """What has arrived, 0 if nothing did within ``wait`` seconds; `ended` when there will never be more."""
+        if self.stopped:
+            return 0
         if self._handle is None:
             data = self._stream.read(len(view))
             view[: len(data)] = data
