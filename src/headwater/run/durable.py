@@ -37,7 +37,8 @@ class DurableSynthesizer:
         self._pending = pending  # kept, and not yet counted
         self._journal_stays = False
         self._position: Position = {}  # without a state
-        self._turn = threading.RLock()
+        self.turn = threading.RLock()
+        """For whatever must see one moment: no other thread takes or counts records meanwhile."""
 
     @staticmethod
     def create(synth: Synthesizer, config: RunConfig, state: Path | None) -> DurableSynthesizer:
@@ -67,7 +68,7 @@ class DurableSynthesizer:
     @contextmanager
     def step(self) -> Iterator[None]:
         """One step of one thread. If it does not come to its end, the state decides what was done."""
-        with self._turn:
+        with self.turn:
             try:
                 yield
             except StoreError:  # such as a full disk: a service may try again without reading everything
@@ -92,7 +93,7 @@ class DurableSynthesizer:
     @property
     def synth(self) -> Synthesizer:
         """The synthesizer, which has counted everything but what is pending."""
-        with self._turn:
+        with self.turn:
             if self._synth is None:
                 assert self.store is not None  # noqa: S101 - only then is it forgotten
                 self._synth, self._pending = restored(self.store)
@@ -101,7 +102,7 @@ class DurableSynthesizer:
     @property
     def t(self) -> int:
         """How many records were kept."""
-        with self._turn:
+        with self.turn:
             t = self.synth.t  # which may read what is pending from the state
             return self._pending[-1].end if self._pending else t
 
@@ -179,7 +180,7 @@ class DurableSynthesizer:
         """
         if self.store is None:
             return
-        with self._turn:
+        with self.turn:
             with suppress(Exception):  # whatever was wrong has been said; a journal is as good, for the same version
                 unsaved = self.store.journal_bytes or self.store.noted("measured_by")
                 if unsaved and not self._journal_stays:
