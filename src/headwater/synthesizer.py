@@ -217,9 +217,18 @@ class Synthesizer(CountedUpdates):
         rows
             An array of shape ``(n, width)``.
         """
-        array = whole_numbers("rows", rows)
         with self._lock:
-            self._state = self._state.after(self._state.checked(array), Tally(), None)
+            self._state = self._state.after(self.check_rows(rows), Tally(), None)
+
+    def check_rows(self, rows: object) -> Rows:
+        """Rows that `update_rows` can take, or an error that says what is wrong with them; `stamped` as well.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gave them, here or elsewhere.
+        """
+        return self._state.checked(whole_numbers("rows", rows))
 
     def histogram(
         self, table: object, numbers: object, *, bad_rows: str | None = None, until: int | None = None

@@ -154,14 +154,16 @@ class TakingRun:
         """Take a batch that was encoded before (`Synthesizer.encode_batch`), as `take` does.
 
         ``tally`` says what was clipped, unlisted, missing or bad in it; the text of rows that are ``quarantined`` is
-        put beside the state; `receipts` gives ``receipts`` back.
+        put beside the state; `receipts` gives ``receipts`` back. Rows that no encoding has given are refused.
         """
-        with self._durable.step():
-            kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
-            t = self._durable.keep(self.synth.stamped(rows), kept, receipts)
-            self._count()
-            self._durable.snapshot_if_large()
-            return t
+        with self._durable.turn:
+            checked = self.synth.check_rows(rows)  # before the step: what is wrong leaves everything as it is
+            with self._durable.step():
+                kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
+                t = self._durable.keep(checked, kept, receipts)
+                self._count()
+                self._durable.snapshot_if_large()
+                return t
 
     def take_counts(
         self,
