@@ -5,6 +5,7 @@ import io
 import json
 import threading
 import time
+from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from starlette.testclient import TestClient
 
 from headwater.run.store import StoreError
 from headwater.service import Limits
-from headwater.service.posts import Post
+from headwater.service.posts import Accepted, Post
+from headwater.service.problems import ProblemError
 from headwater.table.columns import Category, Number
 from headwater.table.schema import Schema
 from tests.run.store.test_trouble import FailingDisk
@@ -179,6 +181,26 @@ def test_one_bad_post_does_not_touch_those_that_are_committed_with_it(opened: Op
         thread.join()
     assert answers == {number: 200 if number % 5 else 422 for number in range(20)}
     assert run.t == 16
+
+
+def test_any_number_of_bad_posts_under_one_key_do_not_touch_another(opened: Open) -> None:
+    """They wait together with a good one while the writer is busy."""
+    hosted = opened().service.runs["trips"]  # type: ignore[attr-defined]
+    bodies = [b"[{}]"] * 1500 + [json.dumps(records(1)).encode()]
+    posts = [Post(body, "json", b"k" * 16 if body == b"[{}]" else None, b"d" * 16) for body in bodies]
+    futures = [Future[Accepted]() for _ in posts]
+    with hosted.writer._changed:
+        for post, future in zip(posts, futures, strict=True):
+            hosted.writer.encode(post)
+            post.future, post.size = future, 1
+            hosted.writer._queue.append(post)
+        hosted.writer._changed.notify()
+    assert futures.pop().result(60).accepted == 1
+    for future in futures:
+        with pytest.raises(ProblemError) as caught:
+            future.result(60)
+        assert caught.value.status == 422
+    assert hosted.writer.failing == ""
 
 
 def test_concurrent_writers_get_one_order(opened: Open) -> None:

@@ -127,6 +127,12 @@ class Writer:
 
     def _commit(self, group: list[Post]) -> None:
         """Keep and count the records of a group, then answer. Errors of one post do not touch the others."""
+        while group:  # again for those whose keys came twice, if the first request of each was refused
+            self._commit_once(group)
+            group = [post for post in group if post.outcome is None and not self._repeat(post)]
+
+    def _commit_once(self, group: list[Post]) -> None:
+        """The same for the posts that came first under their keys."""
         if self._stale:
             self._receipts, self._stale = Receipts(self._run.receipts()), False
         fresh = self._encoded(self._unanswered(group))
@@ -154,8 +160,6 @@ class Writer:
             self._taken(end)  # first: whoever was answered can read what was written
             for post, answer in answers:
                 self._decide(post, answer)
-        if rest := [post for post in group if post.outcome is None and not self._repeat(post)]:
-            self._commit(rest)  # their keys came twice, and the first request of each was refused
 
     def _unanswered(self, group: list[Post]) -> list[Post]:
         """The posts that are to be taken: neither retries nor cancelled, each key once."""
