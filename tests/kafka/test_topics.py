@@ -401,6 +401,27 @@ def test_a_topic_goes_on_from_what_was_kept_and_never_behind_a_batch_that_was_re
         assert (run.t, run.tally.bad) == (21, 1)
 
 
+def test_an_error_among_messages_that_were_read_skips_none_of_them(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.write(0, 20)
+    with open_run(tmp_path) as run:
+        with Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+            advance, left = topic._offsets.advance, [5]
+
+            def interrupted(partition: int, offset: int) -> None:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise KeyboardInterrupt
+                advance(partition, offset)
+
+            topic._offsets.advance = interrupted  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                read(topic, run, 20)
+            with pytest.raises(TopicError, match="open the topic again"):
+                read(topic, run, 20)
+        with Topic(cluster.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic:
+            read(topic, run, 20)
+
+
 def test_partitions_that_appear_later_are_read_from_their_beginning(cluster: Cluster, tmp_path: Path) -> None:
     """The mock cannot add partitions, so the first looks are made to see one of them only."""
     cluster.write(0, 20)

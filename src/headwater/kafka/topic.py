@@ -55,6 +55,7 @@ class Topic:
         self.name, self._poll = name, poll_seconds
         self._look_seconds, self._timeout = look_seconds, timeout
         self._fresh, self._before = position is None, position
+        self._torn = False  # whether messages were read and not given, because of an error
         self._offsets = Offsets(name, position, self._is_compacted)
         self._looked = self._asked = -math.inf
         self._compacted: bool | None = None  # what the broker said last; None if it did not say
@@ -86,6 +87,12 @@ class Topic:
             self._look()
         if self._asked_id is not None and self._asked_id.done():
             self._check_id()
+        if self._torn:
+            raise TopicError(
+                "an error came while messages were read, and they are given to nobody: open the topic again from the "
+                "position that the run has kept, run.position(POSITION)"
+            )
+        self._torn = True
         messages = self._consumer.consume(_BATCH, timeout=self._poll)
         values, places = list[bytes](), list[tuple[int, int]]()
         for message in messages:
@@ -96,6 +103,7 @@ class Topic:
             self._offsets.advance(partition, offset)
             values.append(message.value() or b"")
             places.append((partition, offset))
+        self._torn = False
         if not values:
             return None
         self.trouble = ""
