@@ -11,6 +11,7 @@ import headwater as hw
 from headwater.mechanisms import registry
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.durable import DurableSynthesizer
+from headwater.run.taking import TakingRun
 
 CONFIG = RunConfig(hw.Schema(x=hw.Number(0, 1)), epsilon=1.0, seed=1)
 VALUES = np.random.default_rng(0).random(1000)
@@ -34,9 +35,12 @@ def in_thread(work: Any) -> None:  # noqa: ANN401 - a function
 
 def interrupted(run: Run, start: int, end: int) -> None:
     """Take records in a step that is interrupted when they are kept and not counted."""
+    count, thread = DurableSynthesizer.count, threading.current_thread()
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    def interrupt(self: DurableSynthesizer, until: int) -> None:
+        if threading.current_thread() is thread:
+            raise KeyboardInterrupt
+        count(self, until)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DurableSynthesizer, "count", interrupt)
@@ -63,18 +67,29 @@ def test_a_release_after_an_interrupt_is_of_all_that_was_kept(tmp_path: Path) ->
 def test_a_release_that_is_due_stays_of_its_moment_when_a_step_of_another_thread_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The other step begins when the release was found to be due, and ends before the next use of the synthesizer."""
     with open_run(tmp_path, Schedule(records=100)) as run:
         take(run, 0, 130)
-        publish = run._publish
+        other = threading.Thread(target=lambda: interrupted(run, 130, 140))
+        by_records = run._due.by_records
 
-        def racing(begun: Any) -> Any:  # noqa: ANN401 - as there
-            if run.t == 130:
-                in_thread(lambda: interrupted(run, 130, 140))
-            return publish(begun)
+        def begins(t: int) -> bool:
+            if (found := by_records(t)) and other.ident is None:
+                other.start()
+            return found
 
-        monkeypatch.setattr(run, "_publish", racing)
-        assert [published.t for published in run.publish_if_due()] == [100]
+        def ends(self: TakingRun) -> hw.Synthesizer:
+            if threading.current_thread() is not other and other.is_alive():
+                other.join(0.5)  # in vain while it is not its turn
+            return self._durable.synth
+
+        with monkeypatch.context() as patch:
+            patch.setattr(run._due, "by_records", begins)
+            patch.setattr(TakingRun, "synth", property(ends))
+            assert [published.t for published in run.publish_if_due()] == [100]
+        other.join(60)
         assert there(tmp_path / "out") == [100]
+        run.release()
         assert run.t == run.synth.t == 140
 
 
