@@ -37,9 +37,17 @@ def test_a_run_is_not_copied(mechanism: str, duplicate: object) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forking beside threads is the point
+@pytest.mark.parametrize("number", [None, 7])
 @pytest.mark.parametrize("mechanism", ONLINE)
-def test_a_forked_child_does_not_go_on_with_the_run_of_its_parent(mechanism: str) -> None:
-    """Parent and child would put the same noise on different records. Encoding draws nothing, and is left to both."""
+def test_a_forked_child_does_not_go_on_with_the_run_of_its_parent(
+    mechanism: str, number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parent and child would put the same noise on different records. Encoding draws nothing, and is left to both.
+
+    Namespaces can give the child the ``number`` of its parent.
+    """
+    if number is not None:
+        monkeypatch.setattr(os, "getpid", lambda: number)
     synth, more = begun(mechanism), np.full((10, 2), 0.5)
     rows = synth.encode(more)
     uses: list[Callable[[], object]] = [

@@ -238,6 +238,16 @@ def test_a_release_is_not_a_state(tmp_path: Path) -> None:
         hw.Synthesizer.load(tmp_path / "file")
 
 
+def test_a_save_through_a_link_leaves_no_older_state_under_the_name_behind_it(tmp_path: Path) -> None:
+    synth = make()
+    synth.save(tmp_path / "real")
+    (tmp_path / "link").symlink_to("real")
+    synth.update([[0.5, 0.5]])
+    synth.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert hw.Synthesizer.load(tmp_path / "real").t == synth.t
+
+
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synth = make()
     synth.save(tmp_path / "state")

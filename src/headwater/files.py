@@ -32,9 +32,19 @@ def write(
     write_whole(path, _with_digest(_pieces(banner, header, arrays)), mode=mode)
 
 
-def write_whole(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview], *, mode: int) -> None:
-    """Write bytes to a file: a reader sees the old content or the new one, never a half, also after a crash."""
-    path = Path(path)
+def write_whole(
+    path: str | os.PathLike[str],
+    pieces: Iterable[bytes | memoryview],
+    *,
+    mode: int,
+    read: os.stat_result | None = None,
+) -> None:
+    """Write bytes to a file: a reader sees the old content or the new one, never a half, also after a crash.
+
+    A symbolic link stays one: what it leads to is written. If the file was ``read`` before and is another one by now,
+    it is left as it is, and the bytes are refused.
+    """
+    path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist")
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -44,11 +54,17 @@ def write_whole(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryvie
             file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
+        if read is not None and _version(path.stat()) != _version(read):
+            raise FileRefusedError(f"{path}: somebody has written this file since it was read; give the command again")
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def pack(banner: str, header: Mapping[str, object], arrays: Arrays) -> bytes:

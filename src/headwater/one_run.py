@@ -13,6 +13,7 @@ from headwater.mechanisms.protocol import AnySchema, Mechanism
 from headwater.noise import GAUSSIAN_VERSION
 from headwater.people import Person
 from headwater.privacy import Guarantee, Ledger
+from headwater.processes import this_process
 from headwater.randomness import run_id
 from headwater.synthesizer_state import SynthesizerState
 from headwater.table.input_schema import InputSchema
@@ -47,7 +48,7 @@ class OneRun:
         self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
         self.epsilon = state.budget.epsilon
         self.guarantee: Guarantee = state.guarantee
-        self._process, self._turn = os.getpid(), RLock()
+        self._process, self._turn = this_process(), RLock()
 
     @property
     def t(self) -> int:
@@ -97,7 +98,7 @@ class OneRun:
     @property
     def _lock(self) -> RLock:
         """For whatever uses the state: one thread at a time, and none of a forked child."""
-        if os.getpid() != self._process:
+        if this_process() != self._process:
             raise RuntimeError(_FORKED)
         return self._turn
 

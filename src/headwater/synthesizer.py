@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -217,9 +218,18 @@ class Synthesizer(CountedUpdates):
         rows
             An array of shape ``(n, width)``.
         """
-        array = whole_numbers("rows", rows)
         with self._lock:
-            self._state = self._state.after(self._state.checked(array), Tally(), None)
+            self._state = self._state.after(self.check_rows(rows), Tally(), None)
+
+    def check_rows(self, rows: object) -> Rows:
+        """Rows that `update_rows` can take, or an error that says what is wrong with them; `stamped` as well.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gave them, here or elsewhere.
+        """
+        return self._state.checked(whole_numbers("rows", rows))
 
     def histogram(
         self, table: object, numbers: object, *, bad_rows: str | None = None, until: int | None = None
@@ -267,14 +277,31 @@ class Synthesizer(CountedUpdates):
         since
             Only the records after the first so many. Not with the paper's mechanism.
         """
+        return self.begin_release(last=last, since=since)()
+
+    def begin_release(self, *, last: int | None = None, since: int | None = None) -> Callable[[], Release]:
+        """What makes the release of this moment, whenever it is called: all that is measured for it is measured now.
+
+        So what was measured can be kept (`save`) before time goes into the model, and several releases can be of one
+        moment while records arrive.
+
+        Parameters
+        ----------
+        last, since
+            As for `release`.
+        """
         with self._lock:
             t, kind = self.t, self._state.kind
             start, seed, measured = self._measure(last, since)
             laws = self._laws()
-        warn_of_delta(self.budget.delta, t, 2)
-        # From here on nothing has seen data, and other threads may go on.
-        model = registry.model(self.mechanism).fit(measured, self.schema, seed)
-        return Release(Facts(t, self.guarantee, self.schema, self.mechanism, laws), start, model, seed, kind)
+
+        def make() -> Release:
+            # From here on nothing has seen data, and other threads may go on.
+            model = registry.model(self.mechanism).fit(measured, self.schema, seed)
+            return Release(Facts(t, self.guarantee, self.schema, self.mechanism, laws), start, model, seed, kind)
+
+        warn_of_delta(self.budget.delta, t, 3)
+        return make
 
     def _laws(self) -> str:
         """The names of the laws that protect the records so far."""

@@ -285,6 +285,29 @@ def test_a_first_try_that_failed_does_not_stand_in_the_way_of_a_better_schema(tr
     assert done.exit_code == 0, done.output
 
 
+def test_a_newer_state_that_its_owner_saves_while_a_release_is_made_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    synth = hw.Synthesizer(hw.unit_cube(1), epsilon=1.0, seed=1)
+    synth.update([[0.1], [0.2]])
+    synth.save("python.hw")
+    load = hw.Synthesizer.load
+
+    def racing(path: Path) -> hw.Synthesizer:
+        found = load(path)
+        synth.update([[0.3]])
+        synth.save(path)
+        return found
+
+    monkeypatch.setattr(hw.Synthesizer, "load", racing)
+    refused = call("release", "python.hw", "--out", "out")
+    assert refused.exit_code == Exit.STATE
+    assert "since it was read" in " ".join(refused.output.split())
+    assert load("python.hw").t == 3
+    assert not list(tmp_path.glob("out/release-*"))
+
+
 def test_what_python_saved_can_be_looked_at_and_published_from(trips: Path) -> None:
     synth = hw.Synthesizer(hw.Schema.load("trips.toml"), epsilon=1.0)
     for table in hw.read("trips.csv", synth.schema):

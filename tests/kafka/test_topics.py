@@ -6,9 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -321,6 +324,102 @@ def test_a_topic_that_is_written_in_transactions_is_read_whole_and_goes_on_after
 def test_another_topic_than_before_is_refused(cluster: Cluster) -> None:
     with pytest.raises(TopicError, match="another topic"):
         Topic(cluster.servers, "trips", {"topic": "other", "offsets": {}})
+
+
+def test_a_topic_of_another_cluster_is_refused_though_it_has_the_same_name_and_offsets(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.write(0, 20)
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+        read(topic, run, 20)
+    other = Cluster()
+    other.write(20, 60)
+    with (
+        open_run(tmp_path) as run,
+        Topic(other.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic,
+        pytest.raises(TopicError, match="another cluster"),
+    ):
+        read(topic, run, 60)
+
+
+class Named(Topic):
+    """A topic whose brokers say which one it is; the mock cannot."""
+
+    id = "first"
+
+    def ask_id(self) -> Future[Any]:
+        found = Future[Any]()
+        found.set_result(SimpleNamespace(topic_id=self.id))
+        return found
+
+
+def test_a_topic_that_was_made_anew_under_the_same_name_is_refused_on_resumption_and_at_every_look(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Also one whose position is older than the question which topic it is: the first answer is kept."""
+    cluster.write(0, 20)
+    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+        read(topic, run, 20)
+        assert "topic_id" not in run.position(POSITION)
+    cluster.write(20, 20)
+    how: dict[str, Any] = {"poll_seconds": 0.1, "look_seconds": 0}
+    with open_run(tmp_path) as run, Named(cluster.servers, "trips", run.position(POSITION), **how) as named:
+        read(named, run, 40)
+        assert run.position(POSITION)["topic_id"] == "first"
+        cluster.write(40, 20)
+        named.id = "second"
+        with pytest.raises(TopicError, match="made anew"):
+            read(named, run, 60)
+        named = Named(cluster.servers, "trips", run.position(POSITION), **how)
+        named.id = "second"
+        with named, pytest.raises(TopicError, match="made anew"):
+            read(named, run, 60)
+        assert run.t == 40
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_topic_goes_on_from_what_was_kept_and_never_behind_a_batch_that_was_refused(
+    cluster: Cluster, tmp_path: Path, kept: bool
+) -> None:
+    bad = b'{"x": 0.5, "kind": "c"}'
+    state = tmp_path / "state" if kept else None
+    with Run.open(RunConfig(SCHEMA, 1.0), FolderSink(tmp_path / "out"), state=state) as run:
+        with Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+            cluster.write(0, 10)
+            read(topic, run, 10)
+            cluster.producer.produce("trips", value=bad, partition=0)
+            cluster.producer.flush(10)
+            with pytest.raises(TableError):
+                read(topic, run, 20)
+            cluster.write(10, 10)
+            with pytest.raises(TopicError, match="open the topic again"):
+                read(topic, run, 20)
+            assert run.t == 10
+        with Topic(cluster.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic:
+            end = time.monotonic() + 60
+            feed(run, topic, "json", bad_rows="null", stop=lambda: run.t >= 21 or time.monotonic() > end)
+        assert (run.t, run.tally.bad) == (21, 1)
+
+
+def test_an_error_among_messages_that_were_read_skips_none_of_them(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.write(0, 20)
+    with open_run(tmp_path) as run:
+        with Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
+            advance, left = topic._offsets.advance, [5]
+
+            def interrupted(partition: int, offset: int) -> None:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise KeyboardInterrupt
+                advance(partition, offset)
+
+            topic._offsets.advance = interrupted  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                read(topic, run, 20)
+            with pytest.raises(TopicError, match="open the topic again"):
+                read(topic, run, 20)
+        with Topic(cluster.servers, "trips", run.position(POSITION), poll_seconds=0.1) as topic:
+            read(topic, run, 20)
 
 
 def test_partitions_that_appear_later_are_read_from_their_beginning(cluster: Cluster, tmp_path: Path) -> None:

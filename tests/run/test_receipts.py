@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headwater.mechanisms import registry
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.store import StateDamagedError, Store, receipt
 from headwater.table.columns import Number
@@ -83,18 +84,19 @@ def test_a_release_without_a_sink_is_noted_before_it_is_returned(tmp_path: Path)
         assert release.t == 50
 
 
-def test_a_release_is_made_while_records_are_taken(tmp_path: Path) -> None:
+def test_a_release_is_made_while_records_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fitting a release does not hold up writers: a batch of another thread is taken while one is being made."""
     with open_run(tmp_path) as run:
         take(run, 50, b"")
-        make = run.synth.release
+        model = registry.model
 
-        def slow(**window: int | None) -> object:
+        def slow(mechanism: str) -> object:
             other = threading.Thread(target=take, args=(run, 5, b""))
             other.start()
             other.join(20)
             assert not other.is_alive()
-            return make(**window)
+            return model(mechanism)
 
-        run.synth.release = slow  # type: ignore[method-assign, assignment]
-        assert run.release().t == 55
+        monkeypatch.setattr(registry, "model", slow)
+        assert run.release().t == 50
+        assert run.t == 55

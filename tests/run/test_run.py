@@ -434,3 +434,16 @@ def test_a_first_attempt_that_took_nothing_gives_way_to_another_configuration(nu
     never: Callable[[], object] = lambda: open_run(tmp_path / "out", state=tmp_path / "run.state", epsilon=2.0)  # noqa: E731
     with pytest.raises(StoreError, match="another epsilon"):
         never()
+
+
+@pytest.mark.parametrize("rows", [np.full((3, 1), 1 << 63, np.uint64), np.zeros((3, 2), np.uint64), [[0.5]]])
+def test_rows_that_are_none_of_the_schema_are_refused_before_they_are_kept(tmp_path: Path, rows: Any) -> None:  # noqa: ANN401
+    state = tmp_path / "state"
+    with open_run(tmp_path / "out", state=state) as run:
+        run.take({"x": [0.1, 0.2]})
+        with pytest.raises((TypeError, ValueError), match="rows"):
+            run.take_rows(rows)
+        run.take({"x": [0.3]})
+        assert run.t == run.release().t == 3
+    with open_run(tmp_path / "out", state=state) as run:
+        assert run.t == 3

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from headwater.cli.exit_codes import Exit
+from headwater.run.store import Store
 from tests.support.nightly import NIGHTLY
 
 KILLS = 50 if NIGHTLY else 12  # of one run
@@ -278,3 +280,48 @@ def test_the_exit_code_says_whether_ctrl_c_cut_something_short(
     said, errors = process.communicate(timeout=60)
     assert process.returncode == code, errors.decode()
     assert b"give the same command again" in said
+
+
+def test_a_pipe_that_is_ended_in_order_and_goes_on_loses_no_record(tmp_path: Path) -> None:
+    """One writer and one pipe: what had been read of a batch is counted, and the rest is still in the pipe."""
+    (tmp_path / "s.toml").write_text('headwater = 1\n[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n')
+    words = [sys.executable, "-m", "headwater.cli", "run", "-", "--schema", "s.toml", "--epsilon", "1"]
+    words += ["--every", "1000000", "--input-format", "csv"]
+    out, into = os.pipe()
+    count = 0
+
+    def write(seconds: float) -> None:
+        nonlocal count
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            os.write(into, b"0.5\n" * 50)
+            count += 50
+            time.sleep(0.01)
+
+    def start(*more: str) -> subprocess.Popen[bytes]:
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen([*words, *more], cwd=tmp_path, env=environment(), stdin=out, **pipes)
+
+    try:
+        os.write(into, b"x\n")
+        process = start()
+        while not (tmp_path / "releases.state").exists():
+            time.sleep(0.05)
+        write(2)
+        process.send_signal(signal.SIGTERM)
+        write(0.5)
+        said, errors = process.communicate(timeout=60)
+        assert process.returncode == Exit.INTERRUPTED, errors.decode()
+        assert b"every complete record that was read from the pipe is counted." in said
+        process = start("--stdin-continues")
+        os.write(into, b"0.25")
+        os.close(into)
+        into = -1
+        said, errors = process.communicate(timeout=60)
+        assert process.returncode == Exit.DONE, errors.decode()
+    finally:
+        for end in (out, into):
+            if end >= 0:
+                os.close(end)
+    with Store.open(tmp_path / "releases.state", observe=True) as store:
+        assert store.t == count + 1

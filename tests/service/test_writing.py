@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from headwater.people.person import Person
 from headwater.run.store import StoreError
 from headwater.service import Limits
 from headwater.service.bodies import Form, form_of
-from headwater.service.posts import Post
+from headwater.service.posts import Accepted, Post
+from headwater.service.problems import ProblemError
 from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
 from headwater.table.schema import Schema
+from tests.run.store.test_trouble import FailingDisk
 from tests.service.conftest import Open, records
 
 JSON = {"Content-Type": "application/json"}
@@ -253,6 +256,26 @@ def test_one_bad_post_does_not_touch_those_that_are_committed_with_it(opened: Op
     assert run.t == 16
 
 
+def test_any_number_of_bad_posts_under_one_key_do_not_touch_another(opened: Open) -> None:
+    """They wait together with a good one while the writer is busy."""
+    hosted = opened().service.runs["trips"]  # type: ignore[attr-defined]
+    bodies = [b"[{}]"] * 1500 + [json.dumps(records(1)).encode()]
+    posts = [Post(body, Form("json"), b"k" * 16 if body == b"[{}]" else None, b"d" * 16) for body in bodies]
+    futures = [Future[Accepted]() for _ in posts]
+    with hosted.writer._changed:
+        for post, future in zip(posts, futures, strict=True):
+            hosted.writer.encode(post)
+            post.future, post.size = future, 1
+            hosted.writer._queue.append(post)
+        hosted.writer._changed.notify()
+    assert futures.pop().result(60).accepted == 1
+    for future in futures:
+        with pytest.raises(ProblemError) as caught:
+            future.result(60)
+        assert caught.value.status == 422
+    assert hosted.writer.failing == ""
+
+
 def test_concurrent_writers_get_one_order(opened: Open) -> None:
     client = opened()
     ends, lock = list[tuple[int, int]](), threading.Lock()
@@ -354,6 +377,24 @@ def test_a_commit_that_is_kept_in_spite_of_an_error_is_known_to_the_retry(opened
     again = client.post(ADDRESS, json=records(3), headers=keyed)
     assert again.json() == {"accepted": 3, "t": 3}
     assert run.t == 3
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_disk_that_fails_at_the_end_of_a_commit_lets_no_post_count_twice(opened: Open, reads: bool) -> None:
+    """A post is told that nothing was counted only if that is so; its retry finds its receipt as soon as it can."""
+    client = opened()
+    run = client.service.runs["trips"].run  # type: ignore[attr-defined]
+    keyed = {"Idempotency-Key": "k"}
+    with FailingDisk(run.store, after=True, reads=reads):
+        answer = client.post(ADDRESS, json=records(3), headers=keyed)
+        if reads:
+            assert answer.json() == {"accepted": 3, "t": 3}
+        else:
+            assert answer.status_code == 503
+            assert "may have counted" in answer.json()["detail"]
+            assert client.post(ADDRESS, json=records(3), headers=keyed).status_code == 503
+    assert client.post(ADDRESS, json=records(3), headers=keyed).json() == {"accepted": 3, "t": 3}
+    assert client.post(ADDRESS, json=records(3)).json() == {"accepted": 3, "t": 6}
 
 
 def test_posted_csv_is_divided_and_encoded_as_the_schema_declares_it_for_files(opened: Open) -> None:

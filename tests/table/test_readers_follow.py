@@ -1,6 +1,7 @@
 """Following a file that grows, a folder that fills, and a pipe."""
 
 import io
+import itertools
 import os
 import sys
 import threading
@@ -15,7 +16,9 @@ import pytest
 from headwater.table.columns import Category, Integer
 from headwater.table.errors import TableError
 from headwater.table.readers import InputChangedError, Source, open_source
+from headwater.table.readers import source as source_module
 from headwater.table.readers.batch import Position
+from headwater.table.readers.stream import StandardInput
 from headwater.table.schema import Schema
 
 SCHEMA = Schema(n=Integer(0, 10**6))
@@ -184,6 +187,46 @@ def test_a_pipe_that_pauses_hands_on_what_it_has_but_no_half_line(pipe: Pipe) ->
         assert until(source, lambda numbers: len(numbers) == 1) == [25]
         writing.close()
         assert list(source) == []
+
+
+@pytest.mark.parametrize("encoding", [None, "utf-16-le"])
+def test_a_pipe_that_is_stopped_hands_on_every_record_that_was_read_and_says_what_is_left(
+    pipe: Pipe, encoding: str | None
+) -> None:
+    """Also what is in the middle of a batch, or was converted and not taken; and nothing that is still in the pipe."""
+    writing = pipe()
+    records = [f"{n}\n" for n in range(150)]
+    writing.write("".join(["n\n", *records, "12"]).encode(encoding or "utf-8"))
+    with open_source("-", SCHEMA, poll_seconds=POLL, batch_rows=20, encoding=encoding) as source:
+        first = next(source)
+        assert first is not None
+        source.stop()
+        writing.write("345\n6\n".encode(encoding or "utf-8"))
+        batches = [first, *(batch for batch in source if batch is not None)]
+        assert [n for batch in batches for n in batch.table["n"].to_pylist()] == list(range(150))
+        assert batches[-1].position["records"] == 150
+        assert source.unfinished == 2
+
+
+def test_a_batch_of_a_steady_pipe_ends_soon_and_after_a_number_of_records(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record every tenth of the time after which a pipe is idle, when batches had become large."""
+    clock, size = [0.0], StandardInput.read_into
+    writing = pipe()
+    with open_source("-", SCHEMA, poll_seconds=POLL) as source:
+        writing.write(b"n\n")
+        source._size = 1 << 17
+
+        def steady(self: StandardInput, view: memoryview, wait: float = 0) -> int:
+            clock[0] += POLL / 10
+            writing.write(b"5\n")
+            return size(self, view, wait)
+
+        monkeypatch.setattr(StandardInput, "read_into", steady)
+        monkeypatch.setattr(source_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+        sizes = [len(batch.table) for batch in itertools.islice(source, 12) if batch is not None]
+    assert sizes == [64] * 12
 
 
 def test_json_lines_come_through_a_pipe_by_format(pipe: Pipe) -> None:

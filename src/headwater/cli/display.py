@@ -116,8 +116,8 @@ class Display:
             table.add_row("expected error", str(self._last.release.expected_error()))
         return Panel(table, title="headwater run", title_align="left", expand=False)
 
-    def summarize(self, out_folder: Path, state: Path | None, *, stopped: bool) -> None:
-        """Print what was done, and how to continue."""
+    def summarize(self, out_folder: Path, state: Path | None, *, stopped: bool, left: str = "") -> None:
+        """Print what was done, what is ``left`` uncounted, and how to continue."""
         done, made = self._t - self._from, self._releases
         speed = f", {self.rate():,.0f} records a second" if done else ""
         say(f"{done:,} new records, {made} new release{'' if made == 1 else 's'} in {out_folder}{speed}")
@@ -125,6 +125,8 @@ class Display:
         if state is None:
             say("nothing was kept: this run cannot be continued, and reading these records again costs ε again")
         elif stopped:
+            if left:
+                say(left)
             say(f"stopped. To go on, give the same command again: {state} holds everything, and is secret")
         else:
             say(f"when there is more, give the same command again: {state} holds everything, and is secret")

@@ -10,6 +10,7 @@ import typer
 
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
+from headwater.files import write_whole
 from headwater.run import FolderSink, Published, Run
 from headwater.run.limits import limit
 from headwater.run.requests import OwnerGoneError, request_release
@@ -64,13 +65,16 @@ def _published(state: Path, sink: FolderSink, last: int | None, since: int | Non
 
 
 def _from_file(path: Path, sink: FolderSink, last: int | None, since: int | None) -> Published:
-    """Publish from a file that `Synthesizer.save` wrote, after writing back what the release has measured."""
-    synth = Synthesizer.load(path)
+    """Publish from a file that `Synthesizer.save` wrote, after writing back what the release has measured.
+
+    Its owner may save a newer state meanwhile, which must stay: nothing is published then.
+    """
+    read, synth = path.stat(), Synthesizer.load(path)
     _refuse_empty(path, synth.t)
     sink.begin(synth.run_id)
-    release = synth.release(last=last, since=since)
-    synth.save(path)
-    return sink.publish(release, synth.run_id)
+    make = synth.begin_release(last=last, since=since)
+    write_whole(path, [synth.to_bytes()], mode=0o600, read=read)
+    return sink.publish(make(), synth.run_id)
 
 
 def _refuse_empty(state: Path, t: int) -> None:

@@ -25,9 +25,10 @@ from headwater.run.store import StateInUseError, StoreError
 from headwater.table.arrow import pyarrow
 from headwater.table.bad_rows import policy_of
 from headwater.table.input_schema import InputSchema
-from headwater.table.readers import open_source
+from headwater.table.readers import Source, open_source
 from headwater.table.schema import Schema
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 5.0  # seconds until a state that is in use is refused
 
 
@@ -112,9 +113,8 @@ def command(
         "follow": follow,
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }
-    stopped = False
     Thread(target=_import_ahead, args=(format_,), name="headwater-import").start()
-    with _interruptible(), Display() as display:
+    with _interruptible() as stop, Display() as display:
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
             known = Schema.load(schema)
@@ -150,14 +150,15 @@ def command(
                             topics.feed(run, messages, topic_format, **extra, progress=display.update)
                     else:
                         with open_source(inputs or [], records, run.position("input"), **how) as source:
+                            stop.source = source
                             feed(run, source, bad_rows=policy, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()
         except KeyboardInterrupt:
-            stopped = True
-    display.summarize(out_, kept, stopped=stopped)
-    if stopped and not follow and kafka is None:
+            stop.at_once = True
+    display.summarize(out_, kept, stopped=stop.stopped, left=stop.left)
+    if stop.stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
 
 
@@ -180,18 +181,48 @@ def _opened(config: RunConfig, sink: ShownSink, options: dict[str, Any]) -> Run:
             time.sleep(0.1)
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C and SIGTERM stop the run once; while it is being closed, further ones are ignored."""
+class _Stop:
+    """What Ctrl-C and SIGTERM do: they stop the run once; while it is being closed, further ones are ignored.
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        for other in before:
+    What was read from a pipe is nowhere else, so it is taken first; a second signal stops that too.
+    """
+
+    def __init__(self) -> None:
+        self.source: Source | None = None
+        self.at_once = False
+
+    @property
+    def stopped(self) -> bool:
+        return self.at_once or (self.source is not None and self.source.stopped)
+
+    @property
+    def left(self) -> str:
+        """What was read from a pipe and is not counted, in words."""
+        if not self.stopped or self.source is None or not self.source.piped:
+            return ""
+        if self.at_once:
+            return "stopped at once: records that were read from the pipe and not counted yet are in no state"
+        torn = f"; {size:,} bytes of one that had not ended are not" if (size := self.source.unfinished) else ""
+        return (
+            f"every complete record that was read from the pipe is counted{torn}. If the pipe goes on with new records "
+            "(--stdin-continues), it must begin with a whole one, the first that is not counted"
+        )
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.source is not None and self.source.piped and not self.source.stopped:
+            self.source.stop()
+            return
+        for other in _SIGNALS:
             signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+
+@contextmanager
+def _interruptible() -> Iterator[_Stop]:
+    stop = _Stop()
+    before = {number: signal.signal(number, stop) for number in _SIGNALS}
     try:
-        yield
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

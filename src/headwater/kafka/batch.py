@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,14 @@ _MARK = b"\xef\xbb\xbf"
 class TopicBatch:
     """Some records of a topic, and the offsets behind them.
 
-    ``places`` are partition and offset of each message, ``position`` is what a run keeps with the records.
+    ``places`` are partition and offset of each message, ``position`` is what a run keeps with the records, and
+    ``before`` what it has kept when these are the next ones.
     """
 
     values: list[bytes]
     places: list[tuple[int, int]]
     position: dict[str, Any]
+    before: Mapping[str, Any] | None = None
 
     def read(
         self,

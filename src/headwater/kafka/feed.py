@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headwater.kafka.batch import TopicBatch
+from headwater.kafka.offsets import TopicError
 from headwater.kafka.topic import Topic
 from headwater.mechanisms.protocol import Rows
 from headwater.run import Run
@@ -22,7 +23,16 @@ POSITION = "kafka"
 
 
 def take(run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop", **reading: Any) -> None:  # noqa: ANN401 - as for `encode`
-    """Take a batch, all of it or nothing, with the offsets behind it."""
+    """Take a batch, all of it or nothing, with the offsets behind it.
+
+    A topic goes on behind what it has given, kept or not. So after a batch that was refused the next one is refused
+    too: open the topic again, where the run stands.
+    """
+    if run.position(POSITION) != batch.before:
+        raise TopicError(
+            "the run has not kept what the topic gave before these messages, as after an error: open the topic again "
+            "from the position that the run has kept, run.position(POSITION)"
+        )
     rows, tally, bad = encode(run, batch, form, bad_rows, **reading)
     run.take_rows(rows, tally, position={POSITION: batch.position}, quarantined=bad)
 

@@ -11,7 +11,7 @@ class TopicError(OSError):
 
 
 class Offsets:
-    """The next offset of each partition of a topic.
+    """The next offset of each partition of a topic, and which topic that is, as far as its brokers say it.
 
     Parameters
     ----------
@@ -24,15 +24,30 @@ class Offsets:
     def __init__(self, topic: str, position: Mapping[str, Any] | None, compacted: Callable[[], bool]) -> None:
         if position is not None and position.get("topic") != topic:
             raise TopicError(f"this run has read another topic, {position.get('topic')!r}; give that one again")
-        kept = {} if position is None else position["offsets"]
+        kept = {"offsets": {}} if position is None else position
         self._topic, self._compacted = topic, compacted
-        self.next = {int(partition): int(offset) for partition, offset in kept.items()}
+        self.next = {int(partition): int(offset) for partition, offset in kept["offsets"].items()}
+        self.ids = {name: kept[name] for name in ("cluster", "topic_id") if name in kept}
         self._starting = set[int]()  # partitions whose first offset is wherever the topic begins
 
     @property
     def position(self) -> dict[str, Any]:
         """The next offset of every partition, as a run keeps it."""
-        return {"topic": self._topic, "offsets": {str(part): offset for part, offset in sorted(self.next.items())}}
+        offsets = {str(part): offset for part, offset in sorted(self.next.items())}
+        return {"topic": self._topic, "offsets": offsets, **self.ids}
+
+    def check_id(self, name: str, found: str) -> None:
+        """Refuse another topic of the same name, whose offsets are of other messages.
+
+        ``name`` says what was found: the ``"cluster"``, or the ``"topic_id"``. What no run has kept yet is kept from
+        now on.
+        """
+        if self.ids.setdefault(name, found) != found:
+            what = "is of another cluster" if name == "cluster" else "was made anew"
+            raise TopicError(
+                f"the topic {self._topic!r} {what}: its offsets are of other messages than those that were read. Give "
+                "the topic that was read before, or start a new run"
+            )
 
     def begin(self, partition: int, offset: int) -> None:
         """Expect the messages of a new partition, from its oldest one on."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from typing import Any, Self
 
 from headwater.kafka.batch import TopicBatch
 from headwater.kafka.offsets import Offsets, TopicError
 
 _BATCH = 10_000  # messages that are taken at a time, at most
+_NO_ID = "A" * 22  # zero, as brokers of before Kafka 2.8 say it
 
 
 class Topic:
@@ -52,11 +54,14 @@ class Topic:
         self._kafka = confluent_kafka
         self.name, self._poll = name, poll_seconds
         self._look_seconds, self._timeout = look_seconds, timeout
-        self._fresh = position is None
+        self._fresh, self._before = position is None, position
+        self._torn = False  # whether messages were read and not given, because of an error
         self._offsets = Offsets(name, position, self._is_compacted)
         self._looked = self._asked = -math.inf
         self._compacted: bool | None = None  # what the broker said last; None if it did not say
         self._brokers = {**(options or {}), "bootstrap.servers": servers}
+        self._asked_id: Future[Any] | None = None
+        self._admin: Any = None  # whom that was asked of
         needed = {
             "group.id": "headwater",  # asked for by the library; no group is joined and nothing is committed
             "enable.auto.commit": False,
@@ -80,6 +85,14 @@ class Topic:
         """The next messages, at most a batch of them; None if there were none for a while."""
         if time.monotonic() - self._looked >= self._look_seconds or not self._offsets.next:
             self._look()
+        if self._asked_id is not None and self._asked_id.done():
+            self._check_id()
+        if self._torn:
+            raise TopicError(
+                "an error came while messages were read, and they are given to nobody: open the topic again from the "
+                "position that the run has kept, run.position(POSITION)"
+            )
+        self._torn = True
         messages = self._consumer.consume(_BATCH, timeout=self._poll)
         values, places = list[bytes](), list[tuple[int, int]]()
         for message in messages:
@@ -90,10 +103,12 @@ class Topic:
             self._offsets.advance(partition, offset)
             values.append(message.value() or b"")
             places.append((partition, offset))
+        self._torn = False
         if not values:
             return None
         self.trouble = ""
-        return TopicBatch(values, places, self._offsets.position)
+        before, self._before = self._before, self._offsets.position
+        return TopicBatch(values, places, self._before, before)
 
     def _is_compacted(self) -> bool:
         """Whether messages can vanish from the middle of the topic; so if the broker does not say."""
@@ -114,6 +129,28 @@ class Topic:
         except (self._kafka.KafkaException, KeyError):
             return None
 
+    def ask_id(self) -> Future[Any]:
+        """What will have the ``topic_id`` that the brokers gave this topic when it was made."""
+        from confluent_kafka import admin
+
+        self._admin, topics = admin.AdminClient(self._brokers), self._kafka.TopicCollection([self.name])
+        found: Future[Any] = self._admin.describe_topics(topics, request_timeout=self._timeout)[self.name]
+        return found
+
+    def _check_id(self) -> bool:
+        """Refuse a topic that was made anew; whether the brokers say which one it is."""
+        asked, self._asked_id = self._asked_id, None
+        assert asked is not None  # noqa: S101 - for the type checker: the callers have looked
+        try:
+            found = str(asked.result().topic_id)
+        except self._kafka.KafkaException:
+            return False
+        finally:
+            self._admin = None  # a client that is left open tells of brokers that went away
+        if found != _NO_ID:
+            self._offsets.check_id("topic_id", found)
+        return found != _NO_ID
+
     def _refuse(self, message: Any) -> None:  # noqa: ANN401 - a message of the library
         error, partition = message.error(), message.partition()
         expected = self._offsets.next.get(partition)
@@ -133,12 +170,15 @@ class Topic:
     def partitions(self) -> list[int] | None:
         """The partitions that the topic has now; None if that is not known yet."""
         try:
-            found = self._consumer.list_topics(self.name, timeout=self._timeout).topics[self.name]
+            about = self._consumer.list_topics(self.name, timeout=self._timeout)
         except self._kafka.KafkaException as error:
             self.trouble = str(error.args[0].name() if error.args else "")
             if self._fresh and not self._offsets.next:
                 time.sleep(self._poll)
             return None
+        if about.cluster_id:
+            self._offsets.check_id("cluster", about.cluster_id)
+        found = about.topics[self.name]
         if found.error is not None:
             if found.error.code() != self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART or self._offsets.next:
                 raise TopicError(f"the topic {self.name!r} cannot be read: {found.error.name()}")
@@ -149,6 +189,10 @@ class Topic:
         """Find new partitions, and read them from their beginning."""
         found = self.partitions()
         if found is None:
+            return
+        self._asked_id = self.ask_id()
+        if "topic_id" in self._offsets.ids and not self._check_id():  # whoever never said it is not waited for
+            self.trouble = "the brokers do not say which topic this is"
             return
         self._looked = time.monotonic()
         self._offsets.check_partitions(found)
@@ -164,6 +208,7 @@ class Topic:
 
     def close(self) -> None:
         """End the connection."""
+        self._asked_id = self._admin = None
         self._consumer.close()
 
     def __enter__(self) -> Self:

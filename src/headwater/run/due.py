@@ -26,12 +26,13 @@ class Due:
         return t
 
     def by_clock(self, now: float | None) -> bool:
-        """Whether a release is due by the clock, which then starts again."""
+        """Whether a release is due by the clock; `restart` says that it was published."""
         if now is None or self.schedule.seconds is None:
             return False
         if self._clock is None:
             self._clock = now
-        if now - self._clock < self.schedule.seconds:
-            return False
+        return now - self._clock >= self.schedule.seconds
+
+    def restart(self, now: float | None) -> None:
+        """Let the clock start again."""
         self._clock = now
-        return True

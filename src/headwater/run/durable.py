@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headwater.run.config import RunConfig
 from headwater.run.restore import counted, measured_by, restored
 from headwater.run.store import Store, StoreError
-from headwater.run.store.entries import Entry, Rows
+from headwater.run.store.entries import Entry, Position, Rows, merge
 from headwater.synthesizer import Synthesizer
 
 LEAST_SNAPSHOT = 1 << 23  # bytes of journal up to which no snapshot is made
@@ -36,7 +36,9 @@ class DurableSynthesizer:
         self._synth: Synthesizer | None = synth  # None after an error in a step
         self._pending = pending  # kept, and not yet counted
         self._journal_stays = False
-        self._turn = threading.RLock()
+        self._position: Position = {}  # without a state
+        self.turn = threading.RLock()
+        """For whatever must see one moment: no other thread takes or counts records meanwhile."""
 
     @staticmethod
     def create(synth: Synthesizer, config: RunConfig, state: Path | None) -> DurableSynthesizer:
@@ -66,16 +68,23 @@ class DurableSynthesizer:
     @contextmanager
     def step(self) -> Iterator[None]:
         """One step of one thread. If it does not come to its end, the state decides what was done."""
-        with self._turn:
+        with self.turn:
             try:
                 yield
             except StoreError:  # such as a full disk: a service may try again without reading everything
-                if self.store and self.store.t != self.t:
+                if not self._is_current():
                     self._forget()
                 raise
             except BaseException:
                 self._forget()
                 raise
+
+    def _is_current(self) -> bool:
+        """Whether the state says that it holds what is in memory."""
+        try:
+            return not self.store or self.store.t == self.t
+        except StoreError:
+            return False
 
     def _forget(self) -> None:
         if self.store:  # without one, `Synthesizer` itself undoes what was half done
@@ -84,7 +93,7 @@ class DurableSynthesizer:
     @property
     def synth(self) -> Synthesizer:
         """The synthesizer, which has counted everything but what is pending."""
-        with self._turn:
+        with self.turn:
             if self._synth is None:
                 assert self.store is not None  # noqa: S101 - only then is it forgotten
                 self._synth, self._pending = restored(self.store)
@@ -93,7 +102,7 @@ class DurableSynthesizer:
     @property
     def t(self) -> int:
         """How many records were kept."""
-        with self._turn:
+        with self.turn:
             t = self.synth.t  # which may read what is pending from the state
             return self._pending[-1].end if self._pending else t
 
@@ -109,6 +118,8 @@ class DurableSynthesizer:
         entry, self._journal_stays = Entry(self.t, rows, dict(position), counts, whole), False
         if self.store:
             self.store.append(rows, entry.position, receipts, counts, whole)
+        else:
+            merge(self._position, entry.position)
         self._pending.append(entry)
         return entry.end
 
@@ -116,6 +127,12 @@ class DurableSynthesizer:
         """Bring positions to the disk without records."""
         if self.store:
             self.store.append(np.empty((0, self.synth.width), dtype=np.uint8), dict(position))
+        else:
+            merge(self._position, position)
+
+    def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """The last value that was kept under a name; ``None`` if there is none."""
+        return self.store.position(name) if self.store else self._position.get(name)
 
     def count(self, until: int) -> None:
         """Let the mechanism count what is pending, up to ``until`` records; more if those are taken at once."""
@@ -163,7 +180,7 @@ class DurableSynthesizer:
         """
         if self.store is None:
             return
-        with self._turn:
+        with self.turn:
             with suppress(Exception):  # whatever was wrong has been said; a journal is as good, for the same version
                 unsaved = self.store.journal_bytes or self.store.noted("measured_by")
                 if unsaved and not self._journal_stays:

@@ -41,6 +41,9 @@ def feed(
     The clock is read only where a batch has ended or the source was idle. Where batches end must not depend on what
     records hold; the readers cut by number of records (`proofs/tables.md`).
 
+    What was read from a pipe is nowhere else: after `Source.stop` the records that were read are taken, and nothing is
+    published any more.
+
     Parameters
     ----------
     run
@@ -64,9 +67,13 @@ def feed(
             elif pending := getattr(source, "pending", None):
                 run.keep_position({INPUT: pending})
             progress()
+            if getattr(source, "stopped", False):  # what is due is published when the run goes on
+                continue
             run.publish_if_due(clock())
             answer_requests(run)
             progress()
+    if getattr(source, "stopped", False):
+        return
     if pending := getattr(source, "pending", None):  # all files were read to their ends, and may go
         run.keep_position({INPUT: pending})
     run.publish()

@@ -8,7 +8,7 @@ state cannot be continued, and starting it anew spends ε anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -64,6 +64,7 @@ class Run(TakingRun):
         super().__init__(durable, schedule)
         self.sink, self.windows = sink, dict(windows or {})
         self._publishing = threading.RLock()  # one release at a time; records may be taken meanwhile
+        self._unreported = list[Published]()  # since `publish_if_due` has returned
 
     # ---- beginning and end
 
@@ -154,33 +155,47 @@ class Run(TakingRun):
     def publish_if_due(self, now: float | None = None) -> list[Published]:
         """Publish every release that is due, by number of records or by the clock.
 
+        After an error what was published before it is in what the next call returns.
+
         Parameters
         ----------
         now
             The time in seconds, by any clock that only goes forward. Without it only the number of records counts.
         """
-        found = list[Published]()
         with self._publishing:
-            while True:
+            self._publish_due(now)
+            found, self._unreported = self._unreported, []
+            return found
+
+    def _publish_due(self, now: float | None = None) -> None:
+        while True:
+            with self._durable.turn:
                 with self._durable.step():
                     self._count()
-                    t, due = self.synth.t, self._due.by_records(self.synth.t)
-                    if not due and self._due.by_clock(now):
-                        due, now = t > 0 and t not in self._due.published, None
-                    if not due:
+                t, timely = self.synth.t, self._due.by_clock(now)
+                due = self._due.by_records(t)
+                if not due and not (timely and t > 0 and t not in self._due.published):
+                    if timely:
+                        self._due.restart(now)
+                    with self._durable.step():
                         self._durable.snapshot_if_large()
-                        return found
-                found.append(self._publish(self._release(self.sink.location)))
+                    return
+                begun = self._begin_all()
+            self._unreported.append(self._publish(begun))
+            if not due:
+                self._due.restart(now)  # and not before: what failed is tried again at once
 
     def publish(self) -> Published | None:
         """Publish the release of this moment, unless that was done before or nothing has come yet."""
         with self._publishing:
-            found = self.publish_if_due()
-            with self._durable.step():
+            self._publish_due()
+            with self._durable.turn:
                 t = self.synth.t
-                if t == 0 or t in self._due.published:
-                    return found[-1] if found and found[-1].t == t else None
-            return self._publish(self._release(self.sink.location))
+                begun = None if t == 0 or t in self._due.published else self._begin_all()
+            if begun:
+                self._unreported.append(self._publish(begun))
+            found, self._unreported = self._unreported, []
+            return found[-1] if found and found[-1].t == t else None
 
     def publish_to(self, sink: Sink, *, last: int | None = None, since: int | None = None) -> Published:
         """Publish once, outside the schedule and into any sink: all records so far, or a window.
@@ -195,29 +210,39 @@ class Run(TakingRun):
             Only about the records after the first so many.
         """
         with self._publishing:
-            self.publish_if_due()
+            self._publish_due()
             sink.begin(self.run_id)
-            return sink.publish(self._release(sink.location, last, since), self.run_id)
+            return sink.publish(self._begin(sink.location, last, since)(), self.run_id)
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε."""
-        return self._release(None, last, since)
+        return self._begin(None, last, since)()
 
-    def _release(self, location: str | None, last: int | None = None, since: int | None = None) -> Release:
-        """The release of this moment; what it needs to be measured again is kept before it is returned.
+    def _begin(self, location: str | None, last: int | None = None, since: int | None = None) -> Callable[[], Release]:
+        """What makes the release of this moment; all it needs to be measured again is kept before this returns.
 
-        Records may be taken meanwhile. They are not counted beyond a release that is due by number of records.
+        Records may be taken while it is made. They are not counted beyond a release that is due by number of records.
         """
-        release = self.synth.release(last=last, since=since)
-        with self._durable.step():
-            self._durable.note_measured(location)
-        return release
+        with self._durable.turn:
+            with self._durable.step():
+                self._count()  # after an error in a step, what was kept is counted again first
+            make = self.synth.begin_release(last=last, since=since)
+            with self._durable.step():
+                self._durable.note_measured(location)
+            return make
 
-    def _publish(self, release: Release) -> Published:
+    def _begin_all(self) -> list[tuple[Sink, Callable[[], Release]]]:
+        """The windows of this moment and the release itself, each with the sink that it goes to."""
+        sinks = [*self.windows.items(), (None, self.sink)]
+        with self._durable.turn:
+            return [(sink, self._begin(sink.location, last)) for last, sink in sinks]
+
+    def _publish(self, begun: list[tuple[Sink, Callable[[], Release]]]) -> Published:
         """Hand a release to the sink, its windows before it, and write down that all of them are there."""
-        for last, sink in self.windows.items():
-            sink.publish(self._release(sink.location, last), self.run_id)
-        published = self.sink.publish(release, self.run_id)
+        *windows, (sink, make) = begun
+        for other, window in windows:
+            other.publish(window(), self.run_id)
+        published = sink.publish(make(), self.run_id)
         if self.store:
             self.store.published(published.t, published.sha256)
         self._due.published.add(published.t)

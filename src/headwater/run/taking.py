@@ -72,14 +72,14 @@ class TakingRun:
         return self._durable.synth
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """The last value that `take` has kept under a name; ``None`` if there is none, or no state.
+        """The last value that `take` has kept under a name, in memory only if there is no state; ``None`` if none was.
 
         Parameters
         ----------
         name
             As given to `take`.
         """
-        return self.store.position(name) if self.store else None
+        return self._durable.position(name)
 
     @property
     def tally(self) -> Tally:
@@ -154,14 +154,16 @@ class TakingRun:
         """Take a batch that was encoded before (`Synthesizer.encode_batch`), as `take` does.
 
         ``tally`` says what was clipped, unlisted, missing or bad in it; the text of rows that are ``quarantined`` is
-        put beside the state; `receipts` gives ``receipts`` back.
+        put beside the state; `receipts` gives ``receipts`` back. Rows that no encoding has given are refused.
         """
-        with self._durable.step():
-            kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
-            t = self._durable.keep(self.synth.stamped(rows), kept, receipts)
-            self._count()
-            self._durable.snapshot_if_large()
-            return t
+        with self._durable.turn:
+            checked = self.synth.check_rows(rows)  # before the step: what is wrong leaves everything as it is
+            with self._durable.step():
+                kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
+                t = self._durable.keep(checked, kept, receipts)
+                self._count()
+                self._durable.snapshot_if_large()
+                return t
 
     def take_counts(
         self,

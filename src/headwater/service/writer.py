@@ -20,7 +20,10 @@ from headwater.table.tally import Tally
 
 _GROUP_POSTS, _GROUP_BYTES = 2048, 64 << 20
 _OVERHEAD = 512  # bytes of a post besides its records
-_UNKNOWN = "the service failed while it took this request: send it again with its Idempotency-Key"
+_UNKNOWN = (
+    "the service failed while it took this request, and may have counted it: send it again with its Idempotency-Key; "
+    "without one, it might count twice"
+)
 
 
 class Writer:
@@ -39,7 +42,7 @@ class Writer:
         ignore_extra: bool = False,
     ) -> None:
         self._run, self._limits, self._taken = run, limits, taken
-        self._receipts = Receipts(run.receipts())
+        self._receipts, self._stale = Receipts(run.receipts()), False  # stale after an error: the state decides
         self._encoder = PostReader(run, limits, bad_rows, ignore_extra=ignore_extra)
         self.encode = self._encoder.encode  # reads the records of a post before it is submitted
         self._queue: deque[Post] = deque()
@@ -95,10 +98,10 @@ class Writer:
             except BaseException as error:  # whatever it is, every writer gets an answer
                 self.failing = type(error).__name__
                 detail = "the records could not be kept; nothing of this request was counted: send it again"
-                if not isinstance(error, StoreError):
+                if type(error) is not StoreError:  # such as an `OutcomeUnknownError`
                     detail = _UNKNOWN
                 self._refuse(group, ProblemError(503, detail, {"Retry-After": "5"}))
-                self._receipts = self._kept_receipts()
+                self._stale = True
             else:
                 self.failing = ""
             decided, self._decided = self._decided, []
@@ -124,6 +127,14 @@ class Writer:
 
     def _commit(self, group: list[Post]) -> None:
         """Keep and count the records of a group, then answer. Errors of one post do not touch the others."""
+        while group:  # again for those whose keys came twice, if the first request of each was refused
+            self._commit_once(group)
+            group = [post for post in group if post.outcome is None and not self._repeat(post)]
+
+    def _commit_once(self, group: list[Post]) -> None:
+        """The same for the posts that came first under their keys."""
+        if self._stale:
+            self._receipts, self._stale = Receipts(self._run.receipts()), False
         fresh = self._encoded(self._unanswered(group))
         before = t = self._run.t
         answers, receipts = list[tuple[Post, Accepted]](), list[Receipt]()
@@ -149,8 +160,6 @@ class Writer:
             self._taken(end)  # first: whoever was answered can read what was written
             for post, answer in answers:
                 self._decide(post, answer)
-        if rest := [post for post in group if post.outcome is None and not self._repeat(post)]:
-            self._commit(rest)  # their keys came twice, and the first request of each was refused
 
     def _unanswered(self, group: list[Post]) -> list[Post]:
         """The posts that are to be taken: neither retries nor cancelled, each key once."""
@@ -186,13 +195,6 @@ class Writer:
     def _refuse(self, posts: list[Post], problem: ProblemError) -> None:
         for post in posts:
             self._decide(post, problem)
-
-    def _kept_receipts(self) -> Receipts:
-        """The state decides what was kept, also after an error in the middle."""
-        try:
-            return Receipts(self._run.receipts())
-        except Exception:  # the state cannot be read: nothing can be taken either
-            return self._receipts
 
 
 def _hand_over(posts: list[Post]) -> None:

@@ -113,8 +113,16 @@ def test_threads_take_turns(path: Path) -> None:
 
 
 @FORKS
-def test_a_forked_child_can_neither_use_nor_harm_the_state(path: Path) -> None:
-    """The child tries everything and ends in the ordinary way; its parent goes on, and keeps all it wrote."""
+@pytest.mark.parametrize("number", [None, 7])
+def test_a_forked_child_can_neither_use_nor_harm_the_state(
+    path: Path, number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child tries everything and ends in the ordinary way; its parent goes on, and keeps all it wrote.
+
+    Namespaces can give the child the ``number`` of its parent.
+    """
+    if number is not None:
+        monkeypatch.setattr(os, "getpid", lambda: number)
     with Store.open(path) as store:
         store.append(np.zeros((1, 1), np.uint8))
         child = os.fork()

@@ -3,17 +3,19 @@
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Self, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwater.run.store import Kept, Store, StoreError
+from headwater.run.store import Kept, OutcomeUnknownError, Store, StoreError
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount, or become somebody else")
 
@@ -54,6 +56,69 @@ def test_a_full_disk_keeps_what_was_kept_and_the_run_goes_on_when_there_is_room(
         assert_prefix(again, kept + 1)
     with Store.open(small_disk / "s") as again:
         assert_prefix(again, kept + 1)
+
+
+class FailingDisk:
+    """A connection whose commits fail: before they have happened, or after, as when the last sync fails."""
+
+    def __init__(self, store: Store, *, after: bool, reads: bool = True) -> None:
+        self._store, self._real, self._after, self._reads = store, store.connection, after, reads
+        self.left = 1
+
+    def __enter__(self) -> Self:
+        self._store.connection = cast("sqlite3.Connection", self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.connection = self._real
+
+    def execute(self, sql: str, *more: Any) -> sqlite3.Cursor:  # noqa: ANN401 - as there
+        failed = self.left == 0
+        if sql == "COMMIT" and not failed:
+            self.left -= 1
+            if self._after:
+                self._real.execute(sql)
+            raise self._error()
+        if failed and not self._reads and sql != "ROLLBACK":
+            raise self._error()
+        return self._real.execute(sql, *more)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
+        return getattr(self._real, name)
+
+    def _error(self) -> sqlite3.OperationalError:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+        return error
+
+
+def test_a_commit_that_failed_and_has_happened_is_taken_as_done(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        with FailingDisk(store, after=True) as disk:
+            store.append(part(0), {"part": 0})
+            assert disk.left == 0
+        assert_prefix(store, 1)
+        store.append(part(1), {"part": 1})
+    with Store.open(tmp_path / "s") as again:
+        assert_prefix(again, 2)
+
+
+def test_a_commit_that_failed_and_has_not_happened_kept_nothing(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        with FailingDisk(store, after=False), pytest.raises(StoreError, match="nothing of this step was kept"):
+            store.append(part(0), {"part": 0})
+        store.append(part(0), {"part": 0})
+        assert_prefix(store, 1)
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_where_the_file_cannot_be_read_nobody_says_that_nothing_was_kept(tmp_path: Path, after: bool) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        with FailingDisk(store, after=after, reads=False), pytest.raises(OutcomeUnknownError, match="cannot be read"):
+            store.append(part(0), {"part": 0})
+        if not after:
+            store.append(part(0), {"part": 0})
+        assert_prefix(store, 1)
 
 
 def append_many(store: Store) -> None:

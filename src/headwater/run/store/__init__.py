@@ -2,7 +2,22 @@
 
 from headwater.run.store.database import is_store
 from headwater.run.store.entries import Kept
-from headwater.run.store.errors import StateCopiedError, StateDamagedError, StateInUseError, StoreError
+from headwater.run.store.errors import (
+    OutcomeUnknownError,
+    StateCopiedError,
+    StateDamagedError,
+    StateInUseError,
+    StoreError,
+)
 from headwater.run.store.store import Store
 
-__all__ = ["Kept", "StateCopiedError", "StateDamagedError", "StateInUseError", "Store", "StoreError", "is_store"]
+__all__ = [
+    "Kept",
+    "OutcomeUnknownError",
+    "StateCopiedError",
+    "StateDamagedError",
+    "StateInUseError",
+    "Store",
+    "StoreError",
+    "is_store",
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
@@ -10,8 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from headwater.processes import this_process
 from headwater.run.store import database, forks
-from headwater.run.store.errors import StoreError, plain_errors
+from headwater.run.store.errors import StoreError, plain_errors, unknown
 from headwater.run.store.lock import Lock
 
 
@@ -21,20 +21,21 @@ class OwnedDatabase:
     def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection) -> None:
         self.path = path
         self._lock, self.connection = lock, connection
-        self._process, self._turn = os.getpid(), threading.RLock()
+        self._process, self._turn = this_process(), threading.RLock()
+        self._closed = False
         self._commits = lock.commits
         self._fresh = False  # whether the fields in memory are those of the file
         forks.guard(self, self._turn)
 
     def close(self) -> None:
         """Release the file. May be called twice."""
-        if os.getpid() != self._process:  # closed before, or in a forked child, which leaves its parent's file alone
+        if self._closed or this_process() != self._process:  # a forked child leaves its parent's file alone
             return
         with self._turn:
             with suppress(sqlite3.Error, OSError):
                 database.disconnect(self.path, self.connection)
             self._lock.release()
-            self._process = -1
+            self._closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -49,9 +50,9 @@ class OwnedDatabase:
     @contextmanager
     def current(self) -> Iterator[None]:
         """Hold the lock, with plain errors, and with fields that are those of the file."""
-        if self._process == -1:
+        if self._closed:
             raise StoreError(self.path, "this store is closed", "open it again")
-        if self._process != os.getpid():
+        if self._process != this_process():
             problem = "this is a forked process: the state belongs to its parent"
             raise StoreError(self.path, problem, "open the state in one process only")
         with self._turn, plain_errors(self.path):
@@ -71,13 +72,41 @@ class OwnedDatabase:
             self.connection.execute("BEGIN IMMEDIATE")
             yield
             self.set_meta({"commits": str(self._commits + 1)})
-            self.connection.execute("COMMIT")
+            self._commit()
         except BaseException:
-            with suppress(sqlite3.Error):
-                self.connection.execute("ROLLBACK")
+            self._rollback()
             raise
         self._commits += 1
         self._lock.note(self._commits)
+
+    def _commit(self) -> None:
+        """Commit. If that fails it may have happened all the same: SQLite cuts its journal, then syncs that it is cut.
+
+        So the file is asked. If it has happened, a commit after it settles it: until then a power cut could bring the
+        journal back, and with it the state of before.
+        """
+        try:
+            self.connection.execute("COMMIT")
+            return
+        except sqlite3.Error as error:
+            failed = error
+        self._rollback()
+        try:
+            (commits,) = self.connection.execute("SELECT value FROM meta WHERE key = 'commits'").fetchone()
+            happened = int(commits) > self._commits
+            if happened:
+                self._commits += 1
+                self.connection.execute("BEGIN IMMEDIATE")
+                self.set_meta({"commits": str(self._commits + 1)})
+                self.connection.execute("COMMIT")
+        except sqlite3.Error:
+            raise unknown(self.path) from None
+        if not happened:
+            raise failed
+
+    def _rollback(self) -> None:
+        with suppress(sqlite3.Error):
+            self.connection.execute("ROLLBACK")
 
     def set_meta(self, values: Mapping[str, str]) -> None:
         """Write some of the facts about the file itself. Inside of a transaction."""

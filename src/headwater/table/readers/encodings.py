@@ -103,7 +103,7 @@ class ConvertedStream:
     """A stream whose bytes go through a converter."""
 
     def __init__(self, raw: Raw, converter: Converter) -> None:
-        self._raw, self.converter = raw, converter
+        self.raw, self.converter = raw, converter
         self._ready = bytearray()
         self._read, self._hash, self._done = 0, hashlib.sha256(), False
         self.most = raw.most
@@ -111,45 +111,45 @@ class ConvertedStream:
     @property
     def ended(self) -> bool:
         """Whether there can never be more."""
-        return self._raw.ended and not self._ready
+        return self.raw.ended and not self._ready
 
     @property
     def moved(self) -> bool:
         """Whether the name of the file has gone to another one."""
-        return self._raw.moved
+        return self.raw.moved
 
     @property
     def linked(self) -> bool:
         """Whether the file still has a name."""
-        return self._raw.linked
+        return self.raw.linked
 
     @property
     def grown(self) -> bool:
         """Whether there is more in the file than was read."""
-        return self._raw.grown
+        return self.raw.grown
 
     @property
     def written(self) -> int:
         """When the file was last written to."""
-        return self._raw.written
+        return self.raw.written
 
     @property
     def inode(self) -> tuple[int, int]:
         """Which file it is, whatever its name."""
-        return self._raw.inode
+        return self.raw.inode
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
         """What there is, converted; 0 if nothing came within ``wait`` seconds."""
         if self.converter.transparent and not self._ready:
-            return self._raw.read_into(view, wait)
+            return self.raw.read_into(view, wait)
         while not self._ready:
             chunk = bytearray(len(view))
             with memoryview(chunk) as space:
-                found = self._raw.read_into(space, wait)
+                found = self.raw.read_into(space, wait)
             data = bytes(chunk[:found])
             self._read += found
             self._hash.update(data)
-            final = not found and (self._raw.ended or not wait)
+            final = not found and (self.raw.ended or not wait)
             if not found and (self._done or not final):
                 return 0
             self._done = final
@@ -162,10 +162,10 @@ class ConvertedStream:
     def check(self, consumed: int, sha256: Callable[[], str]) -> None:
         """Raise an error if what was read, converted or not, is not there any more."""
         if self.converter.transparent:
-            self._raw.check(consumed, sha256)
+            self.raw.check(consumed, sha256)
         else:
-            self._raw.check(self._read, self._hash.hexdigest)
+            self.raw.check(self._read, self._hash.hexdigest)
 
     def close(self) -> None:
         """Close the input."""
-        self._raw.close()
+        self.raw.close()

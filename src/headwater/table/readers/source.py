@@ -30,8 +30,8 @@ class Source:
     Formal guarantees
     -----------------
     A batch ends after a number of records that depends on public facts only (options, number of columns, how many
-    records there are in each file), or when a pipe or a followed file is idle. The text of a record decides nothing but
-    the record (``proofs/tables.md``).
+    records there are in each file), or when a pipe or a followed file is idle or stopped. The text of a record decides
+    nothing but the record (``proofs/tables.md``).
 
     Examples
     --------
@@ -68,6 +68,8 @@ class Source:
         self._previous: tuple[Reader, Seal] | None = None  # before that; as long as it is open, its inode is its own
         self.pending: Position | None = None
         """A position that no batch has, because no records came with it: files were read to their ends."""
+        self.stopped = False
+        """Whether `stop` was called."""
         held = None
         if position is None:
             self._inputs.look_first()
@@ -80,6 +82,23 @@ class Source:
         """Whether it ends by itself and reading never waits for a writer: all of it is files, and none is followed."""
         whole = not self._options.follow and not self._inputs.piped
         return whole and all(os.path.isfile(source.name) for source in self._inputs.found)
+
+    @property
+    def piped(self) -> bool:
+        """Whether it reads standard input, where what was read and not taken is gone."""
+        return self._inputs.piped
+
+    @property
+    def unfinished(self) -> int:
+        """How many bytes were read of a record that has not ended."""
+        reader = self._reader or (self._previous and self._previous[0])
+        return reader.unfinished if isinstance(reader, TextFile) else 0
+
+    def stop(self) -> None:
+        """Take no more out of a pipe, and end after the records that were read. A signal handler may call it."""
+        self.stopped = True
+        if isinstance(self._reader, TextFile):
+            self._reader.stop()
 
     def __iter__(self) -> Self:
         return self
@@ -184,6 +203,8 @@ class Source:
     def _read(self, source: Input, reader: Reader) -> Generator[Batch | None, None, bool]:
         """One file to its end; whether it was copied away. If it is the last of a followed run, it has none."""
         drained, copied, begun = False, False, not self._taken and source.path is not None
+        if self.stopped:
+            self.stop()  # it was called before there was a reader
         self._others = self._options.follow and not self._inputs.piped and self._files.is_followed(source, reader)
         while True:
             others = self._others and not reader.moved  # what was renamed may still be written to
@@ -201,7 +222,7 @@ class Source:
                 continue
             if batch is not None:
                 yield batch
-            elif not more:
+            elif not more or self.stopped:
                 return copied
             else:
                 self._check_previous()
@@ -231,9 +252,10 @@ class Source:
         limit = self._size if wait else self._most
         parts: list[Part] = []
         rows, begun = 0, time.monotonic()
-        while rows < limit:
+        while True:
+            end = min(_next_end(rows), limit) if source.path is None else limit
             try:
-                part = reader.next(limit - rows, wait)
+                part = reader.next(end - rows, wait)
             except OverwrittenError:  # raised again by the next look; what was read before that is there
                 if not parts:
                     raise
@@ -243,12 +265,14 @@ class Source:
                 rows += part.records
             if part is None or reader.idle:
                 break
-        else:
             took = (time.monotonic() - begun) / self._options.poll_seconds
+            if rows < end or (rows < limit and took < 1):
+                continue
             if took > 1 / 2:
                 self._size = max(1, self._size // 2)
             elif took < 1 / 16:
                 self._size = min(2 * self._size, self._most)
+            break
         if not parts:
             return None, reader.idle
         self._records += rows
@@ -304,6 +328,11 @@ class Source:
         self._previous, self._reader, self._taken = (reader, seal), None, 0
         self.pending = None if self._inputs.piped else self._position()
         return None
+
+
+def _next_end(rows: int) -> int:
+    """After how many records a batch of a pipe that has ``rows`` may end next: twice as many each time."""
+    return _FIRST_BATCH << (rows // _FIRST_BATCH).bit_length()
 
 
 def open_source(

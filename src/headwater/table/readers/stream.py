@@ -181,6 +181,8 @@ class StandardInput:
     moved, linked, grown, written, inode = False, True, False, 0, (0, 0)
 
     def __init__(self, path: str | None = None) -> None:
+        self.stopped = False
+        """Whether no more is to be taken out of the pipe: what has been read is read on by whatever stands before."""
         self._own = path is not None
         try:
             stream: Any = io.FileIO(path) if path else getattr(sys.stdin, "buffer", sys.stdin)
@@ -193,6 +195,8 @@ class StandardInput:
 
     def read_into(self, view: memoryview, wait: float = 0) -> int:
         """What has arrived, 0 if nothing did within ``wait`` seconds; `ended` when there will never be more."""
+        if self.stopped:
+            return 0
         if self._handle is None:
             data = self._stream.read(len(view))
             view[: len(data)] = data

@@ -12,13 +12,14 @@ from headwater.table.bad_rows import BadRow, with_way_out
 from headwater.table.errors import TableError
 from headwater.table.readers.bad_lines import read_lines
 from headwater.table.readers.csv_text import CsvParser, line_of, parse_header
+from headwater.table.readers.encodings import ConvertedStream
 from headwater.table.readers.fields import Fields
 from headwater.table.readers.json_array import ArrayLines
 from headwater.table.readers.json_text import JsonParser
 from headwater.table.readers.json_value import NotJsonError
 from headwater.table.readers.options import InputChangedError, Options, changed
 from headwater.table.readers.paths import Input
-from headwater.table.readers.stream import open_stream
+from headwater.table.readers.stream import StandardInput, open_stream
 from headwater.table.readers.text_buffer import Offsets, TextBuffer, TextDigest
 
 FilePosition = dict[str, Any]
@@ -148,6 +149,17 @@ class TextFile:
     def edges(self) -> tuple[int, bytes, bytes]:
         """How much was read, and the beginning and the end of it."""
         return self._digest.size, self._digest.head, self._digest.tail
+
+    @property
+    def unfinished(self) -> int:
+        """How many bytes were read of a record that has not ended."""
+        return len(self._buffer.data)
+
+    def stop(self) -> None:
+        """Take no more out of a pipe: `next` gives the records that were read, and nothing then."""
+        stream = self._stream.raw if isinstance(self._stream, ConvertedStream) else self._stream
+        if isinstance(stream, StandardInput):
+            stream.stopped = True
 
     def close(self) -> None:
         """Close the file."""
