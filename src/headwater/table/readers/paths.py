@@ -116,7 +116,9 @@ class Inputs:
         self.piped = any(map(is_pipe, self._paths))
         """Whether standard input or another pipe is meant."""
         if self.piped and len(self._paths) > 1:
-            raise ValueError("standard input (-) and other pipes cannot be read together with files")
+            raise ValueError(
+                "standard input (-) or a named pipe cannot be read together with anything else: join them into one pipe"
+            )
         self.may_be_gone: Callable[[str], bool] = lambda name: False
         """Whether a file that was named need not be there: because its records were taken."""
         self.between: list[Input] = []
