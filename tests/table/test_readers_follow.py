@@ -267,7 +267,7 @@ def test_a_pipe_that_has_a_path_is_read_like_standard_input(tmp_path: Path, by_h
 def test_pipes_that_cannot_be_read_say_why(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv.gz"):
         os.mkfifo(tmp_path / name)
-    with pytest.raises(ValueError, match="pipes cannot be read together"):
+    with pytest.raises(ValueError, match=r"cannot be read together.*join them into one"):
         open_source([tmp_path / "a.csv", tmp_path / "c.csv"], SCHEMA)
     with pytest.raises(TableError, match=r"a compressed pipe; decompress"):
         open_source(tmp_path / "b.csv.gz", SCHEMA)

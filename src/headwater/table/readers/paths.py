@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,17 +116,21 @@ class Inputs:
         self.piped = any(map(is_pipe, self._paths))
         """Whether standard input or another pipe is meant."""
         if self.piped and len(self._paths) > 1:
-            raise ValueError("standard input (-) and other pipes cannot be read together with files")
+            raise ValueError(
+                "standard input (-) or a named pipe cannot be read together with anything else: join them into one pipe"
+            )
         self.may_be_gone: Callable[[str], bool] = lambda name: False
         """Whether a file that was named need not be there: because its records were taken."""
         self.between: list[Input] = []
         """Rotated files that nobody named, and that came after what was read and before what is named."""
         self.found = list[Input]()
+        self._beside: dict[str, list[tuple[str, str]]] | None = None
         self.named = set[str]()
         """The names of those that were given, or are in a folder that was given."""
 
     def look_again(self) -> None:
         """Find the files that are there now."""
+        self._beside = None
         listed = [self._input(name) for path in self._paths for name in self._expand(path)]
         self.named = {source.name for source in listed}
         self.between = [one for one in self.between if one.name not in self.named and os.path.exists(one.name)]
@@ -137,18 +142,29 @@ class Inputs:
         if not self.found and not self._options.follow and not any(map(self._is_gone, self._paths)):
             raise TableError("no files in this folder", "name a folder with files", file=self._paths[0])
 
+    @property
+    def only_folders(self) -> bool:
+        """Whether nothing but folders was given, so that every file in them is named."""
+        return all(map(os.path.isdir, self._paths))
+
     def rotated(self, name: str) -> list[Input]:
         """The files beside those that are named which may be later or earlier names of a file, oldest first."""
-        folders = {os.path.dirname(path) if not os.path.isdir(path) else path for path in self._paths}
-        found = list[Input]()
-        for folder in sorted(folders):
-            try:
-                names = os.listdir(folder or ".")
-            except OSError:
-                continue
-            names = [one for one in names if related(name, one) and not one.endswith(_UNFINISHED)]
-            found += [self._input(os.path.join(folder, one)) for one in sorted(names, key=age)]
-        return found
+        self._beside = None
+        return self.beside(name)
+
+    def beside(self, name: str) -> list[Input]:
+        """The same, as they were when `look_again` or `rotated` was called last: for many names at once."""
+        if self._beside is None:
+            self._beside = {}
+            folders = {os.path.dirname(path) if not os.path.isdir(path) else path for path in self._paths}
+            for folder in sorted(folders):
+                with suppress(OSError):
+                    for one in os.listdir(folder or "."):
+                        for base in () if one.endswith(_UNFINISHED) else bases_of(one):
+                            self._beside.setdefault(base, []).append((folder, one))
+        found = {*self._beside.get(base_name(name), ()), *self._beside.get(plain_name(name), ())}
+        there = sorted((folder, age(one), one) for folder, one in found if related(name, one))
+        return [self._input(os.path.join(folder, one)) for folder, _, one in there]
 
     def _is_gone(self, path: str) -> bool:
         return not os.path.exists(path) and self.may_be_gone(os.path.basename(path))

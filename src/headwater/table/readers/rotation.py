@@ -48,7 +48,8 @@ class Files:
 
     def _seals(self, kept: Iterable[Any]) -> Seals:
         options = self._options
-        return Seals(kept, self.inputs.rotated, gone_is_done=options.gone_is_done, encoding=options.encoding)
+        beside = (lambda name: []) if self.inputs.only_folders else self.inputs.beside  # all in a folder are looked at
+        return Seals(kept, beside, gone_is_done=options.gone_is_done, encoding=options.encoding)
 
     def restore(self, sealed: list[Any], last: Sequence[int] | None = None) -> None:
         """Know the files that an earlier run has read to their ends, and the inode of the last of them."""
@@ -108,7 +109,7 @@ class Files:
             if held and held[0] in itself:
                 if self._options.same_again or not self._may_be_copy(one, held[0], place):
                     continue
-            elif all_read:
+            elif all_read or (one not in itself and one.name in named and self.seals.claims(one)):
                 continue
             try:
                 reader = self.open(one, place)
@@ -166,9 +167,10 @@ class Files:
 
     def look_after_last(self) -> Input | None:
         """Where the file lies that was read last; rotated files after it will be read as well."""
-        named = self.inputs.named
-        chain = self.inputs.rotated(self.last[0].name) if self.last else []
-        if self.last is None or all(one.name in named for one in chain):
+        if self.last is None or self.inputs.only_folders:
+            return None
+        chain = self.inputs.rotated(self.last[0].name)
+        if all(one.name in self.inputs.named for one in chain):
             return None
         seen = (self.last, [(one.name, inode_of(one)) for one in chain])
         if self._looked is None or self._looked[0] != seen:  # contents are compared once for each rotation
@@ -238,8 +240,11 @@ class Files:
     def next(self) -> Input | None:
         """The first file that is not done, of all that are there now."""
         self.inputs.look_again()
-        self.look_after_last()
-        return self.unread()
+        source = self.unread()
+        if self.last and (source is None or related(self.last[0].name, source.key)):
+            self.look_after_last()
+            return self.unread()
+        return source
 
     def unread(self) -> Input | None:
         """The first file that is not done."""

@@ -135,7 +135,7 @@ class Seals:
     kept
         What an earlier run kept of them.
     beside
-        The files whose names rotation may have made of a name, or it of theirs, oldest first.
+        The files whose names rotation may have made of a name, or it of theirs, oldest first, where not all are read.
     gone_is_done
         Whether other content under the name of a file that was read is a new file, whatever became of the old one.
     encoding
@@ -314,9 +314,12 @@ class Seals:
         same = [n for n in numbers if self.all[n].records and plain_name(self.all[n].name) == plain_name(source.key)]
         if not same or self._gone_is_done or self.all[same[-1]].free:
             return False
+        holder = self._holders.get(same[-1])
+        if holder is not None and holder != source.name and os.path.exists(holder):
+            return False  # the old content is there under another name
         for one in self._beside(source.key):
             if one.name != source.name and self.claims(one) and self._holders.get(same[-1]) == one.name:
-                return False  # the old content is there under another name
+                return False
         raise changed(source.name, "was read to its end, and has changed or was replaced by another file")
 
 
