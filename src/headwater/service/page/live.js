@@ -34,7 +34,7 @@ function build(data) {
     return chart;
   });
   arrange();
-  byId("columns-key").replaceChildren(make("span", {}, make("i"), "all records: share of rows"));
+  byId("columns-key").replaceChildren(make("span", {}, make("i"), "all records: share of rows that have a value"));
   if (window) byId("columns-key").append(make("span", {}, make("i", { class: "real" }), make("span", { id: "recent" })));
   byId("pairs").hidden = data.pairs.length === 0;
   state.pair = Math.min(state.pair, Math.max(data.pairs.length, 1));

@@ -28,7 +28,11 @@ from headwater.table.readers.options import InputChangedError, OverwrittenError,
 from headwater.table.readers.paths import STANDARD_INPUT, Input, refused
 from headwater.table.readers.zip_member import member
 
-DAMAGED = TableError("the compressed data is damaged or cut short", "make the file anew")
+DAMAGED = TableError(
+    "the compressed data is damaged or cut short",
+    "make the file anew; if it was still being written, give the command again when it is whole, and let files for a "
+    "followed folder be written under another name and renamed when they are whole",
+)
 _CHUNK = 1 << 22
 _PIECE = 1 << 16
 _TAIL = 1 << 12  # so many bytes before the present end must still be there when a file has grown

@@ -23,7 +23,7 @@ function introduce() {
   if (name) facts.unshift(["Data", name]);
   if (windows) facts.splice(3, 0, ["Last release is about", `records ${whole(last.start + 1)} to ${whole(last.end)}`]);
   byId("facts").append(...facts.map(([term, text]) => make("div", { class: text.length > 60 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, text))));
-  byId("columns-key").append(make("span", {}, make("i"), "release: share of rows"));
+  byId("columns-key").append(make("span", {}, make("i"), "release: share of rows that have a value"));
   byId("origin").textContent = `${card.note ? `${card.note} ` : ""}${data.real ? "" : "This page was computed from published releases alone. "}Bins come from the declared bounds of the schema, not from the data.`;
   if (!data.real) return;
   if (!data.real.public) document.title = `NOT PRIVATE: ${document.title}`;
