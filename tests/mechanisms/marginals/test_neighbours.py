@@ -106,7 +106,9 @@ def halves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("halves")
-@pytest.mark.parametrize(("columns", "position"), [(5, 256), (5, 400), (7, 300), (7, 511), (3, 400), (2, 200)])
+@pytest.mark.parametrize(
+    ("columns", "position"), [(5, 256), (5, 383), (5, 384), (7, 300), (7, 511), (3, 400), (2, 200)]
+)
 def test_a_half_of_a_doubling_spends_nearly_all_of_epsilon_on_its_questions(columns: int, position: int) -> None:
     """ε = 64: the doubling from 256 on is halved at 384. The first half chooses a tree, the second further pairs."""
     one, other = both(columns, 512, 64.0, position, seed=3)
@@ -195,7 +197,10 @@ def test_spans_of_tables_are_buckets_of_the_plan() -> None:
     assert [0, *slow_ends[:-1]] == sorted({e.start for e in noise.events if isinstance(e, Table) and e.timescale == 0})
 
 
-def test_no_address_is_used_twice() -> None:
+@pytest.mark.parametrize("halved", [False, True])
+def test_no_address_is_used_twice(halved: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if halved:
+        monkeypatch.setattr(plan_module, "NOISY", 10**9)
     noise = Watched(seed=4)
     run(a_schema(6), a_stream(a_schema(6), 600), 64.0, noise)
     assert len(noise.addresses) == len(set(noise.addresses)) > 2000

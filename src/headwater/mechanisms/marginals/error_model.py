@@ -1,8 +1,9 @@
 """The errors of one-way and two-way tables to expect of marginals before there are any records.
 
 The plan is walked through as a run does it: the tables that a stage asks for, the budget of each, which of them share
-their noise, and its variance are those of the run (`questions`, `pair_rules`, `table_noise`). Taken for granted is only
-what a run finds out from data: columns are taken to be even, and the pairs that it can afford to be a chain.
+their noise, and its variance are those of the run (`questions`, `pair_rules`, `table_noise`). Doublings are taken to be
+whole: halves have the same noise. Taken for granted is only what a run finds out from data: columns are taken to be
+even, and the pairs that it can afford to be a chain.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Coding
 from headwater.mechanisms.marginals.pair_rules import EXTRA_WEIGHT, EXTRAS, pair_edges, saving, turns
 from headwater.mechanisms.marginals.pairs import CELLS
-from headwater.mechanisms.marginals.plan import Stage, divide, plan
+from headwater.mechanisms.marginals.plan import Stage, divide, doubling_at
 from headwater.mechanisms.marginals.questions import Question, one_way_questions
 from headwater.mechanisms.marginals.table_noise import variances
 from headwater.mechanisms.protocol import AnySchema, CapErrors
@@ -31,7 +32,7 @@ TWO_WAY_BLIND = 0.21  # two-way total variation of columns that depend on each o
 LEFT = 0.035  # structure that is left of a pair that is not measured
 DIFFERENT = {ONE_WAY: 0.5, TWO_WAY: 0.65}  # total variation of tables of people who have nothing in common
 COVERED = Fraction(1, 2)  # columns that have no table of their own, after the first stage with pairs
-LATE = 4  # doublings that count: earlier ones hold less than a tenth of the records
+LATE = 4  # stages that count: earlier ones hold less than a tenth of the records
 _BINS = 16  # of a column of many ordered values
 
 
@@ -84,20 +85,17 @@ def expected_errors(
     ``x`` becomes ``x/(1 + x)``, and of pairs, whose columns are known, no more than that of independent columns. A pair
     has the errors of its columns, of its own noise, and what a tree does not hold.
     """
-    stages = plan(schema.dimension, budget, records, expect).stages
-    closed = [stage for stage in stages if stage.end <= records]
+    closed, end = list[Stage](), 0
+    while (doubling := doubling_at(end, budget, schema.dimension, expect)).end <= records:
+        closed, end = [*closed, doubling][-LATE:], doubling.end
     if not closed:
         return 1.0, 1.0
-    late = sorted({stage.opened for stage in closed})[-LATE:]
-    closed = [stage for stage in closed if stage.opened in late]
     found = [stage_errors(codings(schema), stage) for stage in closed]
     columns = _pooled(np.array([stage.columns for stage in found])) / counted
     one_way = float(np.mean(columns / (1 + columns)))
-    of_doubling = [[one for stage, one in zip(closed, found, strict=True) if stage.opened == start] for start in late]
-    measured = max(math.fsum(one.measured for one in several) for several in of_doubling[-2:])
-    pair = LEFT * (1 - measured) + float(_pooled(np.array([[stage.pair] for stage in found]))[0]) / counted
+    pair = LEFT * (1 - found[-1].measured) + float(_pooled(np.array([[stage.pair] for stage in found]))[0]) / counted
     shrunk = TWO_WAY_BLIND / (1 + TWO_WAY_BLIND / pair) if pair < math.inf else TWO_WAY_BLIND
-    tree = max(one.tree for several in of_doubling[-2:] for one in several)
+    tree = found[-1].tree
     return one_way, math.hypot(math.sqrt(2) * one_way, tree * shrunk + (1 - tree) * TWO_WAY_BLIND)
 
 
@@ -106,24 +104,21 @@ def stage_errors(columns: tuple[Coding, ...], stage: Stage) -> StageErrors:
     """What noise does to the tables of one stage."""
     budget, pair, part, measured = stage.slow_budget, math.inf, 0.0, 0.0
     if stage.pairs and len(columns) > 1:
-        whole, candidates = len(columns) - 1, math.comb(len(columns), 2)
-        most = whole if stage.tree_choice else 0
+        most, candidates = len(columns) - 1, math.comb(len(columns), 2)
         extras = math.ceil(EXTRAS * len(columns)) if stage.extra_choice else 0
         tree, further = (
             turns(choice, stage.size, candidates, stage.accounting)
             for choice in (stage.tree_choice, stage.extra_choice)
         )
-        tree, further = min(tree, most), max(min(further, extras, candidates - whole), 0)
-        kept, part = saving(tree + further, most + extras), tree / whole
+        tree, further = min(tree, most), max(min(further, extras, candidates - most), 0)
+        kept, part = saving(tree + further, most + extras), tree / most
         budget = stage.one_way + stage.pairs * (1 - kept)
         if tree:
             # columns of pairs that are kept from the stage before have no table of their own: half of them, say
             pairs = stage.pairs * kept + (stage.one_way * COVERED if stage.extra_choice else 0)
             own = pairs * most / (most + further * EXTRA_WEIGHT)
             pair = _pair_error(columns, stage, tree, own * saving(tree, most))
-        measured = (tree + further) / candidates
-    if not budget:
-        return StageErrors((math.inf,) * len(columns), pair, part, measured)
+            measured = (tree + further) / candidates
     questions, budgets = one_way_questions(columns, stage.size, stage.accounting, budget, [1.0] * len(columns), ())
     noise = variances(questions, budgets, stage.accounting)
     sizes = (coding.size if not coding.ordered else min(coding.values, _BINS) + coding.missing for coding in columns)

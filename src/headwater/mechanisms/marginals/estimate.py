@@ -106,7 +106,7 @@ class Estimator:
                 self.one[table.columns[0]].append(table)
             elif len(table.columns) == 2:
                 self.two.setdefault((table.columns[0], table.columns[1]), []).append(table)
-        old = (measured.t - measured.start) / OLDEST
+        old = measured.t / OLDEST
         self.two = {p: several for p, several in self.two.items() if max(t.end for t in several) >= old}
         self.telling = {pair: telling(several) for pair, several in self.two.items()}
         self.own = {pair: self._own_edges(pair) for pair in self.two}

@@ -173,13 +173,23 @@ class Doublings:
 
 
 def stage_at(t: int, budget: Budget | float, columns: int, expect: int | None = None) -> Stage:
-    """The stage that record number ``t`` (from 0) belongs to.
+    """The stage that record number ``t`` (from 0) belongs to: a doubling, or a half of one.
 
     >>> [stage_at(t, 1.0, 10).end for t in (0, 128, 1024, 4096, 8192, 16384)]
-    [128, 1024, 4096, 8192, 16384, 32768]
+    [128, 1024, 4096, 8192, 16384, 24576]
     >>> [stage_at(t, 1.0, 10, expect=60_000).end for t in (0, 117, 937, 3750, 7500, 15000, 30000, 60000)]
-    [117, 937, 3750, 7500, 15000, 30000, 60000, 120000]
+    [117, 937, 3750, 7500, 15000, 22500, 60000, 120000]
     """
+    budget = Budget.of(budget)
+    doubling, ends = doubling_at(t, budget, columns, expect), Doublings.of(first_end(budget.epsilon, columns), expect)
+    if doubling.end == expect or doubling.start < HALVED * ends.first or not _noisy(doubling, budget, columns):
+        return doubling
+    halves = doubling.halved()
+    return halves[0] if t < halves[0].end else halves[1]
+
+
+def doubling_at(t: int, budget: Budget | float, columns: int, expect: int | None = None) -> Stage:
+    """The stage that record number ``t`` (from 0) would belong to if no doubling were halved."""
     budget = Budget.of(budget)
     ends = Doublings.of(first_end(budget.epsilon, columns), expect)
     odds = ONE_WAY * Fraction((columns / 10) ** WIDE).limit_denominator(1000)
@@ -187,11 +197,7 @@ def stage_at(t: int, budget: Budget | float, columns: int, expect: int | None = 
     if t >= ends.first:
         i = ends.before(t)
         share = one_way + EARLY_ONE_WAY / (2 << i - ends.lowest)
-        doubling = _with_pairs(ends.end(i), ends.end(i + 1), budget, columns, share, TREE_CHOICE, EXTRA_CHOICE)
-        if doubling.end == expect or doubling.start < HALVED * ends.first or not _noisy(doubling, budget, columns):
-            return doubling
-        halves = doubling.halved()
-        return halves[0] if t < halves[0].end else halves[1]
+        return _with_pairs(ends.end(i), ends.end(i + 1), budget, columns, share, TREE_CHOICE, EXTRA_CHOICE)
     start, end = next((start, end) for start, end in pairwise(ends.early()) if t < end)
     if end < ends.first:
         whole, accounting = currency(budget, columns, columns)
