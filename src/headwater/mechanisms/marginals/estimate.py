@@ -24,7 +24,7 @@ GROUPS = 12
 """The model has about this many spans of time, each with one-way marginals of its own."""
 SHORTEST = 512
 """Spans shorter than the release divided by this are left out of smoothing: so its cost does not grow with time."""
-OLDEST = 16
+OLDEST = 8
 """Pairs that were last counted before so many times fewer records had come than now are left out: they only pile up."""
 TELLING = 1 / 50
 """Tables of a pair with a smaller part of the precision of another one do not count: all of them say as little."""

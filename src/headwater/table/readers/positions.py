@@ -22,6 +22,10 @@ def check_position(position: Any, name: str) -> None:  # noqa: ANN401 - whatever
     fits = isinstance(position, Mapping) and _count(position.get("records")) and isinstance(position.get("name"), str)
     if not fits or not isinstance(position.get("place"), Mapping):
         raise _unknown(name)
+    place = position["place"]
+    numbers = ("row",) if "row" in place else ("header", "end", "line")
+    if place and not (all(_count(place.get(key)) for key in numbers) and place.get("header", 0) <= place.get("end", 0)):
+        raise _unknown(name)
     if "finished" in position:
         finished = position["finished"]
         good = isinstance(finished, list) and all(isinstance(mark, str) for mark in finished)

@@ -135,7 +135,7 @@ class Source:
         if self._inputs.piped or self._files.name == "-":
             return self._resume_pipe(position)
         self._files.refuse_grown()
-        if not self._files.name or nothing_read(position["place"]):
+        if not self._files.name or ("sealed" in position and nothing_read(position["place"])):
             self._files.find_unread(position.get("inode"), position.get("since", 0))
             return None
         self._taken = position.get("taken", 0)
