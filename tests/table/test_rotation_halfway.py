@@ -274,3 +274,46 @@ def test_a_log_that_is_the_beginning_of_an_older_one_counts(tmp_path: Path) -> N
     (tmp_path / "a.csv").write_text(text([0] * 50))
     with followed(tmp_path) as source:
         assert until_idle(source) == [0] * 300
+
+
+@pytest.mark.parametrize("read", [0, 3])
+def test_a_log_of_which_nothing_was_read_is_copied_and_cut_in_a_folder(tmp_path: Path, read: int) -> None:
+    """With nothing read every older file begins with what was read, and was taken for a copy of the empty log."""
+    log = tmp_path / "a.csv"
+    log.write_text(text(range(read)))
+    with followed(tmp_path) as source:
+        found = until_idle(source)
+        with log.open("a") as file:
+            file.write("100\n101\n")
+        (tmp_path / "a.csv.1").write_bytes(log.read_bytes())
+        log.write_text("n\n")
+        found += until_idle(source)
+        with log.open("a") as file:
+            file.write("500\n")
+        found += until_idle(source)
+    assert found == [*range(read), 100, 101, 500]
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_a_log_after_an_empty_one_that_was_compressed_is_not_left_out_silently(
+    tmp_path: Path, compressed: bool
+) -> None:
+    """It was written and rotated between two looks, and nothing that was read says where it comes."""
+    log = tmp_path / "a.csv"
+
+    def rotate(number: int, compressed: bool) -> None:
+        packed = gzip.compress(log.read_bytes()) if compressed else log.read_bytes()
+        (tmp_path / f"a.csv.{number}{'.gz' if compressed else ''}").write_bytes(packed)
+        log.unlink()
+        log.write_text("n\n")
+
+    log.write_text("n\n")
+    with followed(log) as source:
+        assert until_idle(source) == []
+        rotate(2, compressed=True)
+        assert until_idle(source) == []
+        log.write_text(text(range(92)))
+        rotate(1, compressed)
+        log.write_text(text([1000]))
+        with pytest.raises(InputChangedError, match=r"a\.csv\.1(\.gz)?: what was read of a\.csv is gone"):
+            until_idle(source)

@@ -81,6 +81,8 @@ class Files:
             refuse_same(source, self.seals.all, self._options.encoding)
             refuse_outgrown(source, self.seals)
             refuse_half(source, self.inputs.found, self.seals, self._options.encoding)
+        if self.last is None and self.seals.all:  # files without records: nothing says what came between them and this
+            self.refuse_unknown(source.key)
         reader = self.open(source, None)
         if self.last and related(self.last[0].name, source.key):
             self.inputs.look_again()
@@ -260,7 +262,12 @@ class Files:
         return False
 
     def _is_copy(self, source: Input, reader: Reader) -> bool:
-        """Whether a file begins with what was read of the present one; looked at once, unless it changes."""
+        """Whether a file begins with what was read of the present one; looked at once, unless it changes.
+
+        If nothing was read, every file does: the present one may have been cut, and this one hold all its records.
+        """
+        if nothing_read(reader.position()()):
+            return False
         try:
             status = os.stat(source.name)
             if self._copies.get(source.name) != status:
