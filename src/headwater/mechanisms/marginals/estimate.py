@@ -25,7 +25,8 @@ GROUPS = 12
 SHORTEST = 512
 """Spans shorter than the release divided by this are left out of smoothing: so its cost does not grow with time."""
 OLDEST = 8
-"""Pairs that were last counted before so many times fewer records had come than now are left out: they only pile up."""
+"""Pairs that were last counted when there were fewer records than those of the release divided by this are left out:
+they only pile up."""
 TELLING = 1 / 50
 """Tables of a pair with a smaller part of the precision of another one do not count: all of them say as little."""
 LEAST_DEPENDENCE = 1e-5
@@ -106,7 +107,7 @@ class Estimator:
                 self.one[table.columns[0]].append(table)
             elif len(table.columns) == 2:
                 self.two.setdefault((table.columns[0], table.columns[1]), []).append(table)
-        old = measured.t / OLDEST
+        old = (measured.t - measured.start) / OLDEST
         self.two = {p: several for p, several in self.two.items() if max(t.end for t in several) >= old}
         self.telling = {pair: telling(several) for pair, several in self.two.items()}
         self.own = {pair: self._own_edges(pair) for pair in self.two}
