@@ -10,7 +10,7 @@ import pytest
 import headwater as hw
 from headwater.mechanisms.marginals import error_model
 from headwater.mechanisms.marginals.codes import codings
-from headwater.mechanisms.marginals.error_model import TWO_WAY_BLIND, expected_errors, stage_errors
+from headwater.mechanisms.marginals.error_model import NO_TABLE, TWO_WAY_BLIND, expected_errors, stage_errors
 from headwater.mechanisms.marginals.measure import MarginalsMechanism
 from headwater.mechanisms.marginals.plan import plan
 from headwater.noise import Noise
@@ -27,14 +27,18 @@ def test_the_noise_of_one_way_tables_is_that_of_the_run(budget: Budget) -> None:
     run = MarginalsMechanism(SCHEMA, budget, Noise(1))
     codes = np.random.default_rng(0).random((stages[-1].end, len(SIZES)))
     run.update(run.encode(codes))
-    shared = False
+    shared, asked = False, []
     for stage in stages:
         tables = [table for table in run.tables if (table.start, table.end) == (stage.start, stage.end)]
-        assert [table.columns for table in tables] == [(i,) for i in range(len(SIZES))]
+        assert [table.columns for table in tables] == [(i,) for i in range(len(tables))]  # not of the longest lists
         drawn = [math.sqrt(t.variance / 2) * t.counts.size / 2 / stage.size for t in tables]
+        drawn += [NO_TABLE] * (len(SIZES) - len(drawn))
         assert stage_errors(codings(SCHEMA), stage).columns == pytest.approx(drawn, rel=1e-12)
         shared |= any(table.joint for table in tables)
+        asked.append(len(tables))
     assert shared == (not stages[0].accounting.gaussian)
+    assert asked == sorted(asked)
+    assert asked[0] < asked[-1] == len(SIZES)
 
 
 def test_small_tables_are_foretold_less_noise_than_each_has_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

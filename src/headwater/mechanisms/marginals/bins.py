@@ -22,6 +22,10 @@ EVEN = 0.1
 """The part of the mass that is taken to be even over the values, whatever was published: values may be new."""
 
 
+HEAVY = 0.5
+"""A run of codes that holds at least this part of the mass may have one value that does: it is worth finding."""
+
+
 MOST_TABLES = 4
 """Of so many tables, the most precise ones, the profile of a column is made."""
 
@@ -40,13 +44,21 @@ class Profile:
         """The share of all codes before each of these."""
         return np.interp(codes, self.starts, self.shares)
 
+    def heavy(self, first: Integers, last: Integers) -> NDArray[np.bool_]:
+        """Whether these codes, ``first … last − 1``, lie inside one run of which `HEAVY` is known."""
+        run = np.searchsorted(self.starts, first, side="right") - 1
+        found: NDArray[np.bool_] = (last <= self.starts[run + 1]) & (np.diff(self.shares)[run] >= HEAVY)
+        return found
+
 
 def every_code(coding: Coding) -> Integers:
     """A bin for each code."""
     return np.arange(coding.size, dtype=np.int64)
 
 
-def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int) -> Integers:
+def cut(
+    coding: Coding, profile: Profile, least: Sequence[float], most: int, inside_heavy: float | None = None
+) -> Integers:
     """Where the bins of an ordered column begin: nodes are halved while they hold enough of the mass.
 
     Parameters
@@ -59,6 +71,9 @@ def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int) -> 
         A node of level ``s`` is halved if it holds at least ``least[s]``; beyond the list its last entry counts.
     most
         How many bins there are at most, without that of missing values; enough is doubled until they are so few.
+    inside_heavy
+        What counts beyond the list instead, for nodes inside a run of codes that holds most of the mass: most of it may
+        be one value, as zeros are.
     """
     if not coding.ordered:
         return every_code(coding)
@@ -68,7 +83,9 @@ def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int) -> 
         done, nodes, level = list[Integers](), np.zeros(1, dtype=np.int64), 0
         while len(nodes):
             first, last = values * nodes >> level, values * (nodes + 1) >> level
-            enough = factor * least[min(level, len(least) - 1)]
+            enough = np.full(len(nodes), factor * least[min(level, len(least) - 1)])
+            if inside_heavy is not None and level >= len(least):
+                enough[profile.heavy(first, last)] = factor * inside_heavy
             wide, below = last - first, profile.below(np.stack([first, last]))
             held = (1 - EVEN) * (below[1] - below[0]) + EVEN / values * wide
             halved = (held >= enough) & (wide > 1)
@@ -90,7 +107,9 @@ def one_way(tables: Iterable[NoisyTable], columns: int) -> list[list[NoisyTable]
     return found
 
 
-def cut_by(coding: Coding, own: Sequence[NoisyTable], least: Sequence[float], most: int) -> Integers:
+def cut_by(
+    coding: Coding, own: Sequence[NoisyTable], least: Sequence[float], most: int, inside_heavy: float | None = None
+) -> Integers:
     """Where the bins of a column begin, `cut` by its published one-way tables.
 
     The most precise ones are mostly the same from one fast bucket to the next, and then so are the bins.
@@ -98,12 +117,14 @@ def cut_by(coding: Coding, own: Sequence[NoisyTable], least: Sequence[float], mo
     if not coding.ordered:
         return every_code(coding)
     best = sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]
-    return _cut_by(coding, tuple(best), tuple(least), most)
+    return _cut_by(coding, tuple(best), tuple(least), most, inside_heavy)
 
 
 @lru_cache(maxsize=256)
-def _cut_by(coding: Coding, own: tuple[NoisyTable, ...], least: tuple[float, ...], most: int) -> Integers:
-    edges = cut(coding, profile(coding, own), least, most)
+def _cut_by(
+    coding: Coding, own: tuple[NoisyTable, ...], least: tuple[float, ...], most: int, inside_heavy: float | None
+) -> Integers:
+    edges = cut(coding, profile(coding, own), least, most, inside_heavy)
     edges.flags.writeable = False
     return edges
 

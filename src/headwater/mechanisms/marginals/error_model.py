@@ -22,7 +22,7 @@ from headwater.mechanisms.marginals.measured import Coding
 from headwater.mechanisms.marginals.pair_rules import EXTRA_WEIGHT, EXTRAS, pair_edges, saving, turns
 from headwater.mechanisms.marginals.pairs import CELLS
 from headwater.mechanisms.marginals.plan import Stage, divide, doubling_at
-from headwater.mechanisms.marginals.questions import Question, one_way_questions
+from headwater.mechanisms.marginals.questions import Question, early_weights, one_way_questions
 from headwater.mechanisms.marginals.table_noise import variances
 from headwater.mechanisms.protocol import AnySchema, CapErrors
 from headwater.privacy import Budget
@@ -33,6 +33,7 @@ LEFT = 0.035  # structure that is left of a pair that is not measured
 DIFFERENT = {ONE_WAY: 0.5, TWO_WAY: 0.65}  # total variation of tables of people who have nothing in common
 COVERED = Fraction(1, 2)  # columns that have no table of their own, after the first stage with pairs
 LATE = 4  # stages that count: earlier ones hold less than a tenth of the records
+NO_TABLE = 1e6  # the error of a column that has none: as good as infinite, and finite in sums of inverses
 _BINS = 16  # of a column of many ordered values
 
 
@@ -103,6 +104,7 @@ def expected_errors(
 def stage_errors(columns: tuple[Coding, ...], stage: Stage) -> StageErrors:
     """What noise does to the tables of one stage."""
     budget, pair, part, measured = stage.slow_budget, math.inf, 0.0, 0.0
+    weights = [1.0] * len(columns) if stage.pairs else early_weights(columns, stage.size, stage.accounting, budget)
     if stage.pairs and len(columns) > 1:
         most, candidates = len(columns) - 1, math.comb(len(columns), 2)
         extras = math.ceil(EXTRAS * len(columns)) if stage.extra_choice else 0
@@ -119,10 +121,10 @@ def stage_errors(columns: tuple[Coding, ...], stage: Stage) -> StageErrors:
             own = pairs * most / (most + further * EXTRA_WEIGHT)
             pair = _pair_error(columns, stage, tree, own * saving(tree, most))
             measured = (tree + further) / candidates
-    questions, budgets = one_way_questions(columns, stage.size, stage.accounting, budget, [1.0] * len(columns), ())
-    noise = variances(questions, budgets, stage.accounting)
-    sizes = (coding.size if not coding.ordered else min(coding.values, _BINS) + coding.missing for coding in columns)
-    errors = (_total_variation(size, v, stage.size) for size, v in zip(sizes, noise, strict=True))
+    questions, budgets = one_way_questions(columns, stage.size, stage.accounting, budget, weights, ())
+    noise = {q.columns[0]: v for q, v in zip(questions, variances(questions, budgets, stage.accounting), strict=True)}
+    sizes = [coding.size if not coding.ordered else min(coding.values, _BINS) + coding.missing for coding in columns]
+    errors = (_total_variation(n, noise[i], stage.size) if i in noise else NO_TABLE for i, n in enumerate(sizes))
     return StageErrors(tuple(errors), pair, part, measured)
 
 

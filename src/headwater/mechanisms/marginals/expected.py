@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from headwater.mechanisms.accuracy import ExpectedError
+from headwater.mechanisms.marginals.bins import HEAVY
 from headwater.mechanisms.marginals.denoise import NORMAL
 from headwater.mechanisms.marginals.estimate import Estimate
-from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.grid import Floats, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
+from headwater.mechanisms.marginals.shape import Shape
 
 ONE_WAY = (1.0, 1.4)
 """Typical and 90% error, times what the posterior says of a column: the mean over all columns. Calibrated
@@ -37,6 +39,7 @@ def expected_error(estimate: Estimate, names: Sequence[str], codings: Sequence[C
     ones = np.array([column_error(*pair) for pair in zip(margins, estimate.errors, strict=True)])
     blind = [unmeasured(*pair) for pair in zip(estimate.grids, codings, strict=True)]
     ones[blind] = np.maximum(ones[blind], UNMEASURED)
+    ones = np.maximum(ones, [UNMEASURED * unresolved(*pair) for pair in zip(estimate.shapes, codings, strict=True)])
     parts = {"one-way": _scaled(float(ones.mean()), ONE_WAY)}
     parts |= {f"column {name}": _scaled(float(one), ONE_COLUMN) for name, one in zip(names, ones, strict=True)}
     return ExpectedError(*pair_errors(estimate, ones), "two-way total variation", parts)
@@ -45,6 +48,13 @@ def expected_error(estimate: Estimate, names: Sequence[str], codings: Sequence[C
 def unmeasured(grid: Integers, coding: Coding) -> bool:
     """Whether several values of a column share the only bin, which then has no error of its own: it has no table."""
     return coding.values > 1 and len(grid) - coding.missing <= 1
+
+
+def unresolved(shape: Shape, coding: Coding) -> float:
+    """The share of a part that has most of the mass and several values, of which one may have it all; 0 if none has."""
+    wide = widths(shape.edges, coding.size) > 1
+    most = float(shape.shares[wide].max(initial=0.0))
+    return most if most >= HEAVY else 0.0
 
 
 def column_error(shares: Floats, deviations: Floats) -> float:

@@ -60,7 +60,7 @@ class MarginalsMechanism:
     deltas: ClassVar[bool] = True
     noise_name: ClassVar[str] = f"{IntegerLaplace.name}, of small tables jointly"
     """The laws of noise without a δ, on cards."""
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     options: ClassVar[Options] = {"expect": int}
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, expect: int | None = None) -> None:

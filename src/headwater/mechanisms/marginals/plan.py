@@ -25,7 +25,8 @@ from headwater.privacy import Budget, DiscreteGaussian, IntegerLaplace, Ledger, 
 
 FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1 and …
 FEW_COLUMNS = 20  # … with so many columns; with more of them it ends later, in proportion
-EARLY = (6, 3)  # the stages without pairs end so many halvings before that …
+LEAST_FIRST = 6  # but never before this power of two
+EARLY = (1, 3, 9)  # stages without pairs end at so many 64ths of that …
 LONG = 1024  # … and one more at half of it, if it is at least this: a large ε asks about pairs sooner
 FAST = 8  # fast buckets a stage
 FAST_SHARE = Fraction(3, 50)  # of ε, for the fast buckets of a stage
@@ -125,7 +126,7 @@ class Stage:
 def first_end(epsilon: float, columns: int) -> int:
     """Where the first stage with pairs ends: the more columns share ε, the more records it takes to see a pair."""
     wide = math.log2(max(columns / FEW_COLUMNS, 1))
-    return 1 << max(round(math.log2(FIRST) - math.log2(epsilon) + wide), *EARLY)
+    return 1 << max(round(math.log2(FIRST) - math.log2(epsilon) + wide), LEAST_FIRST)
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Doublings:
         if expect is None:
             return cls(first, 0)
         found = cls(expect, round(math.log2(first / expect)))
-        return found if found.end(found.lowest) >= 1 << max(EARLY) else cls(expect, found.lowest + 1)
+        return found if found.end(found.lowest) >= 1 << LEAST_FIRST else cls(expect, found.lowest + 1)
 
     def end(self, i: int) -> int:
         """``expect · 2^i``, rounded up."""
@@ -165,7 +166,7 @@ class Doublings:
 
         One of their ends is moved to the number of records that is expected, if that is before the first pairs.
         """
-        ends = [self.first >> halvings for halvings in EARLY] + ([self.first >> 1] if self.first >= LONG else [])
+        ends = [self.first * part >> LEAST_FIRST for part in EARLY] + ([self.first >> 1] if self.first >= LONG else [])
         if self.expect < self.first:
             near = min(range(len(ends)), key=lambda at: abs(math.log2(ends[at] / self.expect)))
             ends[near] = self.expect
@@ -175,10 +176,10 @@ class Doublings:
 def stage_at(t: int, budget: Budget | float, columns: int, expect: int | None = None) -> Stage:
     """The stage that record number ``t`` (from 0) belongs to: a doubling, or a half of one.
 
-    >>> [stage_at(t, 1.0, 10).end for t in (0, 128, 1024, 4096, 8192, 16384)]
-    [128, 1024, 4096, 8192, 16384, 24576]
-    >>> [stage_at(t, 1.0, 10, expect=60_000).end for t in (0, 117, 937, 3750, 7500, 15000, 30000, 60000)]
-    [117, 937, 3750, 7500, 15000, 22500, 60000, 120000]
+    >>> [stage_at(t, 1.0, 10).end for t in (0, 128, 384, 1152, 4096, 8192, 16384)]
+    [128, 384, 1152, 4096, 8192, 16384, 24576]
+    >>> [stage_at(t, 1.0, 10, expect=60_000).end for t in (0, 117, 351, 1054, 3750, 7500, 15000, 30000)]
+    [117, 351, 1054, 3750, 7500, 15000, 22500, 60000]
     """
     budget = Budget.of(budget)
     doubling, ends = doubling_at(t, budget, columns, expect), Doublings.of(first_end(budget.epsilon, columns), expect)
@@ -288,8 +289,9 @@ def plan(columns: int, budget: Budget | float, until: int, expect: int | None = 
     marginals, 10 columns, ε = 1: replacing one record costs at most ε, for ever
                         records    one-way    choice     pairs  fast buckets fast one-way  budgets in
                        0 to 128          1         0         0          none            0  ε, Laplace
-                   128 to 1,024          1         0         0          none            0  ε, Laplace
-                 1,024 to 4,096          1         0         0          none            0  ε, Laplace
+                     128 to 384          1         0         0          none            0  ε, Laplace
+                   384 to 1,152          1         0         0          none            0  ε, Laplace
+                 1,152 to 4,096          1         0         0          none            0  ε, Laplace
                  4,096 to 8,192     0.2734       0.1    0.6266          none            0  ε, Laplace
                 8,192 to 16,384      0.376    0.0752    0.4888         1,024         0.06  ε, Laplace
     """

@@ -14,7 +14,9 @@ from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 from headwater.mechanisms.marginals.plan import divide
 
 MOST_BINS = 256  # of a column, in a one-way table
-ENOUGH = (4.0, 2.0, 1.0, 1.0, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level
+ENOUGH = (4.0, 2.0, 1.0, 1.0, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level …
+SPIKE = (8.0, 1 / 32)  # … where one bin has most of the mass, beyond those levels too: so many times, or this share
+LISTED = 0.3  # early, a column of unordered values has a table if the noise of all of them adds up to this share
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,17 @@ class Question:
         return sum(self.sizes)
 
 
+def early_weights(codings: Sequence[Coding], size: int, accounting: Accounting, budget: Fraction) -> list[float]:
+    """The weights of columns in a stage that has no pairs: 1, or 0 for a long list of values.
+
+    Neighbouring numbers share a bin, but every value of a list is asked for, and among few records most would be noise:
+    the others use the budget better. If only lists are left, they have it all.
+    """
+    noise = accounting.width(float(budget), len(codings)) / size
+    weights = [float(coding.ordered or coding.size * noise * LISTED <= 1) for coding in codings]
+    return weights if any(weights) else [1.0] * len(codings)
+
+
 def one_way_questions(
     codings: Sequence[Coding],
     size: int,
@@ -77,8 +90,8 @@ def one_way_questions(
     for column, (coding, weight) in enumerate(zip(codings, weights, strict=True)):
         if weight > 0:
             scale = accounting.width(float(budget) * weight, total)
-            least = [enough * scale / size for enough in ENOUGH]
-            edges = cut_by(coding, own[column], least, MOST_BINS)
+            least, spike = [enough * scale / size for enough in ENOUGH], max(SPIKE[0] * scale / size, SPIKE[1])
+            edges = cut_by(coding, own[column], least, MOST_BINS, spike)
             # one table of two cells shows how many records are null, which are in the first cell of all of these
             present = len(edges) == 2 and not any(question.present for question in questions)
             questions.append(Question((column,), (edges,), present))

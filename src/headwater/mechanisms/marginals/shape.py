@@ -224,7 +224,28 @@ def estimate_shape(sides: Sequence[Sides], grid: Integers, coding: Coding) -> Sh
             total += split @ shares * known
             precision += known
         shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins), np.minimum(1 / precision, 1))
-    return shape
+    return _agreeing(shape, pooled)
+
+
+def _agreeing(shape: Shape, pooled: Sequence[tuple[Integers, Floats, Floats]]) -> Shape:
+    """The shape, with parts scaled where a bin of several parts has a count that is more precise than their sum.
+
+    Parts are estimated from tables that count them by themselves. What a later table says of them together, with less
+    noise, would be lost; old noise in many small parts adds up. The most precise table comes last.
+    """
+    shares, variance = shape.shares.copy(), shape.variance.copy()
+    for starts, counted, noise in sorted(pooled, key=lambda table: -float(table[2].min())):
+        if not np.isin(starts, shape.edges).all():
+            continue
+        inside = shape.inside(starts)
+        sums, spread, parts = np.bincount(inside, shares), np.bincount(inside, variance), np.bincount(inside)
+        better = (parts > 1) & (spread > noise) & (sums > TRACE)
+        weight = np.where(better, spread / np.maximum(spread + noise, TRACE), 0.0)
+        agreed = np.maximum(sums + weight * (counted - sums), 0.0)
+        shares *= np.divide(agreed, sums, out=np.ones_like(sums), where=better)[inside]
+        variance *= (1 - weight)[inside]
+    total = shares.sum()
+    return Shape(shape.edges, shares / total, variance) if total > TRACE else shape
 
 
 def pool_sides(sides: Sequence[Sides]) -> list[tuple[Integers, Floats, Floats]]:

@@ -20,7 +20,7 @@ from headwater.mechanisms.marginals.pair_rules import EXTRA_WEIGHT, EXTRAS, pair
 from headwater.mechanisms.marginals.pairs import CELLS, PATHS, Pair, joined, paths, some_of
 from headwater.mechanisms.marginals.plan import Stage, divide
 from headwater.mechanisms.marginals.prediction import UNITS, Outlook, Prediction
-from headwater.mechanisms.marginals.questions import Question
+from headwater.mechanisms.marginals.questions import Question, early_weights
 from headwater.mechanisms.marginals.selection import distance
 
 MOST_CELLS = 1 << 14  # larger tables of two columns are never asked for
@@ -71,7 +71,9 @@ class SlowBucket:
         self.done = {t.columns for t in self.known if len(t.columns) == 2 and t.start >= self.stage.opened}
         most, extras = self.wanted()
         if not most + extras:
-            self.known += self.bucket.one_way(self.stage.slow_budget, [1.0] * self.columns, self.known)
+            budget = self.stage.slow_budget
+            weights = early_weights(self.codings, self.bucket.size, self.stage.accounting, budget)
+            self.known += self.bucket.one_way(budget, weights, self.known)
             return
         weights = self.own_tables()
         kept = saving(self.expected(most + extras), most + extras) if any(weights) else Fraction(1)

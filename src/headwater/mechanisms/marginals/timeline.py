@@ -8,6 +8,7 @@ linear estimate is one solve per code.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -161,7 +162,21 @@ def smooth(
     error = np.sqrt(np.maximum(prior - np.einsum("ko,koi,ki->k", cross, inverse, cross), 0))
     if rough:
         return Smoothed(simplex(shares), drift, error)
-    return Smoothed(_consistent(shares, span, nonnegative(span @ shares, error, widths)), drift, error)
+    estimated = span @ shares
+    total = shrunk(nonnegative(estimated, error, widths), estimated, error)
+    return Smoothed(_consistent(shares, span, total), drift, error)
+
+
+def shrunk(found: Floats, shares: Floats, deviations: Floats) -> Floats:
+    """Estimates moved towards equal shares, as far as noise alone could explain that they differ.
+
+    With ``χ² = Σ ((share − 1/bins)/deviation)²``, the distance is multiplied by ``√(1 − bins/χ²)``, or by 0: the root
+    since `nonnegative` has removed part of the noise before. It matters for few records only.
+    """
+    even = 1 / len(found)
+    chi2 = float((((shares - even) / np.maximum(deviations, 1e-9)) ** 2).sum())
+    kept = math.sqrt(max(1 - len(found) / chi2, 0.0)) if chi2 > 0 else 0.0
+    return even + kept * (found - even)
 
 
 def _consistent(shares: Floats, span: Floats, total: Floats, passes: int = 20) -> Floats:
