@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
 from math import prod
 
@@ -11,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from headwater.laws import Pure
 from headwater.mechanisms.marginals.bins import Profile, Shares, bin_of, cut, cut_by, one_way, profile
 from headwater.mechanisms.marginals.codes import Coding
 from headwater.mechanisms.marginals.counting import count, cover
 from headwater.mechanisms.marginals.measured import NoisyTable
-from headwater.mechanisms.marginals.questions import Question
+from headwater.mechanisms.marginals.questions import Question, early_weights
 
 
 def as_runs(shares: Shares) -> Profile:
@@ -54,6 +56,27 @@ def test_mass_is_cut_finely_and_emptiness_coarsely() -> None:
     assert widths.max() >= 1 << 12
     even = cut(coding, as_runs(np.full(1 << 15, 2.0**-15)), (1 / 10,), 200)
     assert np.array_equal(even, np.arange(16) << 11)
+
+
+def test_a_run_with_most_of_the_mass_is_cut_further_and_no_other() -> None:
+    """Most of it may be one value. Levels of the list are as before."""
+    values, least = 1 << 12, (0.1, 0.1, 0.1, 0.1, 0.3)
+    starts = np.array([0, 256, values])
+    coding, heavy, even = Coding(values, False, True), *(Profile(starts, np.array([0, s, 1])) for s in (0.95, 0.4))
+    plain, further = (cut(coding, heavy, least, 200, inside) for inside in (None, 0.03))
+    assert np.array_equal(further[further >= 256], plain[plain >= 256])
+    assert np.diff(plain)[0] == 64
+    assert np.diff(further)[:4].tolist() == [8] * 4  # they hold 0.9·0.95/32 < 0.03
+    assert np.array_equal(cut(coding, even, least, 200, 0.03), cut(coding, even, least, 200))
+
+
+def test_early_a_long_list_has_no_table_until_noise_leaves_something_of_it() -> None:
+    columns = [Coding(1000, False, False), Coding(1000, True, True), Coding(2, False, False)]
+    few, many = (early_weights(columns, size, Pure, Fraction(1)) for size in (100, 100_000))
+    assert few == [0.0, 1.0, 1.0]
+    assert many == [1.0, 1.0, 1.0]
+    assert early_weights(columns, 100, Pure, Fraction(1000)) == many
+    assert early_weights([columns[0]] * 3, 100, Pure, Fraction(1)) == [1.0, 1.0, 1.0]
 
 
 def test_columns_that_are_not_ordered_are_never_merged() -> None:

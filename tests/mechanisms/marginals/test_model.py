@@ -303,6 +303,33 @@ def test_before_anything_is_measured_no_column_is_said_to_be_known(t: int, missi
     assert all(share > expected.parts["column x"][0] for share in far), "and so it is"
 
 
+def _mostly_nothing(records: int) -> Synthesizer:
+    """Ten columns of numbers that are 0 but for one in a hundred."""
+    schema = Schema({f"c{i}": Integer(0, 365) for i in range(10)})
+    rng = np.random.default_rng(4)
+    values = np.where(rng.random((records, 10)) < 0.99, 0, rng.integers(1, 366, (records, 10)))
+    synth = Synthesizer(schema, epsilon=1.0, seed=0, mechanism="marginals")
+    synth.update({name: values[:, i] for i, name in enumerate(schema.names)})
+    return synth
+
+
+def test_one_value_that_most_records_have_is_found() -> None:
+    release = _mostly_nothing(4_096).release()
+    drawn = release.sample(4_000, kind="columns")
+    zeros = [float((np.asarray(drawn[f"c{i}"]) == 0).mean()) for i in range(10)]
+    assert abs(np.mean(zeros) - 0.99) < 0.05
+    assert release.expected_error().parts["one-way"][1] < 0.2
+
+
+def test_a_column_of_which_most_is_in_one_wide_part_is_not_said_to_be_known() -> None:
+    """Before a value is found: that part is certain, what lies in it is not."""
+    release = _mostly_nothing(600).release()
+    expected, drawn = release.expected_error().parts, release.sample(4_000, kind="columns")
+    for i in range(10):
+        wrong = 0.99 - float((np.asarray(drawn[f"c{i}"]) == 0).mean())
+        assert wrong < 0.2 or expected[f"column c{i}"][1] > 0.5
+
+
 def test_a_column_with_a_table_is_as_good_as_the_table(model: MarginalsModel) -> None:
     assert max(model.expected_error().parts[f"column {name}"][1] for name in SCHEMA.names) < 0.3
 

@@ -149,7 +149,7 @@ WIDE = Budget(16.0, 0.4)  # five columns have Gaussian noise then, and short sta
 
 @pytest.mark.parametrize("position", [0, 100, 600])
 def test_with_a_delta_nearly_all_of_rho_is_spent_on_a_record(position: int) -> None:
-    """Stages end at 8, 24, 72, 512 and 1,024; in the fourth pairs are chosen, in the fifth also pairs beyond the tree."""
+    """Stages end at 8, 24, 72, 512 and 1,024; pairs are chosen in the fourth, and beyond a tree in the fifth."""
     one, other = both(5, 1024, WIDE, position, seed=3)
     ledger = check(one, other, position, WIDE)
     assert WIDE.rho is not None

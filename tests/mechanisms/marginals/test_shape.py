@@ -59,6 +59,19 @@ def test_the_shape_is_found_where_counts_show_it_and_even_where_noise_hides_it()
     assert all(part.std() <= 0.5 * part.mean() + 1e-12 for part in inside)
 
 
+def test_noise_of_old_fine_bins_gives_way_to_a_later_count_of_all_of_them() -> None:
+    """Few records were counted in twenty bins, many in two: what the two hold is known from the latter."""
+    truth = np.full(101, 0.9 / 50)
+    truth[50:], truth[100] = 0.1 / 50, 0.0
+    fine, errors = [*range(0, 100, 5), 100], []
+    for seed in range(20):
+        old, new = _table(fine, truth, 300, 8.0, seed), _table([0, 50, 100], truth, 100_000, 8.0, seed + 99)
+        shape = estimate_shape(stacked([old, new]), np.array([0, 50, 100]), CODING)
+        errors.append(abs(shape.shares[shape.edges < 50].sum() - 0.9))
+        assert np.isclose(shape.shares.sum(), 1)
+    assert np.mean(errors) < 0.01
+
+
 def test_counts_of_wide_bins_are_split_by_what_narrow_bins_say() -> None:
     truth = np.full(101, 0.2 / 90)
     truth[:10], truth[100] = 0.08, 0.0

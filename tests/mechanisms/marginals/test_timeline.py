@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwater.mechanisms.marginals.estimate import Estimator
-from headwater.mechanisms.marginals.timeline import DRIFTS, EVEN_DRIFT, Share, Slots, simplex, smooth
+from headwater.mechanisms.marginals.timeline import DRIFTS, EVEN_DRIFT, Share, Slots, shrunk, simplex, smooth
 
 
 def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:
@@ -89,6 +89,14 @@ def test_the_drift_is_the_likeliest_of_all(drift: float) -> None:
             log -= (gap @ np.linalg.solve(law, gap) + np.linalg.slogdet(law)[1]) / 2
         likely.append(log)
     assert found.drift == DRIFTS[int(np.argmax(likely))] / 16_000
+
+
+def test_what_noise_explains_is_moved_towards_even_shares_and_what_is_clear_is_not() -> None:
+    shares = np.array([0.75, 0.25])  # (¼ : ⅛)² twice is χ² = 8, and √(1 − 2/8) is kept
+    assert np.allclose(shrunk(shares, shares, np.full(2, 0.125)), 0.5 + np.sqrt(3) / 2 * np.array([0.25, -0.25]))
+    assert np.allclose(shrunk(shares, shares, np.full(2, 0.25)), 0.5)
+    assert np.allclose(shrunk(shares, shares, np.full(2, 1e-5)), shares)
+    assert np.allclose(shrunk(np.array([0.5, 0.5]), np.array([0.5, 0.5]), np.zeros(2)), 0.5)
 
 
 def test_a_still_column_is_averaged_and_a_moving_one_followed() -> None:
