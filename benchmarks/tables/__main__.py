@@ -15,7 +15,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.tables.cases import FULL, INDEPENDENT, QUICK, offline_cases
+from benchmarks.tables.cases import BESIDE, FULL, QUICK, offline_cases
 from benchmarks.tables.cost import measure_cost
 from benchmarks.tables.offline import ROOT
 from benchmarks.tables.page import page
@@ -55,7 +55,7 @@ def main() -> None:
             case
             for case in size.online()
             if (not arguments.only or case.table in arguments.only)
-            and (not arguments.methods or case.method in (INDEPENDENT, *arguments.methods))
+            and (not arguments.methods or case.method in (*BESIDE, *arguments.methods))
         ]
         online = measure_online(wanted, Kept(KEPT, code=not arguments.keep))
         numbers = Numbers(size.name, time.strftime("%Y-%m-%d"), [*online, *offline], measure_cost())

@@ -18,6 +18,9 @@ EXPECTING = "marginals, expecting t"
 """Marginals with a plan for as many records as the release is about, which offline methods know as well."""
 ONLINE = ("cascade", "marginals", EXPECTING, WITH_DELTA, "auto")
 INDEPENDENT = "independent"
+NOTHING = "nothing"
+BESIDE = (INDEPENDENT, NOTHING)
+"""What needs no run: offline marginals, and records that know nothing of the data."""
 OFFLINE = tuple(offline.METHODS)
 HELD_OUT = tuple(held_out.READERS)
 """Tables that took no part in choosing constants, but for two of the first stage with pairs."""
@@ -27,6 +30,8 @@ NARROW = ("flights:4", "flights:6", "diamonds:4", "births:4")
 """Tables of few columns, to compare marginals with cascade and to judge the choice between them."""
 REQUIRED_TIMES = {"flights": (16_384, 100_000, 131_072), "diamonds": (16_384, 53_940), "births": (131_072,)}
 SMALLEST = 4_096
+FEW = (200, 500, 1_000, 2_000)
+"""Times before the first pairs, measured at ε = 1."""
 
 _APART = {"audit", "checks", "cli", "data", "evaluate", "run", "pipeline.py", "store"}  # nothing of a release is there
 
@@ -77,21 +82,22 @@ class Size:
     offline: bool  # whether figures of MST and AIM that are not kept are made
     other: tuple[float, ...] = ()  # ε for one run of marginals beside independent ones
 
-    def times_of(self, name: str, method: str = "marginals") -> tuple[int, ...]:
+    def times_of(self, name: str, method: str = "marginals", epsilon: float = 1.0) -> tuple[int, ...]:
         """The times at which a table is measured; a run that expects a number of records is only about that one."""
         end = len(table(name))
         if method == EXPECTING:
             return tuple(sorted({*REQUIRED_TIMES.get(name, ()), end}))
-        return tuple(sorted({t for t in (*self.times, *REQUIRED_TIMES.get(name, ())) if t < end} | {end}))
+        few = FEW if epsilon == 1 else ()
+        return tuple(sorted({t for t in (*few, *self.times, *REQUIRED_TIMES.get(name, ())) if t < end} | {end}))
 
     def online(self) -> list[Case]:
-        """All releases of Headwater and of independent marginals."""
+        """All releases of Headwater, and of what needs no run."""
         few = [
             Case(name, t, epsilon, method, 0)
             for epsilon in self.other
             for name in (*NAMES, *HELD_OUT)
             for method in (INDEPENDENT, "marginals")
-            for t in self.times_of(name)
+            for t in self.times_of(name, method, epsilon)
         ]
         return few + [
             Case(name, t, epsilon, method, seed)
@@ -99,9 +105,9 @@ class Size:
             for epsilon in self.epsilons
             for name in (*NAMES, *HELD_OUT, *NARROW)
             if ":" not in name or epsilon == 1
-            for method in (INDEPENDENT, *ONLINE)
+            for method in (*BESIDE, *ONLINE)
             if ":" not in name or method not in (EXPECTING, WITH_DELTA)
-            for t in self.times_of(name, method)
+            for t in self.times_of(name, method, epsilon)
         ]
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 import headwater as hw
 from benchmarks.tables import offline
-from benchmarks.tables.cases import INDEPENDENT, REQUIRED_TIMES, Case
+from benchmarks.tables.cases import INDEPENDENT, NOTHING, REQUIRED_TIMES, Case
 from benchmarks.tables.data import Table, table
 from benchmarks.tables.measures import Errors, accuracy, correlation_error, marginal_errors
 
@@ -102,6 +102,8 @@ def beside(case: Case) -> Row | None:
     if case.method == INDEPENDENT:
         codes = offline.independent(here, case.epsilon, case.seed)
         seconds = process_time() - start
+    elif case.method == NOTHING:
+        codes, seconds = offline.nothing(here, case.seed), 0.0
     else:
         found = offline.dpmm(here, case.epsilon, case.method, case.seed)
         if found is None:

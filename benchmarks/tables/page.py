@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.tables import data, held_out
-from benchmarks.tables.cases import EXPECTING, FULL, HELD_OUT, KNOWN, NARROW, WITH_DELTA
+from benchmarks.tables.cases import BESIDE, EXPECTING, FULL, HELD_OUT, KNOWN, NARROW, WITH_DELTA
 from benchmarks.tables.data import NAMES, table
 from benchmarks.tables.offline import CHECKPOINTS, DELTA, DPMM, TIME_LIMIT
 from benchmarks.tables.online import Row
@@ -15,7 +15,7 @@ from benchmarks.tables.results import Numbers, Place
 from benchmarks.tables.verdicts import OURS, Requirement
 from headwater.markdown import table as markdown
 
-METHODS = ("marginals", EXPECTING, WITH_DELTA, "cascade", "independent", "mst", "aim", "mst rerun", "mst rerun, zcdp")
+METHODS = ("marginals", EXPECTING, WITH_DELTA, "cascade", *BESIDE, "mst", "aim", "mst rerun", "mst rerun, zcdp")
 
 
 def _number(value: float | None, digits: int = 4) -> str:
@@ -192,6 +192,7 @@ numeric columns cut into 16 equal cells, a missing value in a cell of its own.
 | {WITH_DELTA} | `Synthesizer(…, mechanism="marginals", delta={DELTA:g})`: the same with a δ |
 | cascade | `Synthesizer(…, mechanism="cascade")`: the promise of marginals without a δ |
 | independent | offline, pure ε: a Laplace histogram of each column by itself, ε split evenly |
+| nothing | records that are even over those cells, whatever the data: what a schema alone gives |
 | mst, aim | offline, δ = {DELTA:g}: MST and AIM of dpmm {DPMM}, one release of the complete data at t with all of ε |
 | mst rerun | MST at {CHECKPOINTS} moments with ε / {CHECKPOINTS} and δ / {CHECKPOINTS} each, looked at at t |
 | mst rerun, zcdp | the same, but the ρ of concentrated privacy is split: each run has about ε / √{CHECKPOINTS} |

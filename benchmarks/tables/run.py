@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables.cases import INDEPENDENT, Case
+from benchmarks.tables.cases import BESIDE, Case
 from benchmarks.tables.online import Row, UnknownMechanismError, beside, online, synthesizer_of
 
 
@@ -80,7 +80,7 @@ def _run(cases: list[Case], kept: Kept) -> None:
     if all(kept.find(case) for case in cases):
         return
     method = cases[0].method
-    if method == INDEPENDENT:
+    if method in BESIDE:
         for case in cases:
             made = beside(case)
             assert made is not None  # noqa: S101 - only dpmm takes too long

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchmarks.tables.cases import EXPECTING, KNOWN, WITH_DELTA
+from benchmarks.tables.cases import EXPECTING, KNOWN, NOTHING, SMALLEST, WITH_DELTA
 from benchmarks.tables.cost import Cost
 from benchmarks.tables.results import Numbers, Place
 
@@ -86,7 +86,16 @@ def requirements(numbers: Numbers) -> list[Requirement]:
     asked.append(compare("the same, expecting t records", ready, at_most=1.0))
     others = ratios(numbers, OURS, "independent", [place for place in places if place[2] != 1 and place[1] >= 8_192])
     asked.append(compare("the same at other ε (goal)", others, at_most=1.0, goal=True))
-    asked.append(compare("two-way error / cascade, everywhere", ratios(numbers, OURS, "cascade", places), at_most=1.0))
+    few, many = ([place for place in places if (place[1] < SMALLEST) == early] for early in (True, False))
+    asked.append(
+        compare(f"two-way error / doing nothing, t < {SMALLEST:,}", ratios(numbers, OURS, NOTHING, few), at_most=1.0)
+    )
+    asked.append(
+        compare(f"two-way error / cascade, t < {SMALLEST:,}", ratios(numbers, OURS, "cascade", few), at_most=1.0)
+    )
+    asked.append(
+        compare("two-way error / cascade, everywhere else", ratios(numbers, OURS, "cascade", many), at_most=1.0)
+    )
     asked.append(compare("auto / the better of cascade and marginals", _auto(numbers), at_most=1.1))
     rerun = ratios(numbers, OURS, "mst rerun", one)
     asked.append(compare("two-way error / MST rerun at 128 checkpoints, ε split", rerun, at_most=0.2))
