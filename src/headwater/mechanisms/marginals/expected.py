@@ -21,9 +21,9 @@ ONE_COLUMN = (0.95, 1.55)
 """The same of a column by itself, whose error varies more than the mean does."""
 TWO_WAY = (1.08, 1.2)
 """The same of the mean over all pairs, as far as tables and one-way marginals say."""
-LEFT = ((1.3, 0.049), (2.0, 0.07))
+LEFT = ((1.3, 0.001, 0.049), (2.0, 0.003, 0.07))
 """Typical and 90% structure that a pair has beyond that if it was not measured while others were: so many times what
-noise leaves of measured ones, and at most so much."""
+noise leaves of measured ones, and so much that is left without noise, and at most so much."""
 BLIND = (1.08, 1.4)
 """As `TWO_WAY`, where no pair was measured at all."""
 UNMEASURED = 0.7
@@ -80,7 +80,9 @@ def pair_errors(estimate: Estimate, ones: Floats) -> tuple[float, float]:
     known, loss = float(errors[np.triu_indices(columns, 1)].mean()), float(np.mean(list(estimate.losses.values())))
     open_ = 1 - len(estimate.losses) / count
     parts = zip(TWO_WAY, LEFT, strict=True)
-    typical, upper = (min(factor * known + open_ * min(times * loss, most), 1.0) for factor, (times, most) in parts)
+    typical, upper = (
+        min(factor * known + open_ * min(times * loss + least, most), 1.0) for factor, (times, least, most) in parts
+    )
     return typical, upper
 
 
