@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from headwater.mechanisms.marginals.estimate import Estimator
-from headwater.mechanisms.marginals.timeline import DRIFTS, EVEN_DRIFT, Share, Slots, shrunk, simplex, smooth
+from headwater.mechanisms.marginals.timeline import (
+    DRIFTS,
+    EVEN_DRIFT,
+    Share,
+    Slots,
+    even_shares,
+    shrunk,
+    simplex,
+    smooth,
+)
 
 
 def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:
@@ -92,11 +101,20 @@ def test_the_drift_is_the_likeliest_of_all(drift: float) -> None:
 
 
 def test_what_noise_explains_is_moved_towards_even_shares_and_what_is_clear_is_not() -> None:
-    shares = np.array([0.75, 0.25])  # (¼ : ⅛)² twice is χ² = 8, and √(1 − 2/8) is kept
-    assert np.allclose(shrunk(shares, shares, np.full(2, 0.125)), 0.5 + np.sqrt(3) / 2 * np.array([0.25, -0.25]))
-    assert np.allclose(shrunk(shares, shares, np.full(2, 0.25)), 0.5)
-    assert np.allclose(shrunk(shares, shares, np.full(2, 1e-5)), shares)
-    assert np.allclose(shrunk(np.array([0.5, 0.5]), np.array([0.5, 0.5]), np.zeros(2)), 0.5)
+    shares, even = np.array([0.75, 0.25]), np.full(2, 0.5)  # (¼ : ⅛)² twice is χ² = 8, and √(1 − 2/8) is kept
+    assert np.allclose(shrunk(shares, shares, np.full(2, 0.125), even), 0.5 + np.sqrt(3) / 2 * np.array([0.25, -0.25]))
+    assert np.allclose(shrunk(shares, shares, np.full(2, 0.25), even), 0.5)
+    assert np.allclose(shrunk(shares, shares, np.full(2, 1e-5), even), shares)
+    assert np.allclose(shrunk(even, even, np.zeros(2), even), 0.5)
+    assert np.allclose(shrunk(shares, shares, np.full(2, 0.25), np.array([0.7, 0.3])), [0.7, 0.3])
+
+
+def test_of_an_unknown_column_missing_is_one_value_among_many_not_one_of_two_bins() -> None:
+    assert np.allclose(even_shares(4, None), 0.25)  # categories: missing is one of them
+    assert np.allclose(even_shares(4, np.array([5, 5, 5, 5])), 0.25)
+    assert np.allclose(even_shares(2, np.array([1000])), [16 / 17, 1 / 17])
+    assert np.allclose(even_shares(2, np.array([3])), [3 / 4, 1 / 4])  # no more bins than values
+    assert np.allclose(even_shares(21, np.full(20, 50)), 1 / 21)
 
 
 def test_a_still_column_is_averaged_and_a_moving_one_followed() -> None:

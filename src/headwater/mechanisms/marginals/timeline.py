@@ -26,6 +26,8 @@ ROUNDING = 1e-12
 """Variance, as a part of a code's prior variance, that is added to each observation: keeps matrices definite."""
 EVEN_DRIFT = 0.1
 """Times 1/bins, added to the share that the drift of a code is in proportion to: rare codes move, too."""
+FEWEST = 16
+"""Beside fewer bins than this, a missing value is not taken to be as frequent as one of them (`even_shares`)."""
 LIKELIHOOD_CODES = 48
 """The drift is chosen by the likelihood of this many codes, the most frequent ones."""
 
@@ -102,7 +104,7 @@ def smooth(
     Parameters
     ----------
     observed
-        Noisy shares of spans; with none of them everything is uniform.
+        Noisy shares of spans; with none of them shares are even.
     slots
         The slots; every observed span is a union of some.
     bins
@@ -117,8 +119,8 @@ def smooth(
     rough
         Whether to project shares to the simplex instead: takes a fifth of the time, and is good enough for choices.
     """
+    even = even_shares(bins, widths)
     if not observed or bins == 1:
-        even = np.full(bins, 1 / bins)
         return Smoothed(np.tile(even, (len(slots.sizes), 1)), 0.0, np.sqrt(even * (1 - even)))
     average = slots.weights(*np.array([(o.start, o.end) for o in observed], dtype=np.float64).T)
     noisy, noise = np.array([o.shares for o in observed]), np.array([o.variance for o in observed])
@@ -163,17 +165,28 @@ def smooth(
     if rough:
         return Smoothed(simplex(shares), drift, error)
     estimated = span @ shares
-    total = shrunk(nonnegative(estimated, error, widths), estimated, error)
+    total = shrunk(nonnegative(estimated, error, widths), estimated, error, even)
     return Smoothed(_consistent(shares, span, total), drift, error)
 
 
-def shrunk(found: Floats, shares: Floats, deviations: Floats) -> Floats:
-    """Estimates moved towards equal shares, as far as noise alone could explain that they differ.
+def even_shares(bins: int, widths: Integers | None) -> Floats:
+    """What is assumed of a column of which nothing is known: as much in each bin.
 
-    With ``χ² = Σ ((share − 1/bins)/deviation)²``, the distance is multiplied by ``√(1 − bins/χ²)``, or by 0: the root
+    Bins can be wide, but missing is one value: it has no more than it would have beside `FEWEST` bins.
+    """
+    even = np.full(bins, 1 / bins)
+    if widths is not None and 0 < len(widths) < bins:
+        even[-1] = 1 / (1 + max(len(widths), min(int(widths.sum()), FEWEST)))
+        even[:-1] = (1 - even[-1]) / len(widths)
+    return even
+
+
+def shrunk(found: Floats, shares: Floats, deviations: Floats, even: Floats) -> Floats:
+    """Estimates moved towards even shares, as far as noise alone could explain that they differ.
+
+    With ``χ² = Σ ((share − even)/deviation)²``, the distance is multiplied by ``√(1 − bins/χ²)``, or by 0: the root
     since `nonnegative` has removed part of the noise before. It matters for few records only.
     """
-    even = 1 / len(found)
     chi2 = float((((shares - even) / np.maximum(deviations, 1e-9)) ** 2).sum())
     kept = math.sqrt(max(1 - len(found) / chi2, 0.0)) if chi2 > 0 else 0.0
     return even + kept * (found - even)
