@@ -22,10 +22,6 @@ EVEN = 0.1
 """The part of the mass that is taken to be even over the values, whatever was published: values may be new."""
 
 
-HEAVY = 0.5
-"""A run of codes that holds at least this part of the mass may have one value that does: it is worth finding."""
-
-
 MOST_TABLES = 4
 """Of so many tables, the most precise ones, the profile of a column is made."""
 
@@ -44,10 +40,10 @@ class Profile:
         """The share of all codes before each of these."""
         return np.interp(codes, self.starts, self.shares)
 
-    def heavy(self, first: Integers, last: Integers) -> NDArray[np.bool_]:
-        """Whether these codes, ``first … last − 1``, lie inside one run of which `HEAVY` is known."""
+    def outside(self, first: Integers, last: Integers) -> Shares:
+        """The share of all other codes than those of the run that these, ``first … last − 1``, lie in; 1 if in none."""
         run = np.searchsorted(self.starts, first, side="right") - 1
-        found: NDArray[np.bool_] = (last <= self.starts[run + 1]) & (np.diff(self.shares)[run] >= HEAVY)
+        found: Shares = np.where(last <= self.starts[run + 1], 1 - np.diff(self.shares)[run], 1.0)
         return found
 
 
@@ -56,9 +52,7 @@ def every_code(coding: Coding) -> Integers:
     return np.arange(coding.size, dtype=np.int64)
 
 
-def cut(
-    coding: Coding, profile: Profile, least: Sequence[float], most: int, inside_heavy: float | None = None
-) -> Integers:
+def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int, spike: float | None = None) -> Integers:
     """Where the bins of an ordered column begin: nodes are halved while they hold enough of the mass.
 
     Parameters
@@ -71,9 +65,9 @@ def cut(
         A node of level ``s`` is halved if it holds at least ``least[s]``; beyond the list its last entry counts.
     most
         How many bins there are at most, without that of missing values; enough is doubled until they are so few.
-    inside_heavy
-        What counts beyond the list instead, for nodes inside a run of codes that holds most of the mass: most of it may
-        be one value, as zeros are.
+    spike
+        Beyond the list it is also enough to hold this, and as much as lies outside the run: one value may have it all,
+        as zeros have.
     """
     if not coding.ordered:
         return every_code(coding)
@@ -84,8 +78,8 @@ def cut(
         while len(nodes):
             first, last = values * nodes >> level, values * (nodes + 1) >> level
             enough = np.full(len(nodes), factor * least[min(level, len(least) - 1)])
-            if inside_heavy is not None and level >= len(least):
-                enough[profile.heavy(first, last)] = factor * inside_heavy
+            if spike is not None and level >= len(least):
+                enough = np.minimum(enough, factor * np.maximum(spike, profile.outside(first, last)))
             wide, below = last - first, profile.below(np.stack([first, last]))
             held = (1 - EVEN) * (below[1] - below[0]) + EVEN / values * wide
             halved = (held >= enough) & (wide > 1)
@@ -108,7 +102,7 @@ def one_way(tables: Iterable[NoisyTable], columns: int) -> list[list[NoisyTable]
 
 
 def cut_by(
-    coding: Coding, own: Sequence[NoisyTable], least: Sequence[float], most: int, inside_heavy: float | None = None
+    coding: Coding, own: Sequence[NoisyTable], least: Sequence[float], most: int, spike: float | None = None
 ) -> Integers:
     """Where the bins of a column begin, `cut` by its published one-way tables.
 
@@ -117,14 +111,14 @@ def cut_by(
     if not coding.ordered:
         return every_code(coding)
     best = sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]
-    return _cut_by(coding, tuple(best), tuple(least), most, inside_heavy)
+    return _cut_by(coding, tuple(best), tuple(least), most, spike)
 
 
 @lru_cache(maxsize=256)
 def _cut_by(
-    coding: Coding, own: tuple[NoisyTable, ...], least: tuple[float, ...], most: int, inside_heavy: float | None
+    coding: Coding, own: tuple[NoisyTable, ...], least: tuple[float, ...], most: int, spike: float | None
 ) -> Integers:
-    edges = cut(coding, profile(coding, own), least, most, inside_heavy)
+    edges = cut(coding, profile(coding, own), least, most, spike)
     edges.flags.writeable = False
     return edges
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from headwater.mechanisms.accuracy import ExpectedError
-from headwater.mechanisms.marginals.bins import HEAVY
 from headwater.mechanisms.marginals.denoise import NORMAL
 from headwater.mechanisms.marginals.estimate import Estimate
 from headwater.mechanisms.marginals.grid import Floats, widths
@@ -26,6 +25,8 @@ LEFT = ((1.3, 0.001, 0.049), (2.0, 0.003, 0.07))
 noise leaves of measured ones, and so much that is left without noise, and at most so much."""
 BLIND = (1.08, 1.4)
 """As `TWO_WAY`, where no pair was measured at all."""
+HEAVY = 0.5
+"""A wide part that holds this much of the mass may have one value that does."""
 UNMEASURED = 0.7
 """Of a column whose values are all in one bin, so that they are spread evenly: rarely are they so in the data."""
 UNKNOWN = 0.12

@@ -15,7 +15,7 @@ from headwater.mechanisms.marginals.plan import divide
 
 MOST_BINS = 256  # of a column, in a one-way table
 ENOUGH = (4.0, 2.0, 1.0, 1.0, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level …
-SPIKE = (8.0, 1 / 32)  # … where one bin has most of the mass, beyond those levels too: so many times, or this share
+SPIKE = (8.0, 1 / 32)  # … or, inside a bin of which little lies outside, so many times, and at least this share
 LISTED = 0.3  # early, a column of unordered values has a table if the noise of all of them adds up to this share
 
 
