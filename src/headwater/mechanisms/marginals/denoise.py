@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -273,13 +274,14 @@ class Atoms:
         whole numbers puts both in order.
         """
         bits = self.values.view(np.uint32).astype(np.uint64) << np.uint64(32) | posterior.view(np.uint32)
-        ordered = np.sort(bits.reshape(len(bits), -1).T.copy(), axis=1)
-        values, mass = ((ordered >> np.uint64(shift)).astype(np.uint32).view(np.float32) for shift in (32, 0))
-        upper = np.cumsum(mass, axis=1)
-        cells, at = np.arange(len(upper)), np.minimum((upper < 0.5).sum(1), len(bits) - 1)
+        ordered = np.sort(bits.reshape(len(bits), -1).T.copy(), axis=1).T.copy()
+        values, upper = ((ordered >> np.uint64(shift)).astype(np.uint32).view(np.float32) for shift in (32, 0))
+        for lower, here in pairwise(upper):  # np.cumsum takes several times as long
+            here += lower
+        cells, at = np.arange(upper.shape[1]), np.minimum((upper < 0.5).sum(0), len(bits) - 1)
         before = np.maximum(at - 1, 0)
-        high, low, above = values[cells, at], values[cells, before], upper[cells, at]
-        below = np.where(at > 0, upper[cells, before], 0)
+        high, low, above = values[at, cells], values[before, cells], upper[at, cells]
+        below = np.where(at > 0, upper[before, cells], 0)
         part = np.clip((0.5 - below) / np.maximum(above - below, 1e-9), 0, 1)
         found: Floats = np.where(at > 0, low + (high - low) * part, high).astype(np.float64)
         return found.reshape(self.values.shape[1:])

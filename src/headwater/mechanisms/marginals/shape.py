@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headwater.mechanisms.lots import beside
 from headwater.mechanisms.marginals.draw import Codes, Steps, even_numbers
-from headwater.mechanisms.marginals.grid import Floats, distinct, union, widths
+from headwater.mechanisms.marginals.grid import Floats, contained, distinct, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
 
@@ -216,14 +216,19 @@ def estimate_shape(sides: Sequence[Sides], grid: Integers, coding: Coding) -> Sh
     bins = shape.inside(grid)
     pooled = pool_sides(sides)
     pieces = [Pieces.of(edges, edges, starts, coding.size) for starts, _, _ in pooled]
+    known = list[Floats]()  # the precision of parts that are counted by themselves
     for _ in range(ROUNDS if len(pooled) > 1 else 1):
-        total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
-        for cut, (_, shares, variance) in zip(pieces, pooled, strict=True):
-            split = cut.split(shape.shares)
-            known = np.where(split.whole, 1 / split.variance(variance, TRACE), TRACE)  # parts counted by themselves
-            total += split @ shares * known
-            precision += known
-        shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins), np.minimum(1 / precision, 1))
+        splits = [cut.split(shape.shares) for cut in pieces]
+        if not known or any(len(cut.part) > len(edges) for cut in pieces):  # else no part has counts of several bins
+            known = [
+                np.where(split.whole, 1 / split.variance(variance, TRACE), TRACE)
+                for split, (_, _, variance) in zip(splits, pooled, strict=True)
+            ]
+            variance = 1 / sum(known, np.full(len(edges), TRACE))
+        total = np.zeros(len(edges))
+        for split, precision, (_, shares, _) in zip(splits, known, pooled, strict=True):
+            total += split @ shares * precision
+        shape = Shape(edges, _shrunk(total * variance, variance, even, bins), np.minimum(variance, 1))
     return _agreeing(shape, pooled)
 
 
@@ -235,7 +240,7 @@ def _agreeing(shape: Shape, pooled: Sequence[tuple[Integers, Floats, Floats]]) -
     """
     shares, variance = shape.shares.copy(), shape.variance.copy()
     for starts, counted, noise in sorted(pooled, key=lambda table: -float(table[2].min())):
-        if not np.isin(starts, shape.edges).all():
+        if not contained(starts, shape.edges):
             continue
         inside = shape.inside(starts)
         sums, spread, parts = np.bincount(inside, shares), np.bincount(inside, variance), np.bincount(inside)
