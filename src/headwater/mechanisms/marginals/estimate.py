@@ -267,7 +267,7 @@ class Estimator:
         for table in self.telling[pair]:
             base = self.merge(pair, self.independent(pair, table.start, table.end))
             shape = np.maximum(base if earlier is None else earlier, 1e-12)
-            counts, scale = table.counts.astype(np.float64), np.full(base.shape, table.width)
+            counts, scale = table.counts.astype(np.float64), np.array(table.width)
             if counts.shape != base.shape:
                 first, second = (
                     transfer(own, edges, self.codings[c].size)

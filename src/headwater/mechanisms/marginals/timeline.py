@@ -69,9 +69,9 @@ class Share:
 def simplex(values: Floats) -> Floats:
     """The nearest non-negative vectors that sum to 1, along the last axis."""
     ranked = -np.sort(-values, axis=-1)
-    excess = (np.cumsum(ranked, axis=-1) - 1) / np.arange(1, values.shape[-1] + 1)
-    last = (ranked > excess).sum(axis=-1, keepdims=True) - 1
-    return np.maximum(values - np.take_along_axis(excess, np.maximum(last, 0), axis=-1), 0)
+    excess = (np.cumsum(ranked, axis=-1) - 1) / np.arange(1, values.shape[-1] + 1)  # grows as long as it is smaller
+    found: Floats = np.maximum(values - excess.max(axis=-1, keepdims=True), 0)
+    return found
 
 
 @dataclass(frozen=True)
