@@ -79,6 +79,9 @@ class Shape:
 
     def split(self, target: Integers, source: Integers, size: int) -> Split:
         """How counts of the source's bins are moved to the target's, wide ones split by the shares."""
+        if contained(target, source):  # then none is split
+            inside = np.searchsorted(target, source, side="right") - 1
+            return Split(inside, np.arange(len(source)), np.ones(len(source)))
         return Pieces.of(self.edges, target, source, size).split(self.shares)
 
 
