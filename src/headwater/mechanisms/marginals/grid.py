@@ -50,8 +50,10 @@ def transfer(source: Integers, target: Integers, size: int) -> Floats:
 
 def union(edges: Iterable[Integers], coding: Coding, most: int = MOST_BINS) -> Integers:
     """The coarsest bins of which all the given ones are unions, thinned evenly where there are too many."""
-    different = {id(one): one for one in edges}  # tables share them
-    found: Integers = distinct(np.concatenate([*different.values(), [0]])).astype(np.int64)
+    different = list({one.tobytes(): one for one in edges}.values())  # tables often share them
+    if len(different) == 1 and len(different[0]) <= most:
+        return different[0]
+    found: Integers = distinct(np.concatenate([*different, [0]])).astype(np.int64)
     if coding.ordered and len(found) > most:
         keep = distinct(np.linspace(0, len(found) - 1, most).round().astype(int))
         found = distinct(np.append(found[keep], np.full(int(coding.missing), coding.values, dtype=np.int64)))

@@ -71,8 +71,8 @@ class NoisyTable:
         for axis, edges in enumerate(self.edges):
             # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
             several = 2 if self.counts.shape == (2,) else self.counts.size // len(edges)
-            counts = np.moveaxis(self.counts, axis, 0).reshape(len(edges), -1).astype(np.float64).sum(1)
-            found.append((counts, np.full(len(edges), self.variance * several)))
+            counts = self.counts.sum(tuple(other for other in range(len(self.edges)) if other != axis))
+            found.append((counts.astype(np.float64), np.full(len(edges), self.variance * several)))
         return tuple(found)
 
 

@@ -101,6 +101,9 @@ class Pieces:
     @classmethod
     def of(cls, parts: Integers, target: Integers, source: Integers, size: int) -> Pieces:
         """The pieces of given bins."""
+        if target is parts and contained(source, parts):  # each part is a piece
+            every = np.arange(len(parts))
+            return cls(every, every, np.searchsorted(source, parts, side="right") - 1, np.ones(len(parts)), every)
         starts = distinct(np.concatenate([parts, target, source]))
         part, to, by = (np.searchsorted(edges, starts, side="right") - 1 for edges in (parts, target, source))
         first = np.concatenate([[0], 1 + np.flatnonzero((to[1:] != to[:-1]) | (by[1:] != by[:-1]))])
@@ -110,6 +113,8 @@ class Pieces:
         """The counts of each source bin are divided as these shares of the parts say."""
         mass = np.maximum(shares, TRACE)[self.part] * self.inside
         mass /= np.bincount(self.source, mass)[self.source]
+        if len(self.first) == len(mass):
+            return Split(self.target, self.source, mass)
         return Split(self.target[self.first], self.source[self.first], np.add.reduceat(mass, self.first))
 
 
@@ -138,7 +143,9 @@ class Split:
 
     def _sums(self, values: Floats) -> Floats:
         """The sum of the values of each target bin."""
-        found: Floats = values if len(self._first) == len(self.target) else np.add.reduceat(values, self._first, -1)
+        if len(self.target) == self.target[-1] + 1:  # each has one
+            return values
+        found: Floats = np.add.reduceat(values, self._first, -1)
         return found
 
     @cached_property
@@ -181,7 +188,7 @@ class Sides:
     @cached_property
     def records(self) -> Integers:
         """How many records each row is about, as a column."""
-        return np.diff(self.spans)
+        return self.spans[:, 1:] - self.spans[:, :1]
 
     def rows(self, which: NDArray[np.bool_]) -> Sides:
         """Some of the rows."""
