@@ -250,11 +250,13 @@ def _agreeing(shape: Shape, pooled: Sequence[tuple[Integers, Floats, Floats]]) -
     """
     shares, variance = shape.shares.copy(), shape.variance.copy()
     for starts, counted, noise in sorted(pooled, key=lambda table: -float(table[2].min())):
-        if not contained(starts, shape.edges):
-            continue
+        if len(starts) == len(shape.edges) or not contained(starts, shape.edges):
+            continue  # no bin has several parts, or some part lies in several bins
         inside = shape.inside(starts)
         sums, spread, parts = np.bincount(inside, shares), np.bincount(inside, variance), np.bincount(inside)
         better = (parts > 1) & (spread > noise) & (sums > TRACE)
+        if not better.any():
+            continue
         weight = np.where(better, spread / np.maximum(spread + noise, TRACE), 0.0)
         agreed = np.maximum(sums + weight * (counted - sums), 0.0)
         shares *= np.divide(agreed, sums, out=np.ones_like(sums), where=better)[inside]

@@ -120,7 +120,7 @@ def smooth(
     if not observed or bins == 1:
         even = np.full(bins, 1 / bins)
         return Smoothed(np.tile(even, (len(slots.sizes), 1)), 0.0, np.sqrt(even * (1 - even)))
-    average = slots.weights(*np.array([(o.start, o.end) for o in observed], dtype=np.float64).T)
+    average = slots.weights(np.array([o.start for o in observed]), np.array([o.end for o in observed]))
     noisy, noise = np.array([o.shares for o in observed]), np.array([o.variance for o in observed])
     precision = (1 / noise).sum(0)
     mean = simplex((noisy / noise).sum(0) / precision)
