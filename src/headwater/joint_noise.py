@@ -68,9 +68,10 @@ class Bits:
     def below(self, count: int) -> int:
         """A uniform number from 0 to ``count − 1``, by rejection: bits are drawn until they make one."""
         length = (count - 1).bit_length()
+        words = -(-length // 64)
         while True:
-            words = -(-length // 64)
-            number = sum(self.word() << 64 * i for i in range(words)) >> (64 * words - length)
+            number = self.word() if words == 1 else sum(self.word() << 64 * i for i in range(words))
+            number >>= 64 * words - length
             if number < count:
                 return number
 

@@ -179,10 +179,13 @@ def scale_for(cost: float | Fraction) -> float:
     >>> IntegerLaplace(scale_for(Fraction(1, 3))).epsilon(1) <= Fraction(1, 3)
     True
     """
+    whole, parts = Fraction(cost).as_integer_ratio()
     scale = float(1 / cost)
-    while Fraction(scale) * Fraction(cost) < 1:
+    while True:
+        over, under = scale.as_integer_ratio()
+        if over * whole >= under * parts:
+            return scale
         scale = math.nextafter(scale, math.inf)
-    return scale
 
 
 _NARROWEST = 2.0**-20

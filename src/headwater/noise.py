@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import struct
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -42,6 +43,7 @@ from headwater.joint_noise import draw_jointly
 GAUSSIAN_VERSION = 2
 """Which Gaussian draw lives at an address: a run goes on only with the draws that it began with."""
 
+_FOUR_WORDS = struct.Struct("<4Q")
 _BLOCKS = 1 << 16  # an address leaves 16 bits free, which number its cipher blocks
 _UNIFORM_BLOCK = _BLOCKS - 1  # never reached by a Laplace draw, which needs at most 32 blocks
 CHUNK = 1 << 11  # draws at a time: what they need stays in the processor's cache, and in memory already at hand
@@ -127,7 +129,7 @@ class Noise:
 
     def further_word(self, hi: int, lo: int, label: int, index: int) -> int:
         """The ``index``-th of endlessly many 64-bit words behind an address, for ties that need more bits."""
-        message = b"".join(part.to_bytes(8, "little") for part in (hi, lo, label, index))
+        message = _FOUR_WORDS.pack(hi, lo, label, index)
         return int.from_bytes(hashlib.blake2b(message, digest_size=8, key=self.key).digest(), "little")
 
     def blocks(self, hi: Words, lo: Words, numbers: range) -> Words:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals.grid import distinct
+from headwater.mechanisms.marginals.grid import distinct, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers, NoisyTable
 
 Shares = NDArray[np.float64]
@@ -46,6 +46,11 @@ class Profile:
         found: Shares = np.where(last <= self.starts[run + 1], 1 - np.diff(self.shares)[run], 1.0)
         return found
 
+    @cached_property
+    def peaked(self) -> bool:
+        """Whether one run holds as much as all others."""
+        return bool(np.diff(self.shares).max() >= 0.5)
+
 
 def every_code(coding: Coding) -> Integers:
     """A bin for each code."""
@@ -77,14 +82,15 @@ def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int, spi
         done, nodes, level = list[Integers](), np.zeros(1, dtype=np.int64), 0
         while len(nodes):
             first, last = values * nodes >> level, values * (nodes + 1) >> level
-            enough = np.full(len(nodes), factor * least[min(level, len(least) - 1)])
-            if spike is not None and level >= len(least):
+            enough: float | Shares = factor * least[min(level, len(least) - 1)]
+            if spike is not None and level >= len(least) and profile.peaked:
                 enough = np.minimum(enough, factor * np.maximum(spike, profile.outside(first, last)))
             wide, below = last - first, profile.below(np.stack([first, last]))
             held = (1 - EVEN) * (below[1] - below[0]) + EVEN / values * wide
             halved = (held >= enough) & (wide > 1)
             done.append(first[~halved])
-            nodes = np.concatenate([2 * nodes[halved], 2 * nodes[halved] + 1])
+            left = 2 * nodes[halved]
+            nodes = np.concatenate([left, left + 1])
             level += 1
         edges = distinct(np.concatenate(done))
         if len(edges) <= most:
@@ -132,19 +138,19 @@ def profile(coding: Coding, own: Sequence[NoisyTable]) -> Profile:
     own = sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]
     ends = [coding.values, coding.size] if coding.missing else [coding.size]
     starts: Integers = distinct(np.concatenate([[0], ends, *(table.edges[0] for table in own)]))
-    widths, mass = np.diff(starts), np.zeros(len(starts) - 1)
+    held, mass = np.diff(starts), np.zeros(len(starts) - 1)
     for table in own:
-        density = table.counts / np.diff(table.edges[0], append=coding.size)
+        density = table.counts / widths(table.edges[0], coding.size)
         weight = (table.end - table.start) / max(table.variance, 1e-9)
         mass += weight * density[np.searchsorted(table.edges[0], starts[:-1], side="right") - 1]
     mass = np.maximum(mass, 0.0)
     values = starts[:-1] < coding.values
     if not mass[values].any():
         mass[values] = 1.0
-    upper = np.concatenate([[0.0], np.cumsum(mass * widths)])
+    upper = np.concatenate([[0.0], np.cumsum(mass * held)])
     return Profile(starts, upper / upper[-1])
 
 
 def bin_of(edges: Integers, size: int) -> NDArray[np.uint16]:
     """The bin of each of ``size`` codes."""
-    return np.repeat(np.arange(len(edges), dtype=np.uint16), np.diff(edges, append=size))
+    return np.repeat(np.arange(len(edges), dtype=np.uint16), widths(edges, size))

@@ -10,6 +10,7 @@ import numpy as np
 
 from headwater.mechanisms.marginals.fitting import fit_margins, lowest
 from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.measured import Integers
 
 _HALF = np.array(
     [
@@ -39,11 +40,24 @@ POINTS, FEW_POINTS = 8, 3
 """Points inside a bin of the first column at which the conditional law of the second is taken; few for a first look."""
 
 
+FARTHEST, STEPS = 8, 250
+"""The normal distribution function is listed up to this many standard deviations, in so many steps for each."""
+
+
 @cache
 def _normal() -> tuple[Floats, Floats]:
     """The normal distribution function on a grid."""
-    places = np.linspace(-8, 8, 4001)
+    places = np.linspace(-FARTHEST, FARTHEST, 2 * FARTHEST * STEPS + 1)
     return places, np.array([(1 + math.erf(z / math.sqrt(2))) / 2 for z in places])
+
+
+def _below(limits: Floats) -> Floats:
+    """The normal distribution function, interpolated: as `np.interp`, which does not know that the grid is even."""
+    normal = _normal()[1]
+    at = (np.clip(limits, -FARTHEST, FARTHEST) + FARTHEST) * STEPS
+    cell = at.astype(np.int64)
+    low = normal.take(cell)
+    return low + (at - cell) * (normal.take(cell + 1, mode="clip") - low)
 
 
 def copula(shares: Floats, rows: Floats, columns: Floats, *, rough: bool = False) -> Floats:
@@ -56,23 +70,18 @@ def copula(shares: Floats, rows: Floats, columns: Floats, *, rough: bool = False
     second = np.interp(bounds[1], normal, places)
     second[0], second[-1] = -60, 60
 
-    @cache
-    def first(points: int) -> Floats:
-        inside = (np.arange(points) + 0.5) / points
-        found: Floats = np.interp((bounds[0][:-1, None] + inside * np.diff(bounds[0])[:, None]).ravel(), normal, places)
-        return found[:, None]
-
-    @cache
-    def table(number: int, points: int) -> Floats:
-        correlation = CORRELATIONS[number]
-        limits = (second - correlation * first(points)) / math.sqrt(1 - correlation**2)
-        law = np.diff(np.interp(limits, places, normal), axis=1)
-        found: Floats = law.reshape(len(rows), points, -1).mean(1) * rows[:, None]
+    def tables(numbers: Integers, points: int) -> Floats:
+        inside, correlations = (np.arange(points) + 0.5) / points, CORRELATIONS[numbers][:, None, None]
+        first = np.interp((bounds[0][:-1, None] + inside * np.diff(bounds[0])[:, None]).ravel(), normal, places)
+        limits = (second - correlations * first[:, None]) / np.sqrt(1 - correlations**2)
+        law = _below(limits)
+        law = law[..., 1:] - law[..., :-1]
+        found: Floats = law.reshape(len(numbers), len(rows), points, -1).mean(2) * rows[:, None]
         return found
 
-    def error(points: int) -> Callable[[int], float]:
-        return lambda number: float(((shares - table(number, points)) ** 2).sum())
+    def error(points: int) -> Callable[[Integers], Floats]:
+        return lambda numbers: ((shares - tables(numbers, points)) ** 2).sum((1, 2))
 
     points = FEW_POINTS if rough else POINTS
     best = lowest(error(points), len(CORRELATIONS), rough=error(FEW_POINTS))
-    return fit_margins(table(best, points), rows, columns, passes=20)
+    return fit_margins(tables(np.array([best]), points)[0], rows, columns, passes=20)

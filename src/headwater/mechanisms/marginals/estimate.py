@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.mechanisms.marginals.denoise import Counted, Pooled, denoise
 from headwater.mechanisms.marginals.fitting import fit_margins
-from headwater.mechanisms.marginals.grid import Floats, model_grids, transfer, union, widths
+from headwater.mechanisms.marginals.grid import Floats, contained, model_grids, transfer, union, widths
 from headwater.mechanisms.marginals.measured import Integers, Measured, NoisyTable
 from headwater.mechanisms.marginals.shape import Shape, Side, Sides, Split, estimate_shape, stacked
 from headwater.mechanisms.marginals.timeline import Share, Slots, Smoothed, smooth
@@ -154,11 +154,7 @@ class Estimator:
 
     def sides(self, column: int) -> list[Side]:
         """All noisy counts of a column: its one-way tables, and what two-way tables say of it."""
-        found = []
-        for table in self.one[column]:
-            # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
-            variance = np.full(len(table.counts), table.variance * (2 if len(table.counts) == 2 else 1))
-            found.append(Side(table.start, table.end, table.edges[0], table.counts.astype(np.float64), variance))
+        found = [Side(t.start, t.end, t.edges[0], *t.sums[0]) for t in self.one[column]]
         for pair in self.two:
             if column in pair:
                 found += [self.side(pair, table, column) for table in self.two[pair]]
@@ -209,11 +205,10 @@ class Estimator:
         ``Σ c²``; a plain sum has that of all counts in the row.
         """
         axis = pair.index(column)
-        counts = np.moveaxis(table.counts, axis, 0).astype(np.float64)
-        sums, variance = counts.sum(1), np.full(len(counts), table.variance * counts.shape[1])
-        known = self.joints.get((pair, table.start, table.end))
+        known, (sums, variance) = self.joints.get((pair, table.start, table.end)), table.sums[axis]
         if known is None:
             return Side(table.start, table.end, table.edges[axis], sums, variance)
+        counts = np.moveaxis(table.counts, axis, 0).astype(np.float64)
         uncertain = ((table.end - table.start) * self.pooled[pair].deviation) ** 2  # the law is estimated as well
         law = np.moveaxis(known, axis, 0) + 1e-6 / known.size
         law = law / law.sum(1, keepdims=True)
@@ -229,7 +224,7 @@ class Estimator:
     def _shape(self, column: int) -> Shape:
         """How records spread inside the bins of a column."""
         grid = self.grids[column]
-        if self.before and np.isin(grid, self.before.shapes[column].edges).all():
+        if self.before and contained(grid, self.before.shapes[column].edges):
             return self.before.shapes[column]
         return estimate_shape(self.stacks[column], grid, self.codings[column])
 
@@ -272,7 +267,7 @@ class Estimator:
         for table in self.telling[pair]:
             base = self.merge(pair, self.independent(pair, table.start, table.end))
             shape = np.maximum(base if earlier is None else earlier, 1e-12)
-            counts, scale = table.counts.astype(np.float64), np.full(base.shape, table.width)
+            counts, scale = table.counts.astype(np.float64), np.array(table.width)
             if counts.shape != base.shape:
                 first, second = (
                     transfer(own, edges, self.codings[c].size)

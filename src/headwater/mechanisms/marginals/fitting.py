@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 
 from headwater.mechanisms.marginals.grid import Floats
+from headwater.mechanisms.marginals.measured import Integers
 
 TINY = 1e-300
+LOOKS = 4
+"""After so many passes it is looked whether margins are met: that takes as long as a pass."""
+
+Function = Callable[[Integers], Floats]
+"""Of whole numbers, several at once."""
 
 
 def fit_margins(table: Floats, rows: Floats, columns: Floats, passes: int = 100, tolerance: float = 1e-9) -> Floats:
@@ -20,11 +25,11 @@ def fit_margins(table: Floats, rows: Floats, columns: Floats, passes: int = 100,
     """
     start = table + 1e-12 * rows[..., :, None] * columns[..., None, :]
     across = np.ones((*start.shape[:-2], 1, start.shape[-1]))  # factors of the columns; the table itself is left alone
-    for _ in range(passes):
+    for done in range(passes):
         down = rows[..., None] / np.maximum(np.matmul(start, across.swapaxes(-1, -2)), TINY)
         sums = np.matmul(down.swapaxes(-1, -2), start)
         before, across = across, columns[..., None, :] / np.maximum(sums, TINY)
-        if np.abs(sums * before - columns[..., None, :]).sum(-1).max() < tolerance:
+        if done % LOOKS == LOOKS - 1 and np.abs(sums * before - columns[..., None, :]).sum(-1).max() < tolerance:
             break
     start *= down
     start *= across
@@ -53,11 +58,17 @@ def _threshold(table: Floats, sums: Floats) -> Floats:
     return found
 
 
-def lowest(function: Callable[[int], float], count: int, rough: Callable[[int], float] | None = None) -> int:
+def lowest(function: Function, count: int, rough: Function | None = None) -> int:
     """Where a function that falls and then rises is lowest, of ``0 … count − 1``: of every third, then near it.
 
-    A rough version of the function, if there is one, is enough for the first look.
+    It is asked for several values at once. A rough version of it, if there is one, is enough for the first look.
     """
-    exact = cache(function)
-    coarse = min(range(0, count, 3), key=rough or exact)
-    return min(range(max(coarse - 2, 0), min(coarse + 3, count)), key=exact)
+    first = np.arange(0, count, 3)
+    found = (rough or function)(first)
+    best = int(first[found.argmin()])
+    near = np.arange(max(best - 2, 0), min(best + 3, count))
+    if rough:
+        return int(near[function(near).argmin()])
+    others = near[near != best]
+    values = np.insert(function(others), best - near[0], found.min()) if len(others) else found[:1]
+    return int(near[values.argmin()])

@@ -32,6 +32,11 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     return found[new]
 
 
+def contained(edges: Integers, among: Integers) -> bool:
+    """Whether all of some edges are among others, of which 0 is the first; both are in order."""
+    return bool((among[np.searchsorted(among, edges, side="right") - 1] == edges).all())
+
+
 def transfer(source: Integers, target: Integers, size: int) -> Floats:
     """A matrix that moves counts of the source's bins to the target's, in proportion to the codes they share.
 
@@ -45,7 +50,10 @@ def transfer(source: Integers, target: Integers, size: int) -> Floats:
 
 def union(edges: Iterable[Integers], coding: Coding, most: int = MOST_BINS) -> Integers:
     """The coarsest bins of which all the given ones are unions, thinned evenly where there are too many."""
-    found: Integers = distinct(np.concatenate([*edges, [0]])).astype(np.int64)
+    different = list({one.tobytes(): one for one in edges}.values())  # tables often share them
+    if len(different) == 1 and len(different[0]) <= most:
+        return different[0]
+    found: Integers = distinct(np.concatenate([*different, [0]])).astype(np.int64)
     if coding.ordered and len(found) > most:
         keep = distinct(np.linspace(0, len(found) - 1, most).round().astype(int))
         found = distinct(np.append(found[keep], np.full(int(coding.missing), coding.values, dtype=np.int64)))
@@ -54,15 +62,13 @@ def union(edges: Iterable[Integers], coding: Coding, most: int = MOST_BINS) -> I
 
 def model_grids(codings: Sequence[Coding], tables: Sequence[NoisyTable]) -> tuple[Integers, ...]:
     """For each column the bins of the model: those of its tables of two columns or more, else of its one-way tables."""
+    single: list[list[Integers]] = [[] for _ in codings]
+    joint: list[list[Integers]] = [[] for _ in codings]
+    for table in tables:
+        for column, edges in zip(table.columns, table.edges, strict=True):
+            (joint if len(table.columns) > 1 else single)[column].append(edges)
     grids = []
-    for column, coding in enumerate(codings):
-        if not coding.ordered:
-            grids.append(np.arange(coding.size))
-            continue
-        edges = [
-            (len(t.columns) > 1, e) for t in tables for c, e in zip(t.columns, t.edges, strict=True) if c == column
-        ]
-        joint = [e for several, e in edges if several]
+    for coding, several, alone in zip(codings, joint, single, strict=True):
         start = [np.array([coding.values])] if coding.missing else []
-        grids.append(union([*(joint or [e for _, e in edges]), *start], coding))
+        grids.append(union([*(several or alone), *start], coding) if coding.ordered else np.arange(coding.size))
     return tuple(grids)

@@ -217,7 +217,8 @@ class MarginalsMechanism:
 
 def _beyond(codes: NDArray[Any], size: int) -> bool:
     """Whether some code is none of ``0 … size − 1``."""
-    return bool(len(codes)) and bool(codes.min() < 0 or int(codes.max()) >= size)
+    signed = codes.dtype.kind == "i"
+    return bool(len(codes)) and bool(int(codes.max()) >= size or (signed and codes.min() < 0))
 
 
 MECHANISM = MarginalsMechanism

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from headwater.mechanisms.protocol import AnySchema
 from headwater.partition import Points
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,17 @@ class NoisyTable:
     def width(self) -> float:
         """The scale that real Laplace noise of the same variance would have."""
         return math.sqrt(self.variance / 2) if self.gaussian or self.joint else self.scale
+
+    @cached_property
+    def sums(self) -> tuple[tuple[Floats, Floats], ...]:
+        """For each column the noisy counts of its bins, and their variances. Found once: every fit needs them."""
+        found = []
+        for axis, edges in enumerate(self.edges):
+            # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
+            several = 2 if self.counts.shape == (2,) else self.counts.size // len(edges)
+            counts = self.counts.sum(tuple(other for other in range(len(self.edges)) if other != axis))
+            found.append((counts.astype(np.float64), np.full(len(edges), self.variance * several)))
+        return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -252,7 +252,9 @@ def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:
     True
     """
     total = math.fsum(weights)
-    return [budget * math.floor(weight / total * (GRAIN - len(weights))) / GRAIN for weight in weights]
+    whole, parts = budget.as_integer_ratio()
+    grains = [math.floor(weight / total * (GRAIN - len(weights))) for weight in weights]
+    return [Fraction(whole * grain, parts * GRAIN) for grain in grains]
 
 
 def variance(scale: float, *, gaussian: bool = False) -> float:

@@ -125,11 +125,10 @@ class Prediction:
 
 def deal(curves: Sequence[NDArray[np.float64]]) -> list[int]:
     """Units for each column, `UNITS` in all, that make the sum of the curves smallest (a knapsack)."""
-    best, choices = curves[0], list[NDArray[np.intp]]()
+    best, choices, units = curves[0], list[NDArray[np.intp]](), np.arange(UNITS + 1)
+    others = units[:, None] - units  # what is left for the columns before, if this one has so many of so many units
     for curve in curves[1:]:
-        table = np.full((UNITS + 1, UNITS + 1), np.inf)
-        for units in range(UNITS + 1):
-            table[units:, units] = best[: UNITS + 1 - units] + curve[units]
+        table = np.where(others >= 0, best[others] + curve, np.inf)
         choices.append(table.argmin(1))
         best = table.min(1)
     left, found = UNITS, list[int]()

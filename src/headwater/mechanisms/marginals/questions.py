@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 
 from headwater.laws import Accounting
@@ -27,17 +28,17 @@ class Question:
     edges: tuple[Integers, ...]
     present: bool = False
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """How many bins each column has."""
         return tuple(len(edges) for edges in self.edges)
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """How many counts there are."""
         return prod(self.shape)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """How many numbers need noise, apart from each other: a record moves at most two of each part, or a single one.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headwater.mechanisms.lots import beside
 from headwater.mechanisms.marginals.draw import Codes, Steps, even_numbers
-from headwater.mechanisms.marginals.grid import Floats, distinct, union, widths
+from headwater.mechanisms.marginals.grid import Floats, contained, distinct, union, widths
 from headwater.mechanisms.marginals.measured import Coding, Integers
 from headwater.mechanisms.marginals.timeline import simplex
 
@@ -79,6 +79,9 @@ class Shape:
 
     def split(self, target: Integers, source: Integers, size: int) -> Split:
         """How counts of the source's bins are moved to the target's, wide ones split by the shares."""
+        if contained(target, source):  # then none is split
+            inside = np.searchsorted(target, source, side="right") - 1
+            return Split(inside, np.arange(len(source)), np.ones(len(source)))
         return Pieces.of(self.edges, target, source, size).split(self.shares)
 
 
@@ -98,6 +101,9 @@ class Pieces:
     @classmethod
     def of(cls, parts: Integers, target: Integers, source: Integers, size: int) -> Pieces:
         """The pieces of given bins."""
+        if target is parts and contained(source, parts):  # each part is a piece
+            every = np.arange(len(parts))
+            return cls(every, every, np.searchsorted(source, parts, side="right") - 1, np.ones(len(parts)), every)
         starts = distinct(np.concatenate([parts, target, source]))
         part, to, by = (np.searchsorted(edges, starts, side="right") - 1 for edges in (parts, target, source))
         first = np.concatenate([[0], 1 + np.flatnonzero((to[1:] != to[:-1]) | (by[1:] != by[:-1]))])
@@ -107,6 +113,8 @@ class Pieces:
         """The counts of each source bin are divided as these shares of the parts say."""
         mass = np.maximum(shares, TRACE)[self.part] * self.inside
         mass /= np.bincount(self.source, mass)[self.source]
+        if len(self.first) == len(mass):
+            return Split(self.target, self.source, mass)
         return Split(self.target[self.first], self.source[self.first], np.add.reduceat(mass, self.first))
 
 
@@ -135,7 +143,9 @@ class Split:
 
     def _sums(self, values: Floats) -> Floats:
         """The sum of the values of each target bin."""
-        found: Floats = values if len(self._first) == len(self.target) else np.add.reduceat(values, self._first, -1)
+        if len(self.target) == self.target[-1] + 1:  # each has one
+            return values
+        found: Floats = np.add.reduceat(values, self._first, -1)
         return found
 
     @cached_property
@@ -178,7 +188,7 @@ class Sides:
     @cached_property
     def records(self) -> Integers:
         """How many records each row is about, as a column."""
-        return np.diff(self.spans)
+        return self.spans[:, 1:] - self.spans[:, :1]
 
     def rows(self, which: NDArray[np.bool_]) -> Sides:
         """Some of the rows."""
@@ -216,14 +226,19 @@ def estimate_shape(sides: Sequence[Sides], grid: Integers, coding: Coding) -> Sh
     bins = shape.inside(grid)
     pooled = pool_sides(sides)
     pieces = [Pieces.of(edges, edges, starts, coding.size) for starts, _, _ in pooled]
+    known = list[Floats]()  # the precision of parts that are counted by themselves
     for _ in range(ROUNDS if len(pooled) > 1 else 1):
-        total, precision = np.zeros(len(edges)), np.full(len(edges), TRACE)
-        for cut, (_, shares, variance) in zip(pieces, pooled, strict=True):
-            split = cut.split(shape.shares)
-            known = np.where(split.whole, 1 / split.variance(variance, TRACE), TRACE)  # parts counted by themselves
-            total += split @ shares * known
-            precision += known
-        shape = Shape(edges, _shrunk(total / precision, 1 / precision, even, bins), np.minimum(1 / precision, 1))
+        splits = [cut.split(shape.shares) for cut in pieces]
+        if not known or any(len(cut.part) > len(edges) for cut in pieces):  # else no part has counts of several bins
+            known = [
+                np.where(split.whole, 1 / split.variance(variance, TRACE), TRACE)
+                for split, (_, _, variance) in zip(splits, pooled, strict=True)
+            ]
+            variance = 1 / sum(known, np.full(len(edges), TRACE))
+        total = np.zeros(len(edges))
+        for split, precision, (_, shares, _) in zip(splits, known, pooled, strict=True):
+            total += split @ shares * precision
+        shape = Shape(edges, _shrunk(total * variance, variance, even, bins), np.minimum(variance, 1))
     return _agreeing(shape, pooled)
 
 
@@ -235,11 +250,13 @@ def _agreeing(shape: Shape, pooled: Sequence[tuple[Integers, Floats, Floats]]) -
     """
     shares, variance = shape.shares.copy(), shape.variance.copy()
     for starts, counted, noise in sorted(pooled, key=lambda table: -float(table[2].min())):
-        if not np.isin(starts, shape.edges).all():
-            continue
+        if len(starts) == len(shape.edges) or not contained(starts, shape.edges):
+            continue  # no bin has several parts, or some part lies in several bins
         inside = shape.inside(starts)
         sums, spread, parts = np.bincount(inside, shares), np.bincount(inside, variance), np.bincount(inside)
         better = (parts > 1) & (spread > noise) & (sums > TRACE)
+        if not better.any():
+            continue
         weight = np.where(better, spread / np.maximum(spread + noise, TRACE), 0.0)
         agreed = np.maximum(sums + weight * (counted - sums), 0.0)
         shares *= np.divide(agreed, sums, out=np.ones_like(sums), where=better)[inside]

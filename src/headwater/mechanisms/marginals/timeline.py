@@ -71,9 +71,9 @@ class Share:
 def simplex(values: Floats) -> Floats:
     """The nearest non-negative vectors that sum to 1, along the last axis."""
     ranked = -np.sort(-values, axis=-1)
-    excess = (np.cumsum(ranked, axis=-1) - 1) / np.arange(1, values.shape[-1] + 1)
-    last = (ranked > excess).sum(axis=-1, keepdims=True) - 1
-    return np.maximum(values - np.take_along_axis(excess, np.maximum(last, 0), axis=-1), 0)
+    excess = (np.cumsum(ranked, axis=-1) - 1) / np.arange(1, values.shape[-1] + 1)  # grows as long as it is smaller
+    found: Floats = np.maximum(values - excess.max(axis=-1, keepdims=True), 0)
+    return found
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def smooth(
     even = even_shares(bins, widths)
     if not observed or bins == 1:
         return Smoothed(np.tile(even, (len(slots.sizes), 1)), 0.0, np.sqrt(even * (1 - even)))
-    average = slots.weights(*np.array([(o.start, o.end) for o in observed], dtype=np.float64).T)
+    average = slots.weights(np.array([o.start for o in observed]), np.array([o.end for o in observed]))
     noisy, noise = np.array([o.shares for o in observed]), np.array([o.variance for o in observed])
     precision = (1 / noise).sum(0)
     mean = simplex((noisy / noise).sum(0) / precision)
@@ -132,36 +132,40 @@ def smooth(
     level, walk, sampled = 0.25 / bins, average @ slots.walk @ average.T, (average / sizes) @ average.T
     residual, length = (noisy - mean).T, slots.edges[-1] - slots.edges[0]
 
-    def covariance(drift: float, codes: slice | Integers) -> Floats:
-        """The covariance matrix of the observed shares of each of these codes: drift + sampling + level + noise."""
-        found: Floats = drift * speed[codes, None, None] * walk + mean[codes, None, None] * sampled + level
-        index = np.arange(len(observed))
-        found[:, index, index] += noise.T[codes] + ROUNDING * (level + drift * length * speed[codes, None])
+    still, index = mean[:, None, None] * sampled, np.arange(len(observed))
+
+    def covariance(drifts: Floats, codes: slice | Integers) -> Floats:
+        """The covariance of the observed shares of each of these codes: drift + sampling + level + noise."""
+        found: Floats = (drifts[:, None] * speed[codes])[..., None, None] * walk + still[codes] + level
+        extra = ROUNDING * (level + drifts[:, None] * length * speed[codes])
+        found[..., index, index] += noise.T[codes] + extra[..., None]
         return found
 
     frequent: Integers = np.argsort(-mean, kind="stable")[:LIKELIHOOD_CODES]
-    both = np.empty((len(frequent), len(observed) + 1, len(observed) + 1))
-    both[:, -1, :-1] = residual[frequent]
-    both[:, -1, -1] = 1e200  # so its row of the root is the residual, whitened; the upper triangle is not read
 
-    def surprise(number: int) -> float:
-        """The negative log-likelihood of the observed shares under ``DRIFTS[number]``, up to a constant."""
-        both[:, :-1, :-1] = covariance(DRIFTS[number] / length, frequent)
+    def surprise(numbers: Integers) -> Floats:
+        """The negative log-likelihood of the observed shares under these of `DRIFTS`, up to a constant."""
+        both = np.empty((len(numbers), len(frequent), len(observed) + 1, len(observed) + 1))
+        both[..., :-1, :-1] = covariance(DRIFTS[numbers] / length, frequent)
+        both[..., -1, :-1] = residual[frequent]
+        both[..., -1, -1] = 1e200  # so its row of the root is the residual, whitened; the upper triangle is not read
         root = np.linalg.cholesky(both)
-        diagonal = np.diagonal(root, axis1=1, axis2=2)[:, :-1]
-        return float(0.5 * (root[:, -1, :-1] ** 2).sum() + np.log(diagonal).sum())
+        diagonal = np.diagonal(root, axis1=-2, axis2=-1)[..., :-1]
+        found: Floats = 0.5 * (root[..., -1, :-1] ** 2).sum((1, 2)) + np.log(diagonal).sum((1, 2))
+        return found
 
     if drift is None:
         drift = float(DRIFTS[lowest(surprise, len(DRIFTS))] / length) if len(observed) > 1 else 0.0
-    inverse = np.linalg.inv(covariance(drift, slice(None)))
-    back = np.einsum("koi,ki->ko", inverse, residual) @ average  # per bin and slot
+    cross = drift * speed[:, None] * (average @ (slots.walk @ span)) + level
+    cross = cross + mean[:, None] * (average @ (span / sizes))
+    both = np.stack([residual, cross], 2)
+    solved = np.linalg.solve(covariance(np.array([drift]), slice(None))[0], both)
+    back = solved[:, :, 0] @ average  # per bin and slot
     found = drift * speed[:, None] * (back @ slots.walk) + mean[:, None] * back / sizes + level * back.sum(1)[:, None]
     shares = found.T + mean
 
-    cross = drift * speed[:, None] * (average @ (slots.walk @ span)) + level
-    cross = cross + mean[:, None] * (average @ (span / sizes))
     prior = drift * speed * (span @ slots.walk @ span) + mean * (span @ (span / sizes)) + level
-    error = np.sqrt(np.maximum(prior - np.einsum("ko,koi,ki->k", cross, inverse, cross), 0))
+    error = np.sqrt(np.maximum(prior - (solved[:, :, 1] * cross).sum(1), 0))
     if rough:
         return Smoothed(simplex(shares), drift, error)
     estimated = span @ shares
