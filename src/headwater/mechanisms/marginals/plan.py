@@ -28,7 +28,8 @@ FEW_COLUMNS = 20  # … with so many columns; with more of them it ends later, i
 LEAST_FIRST = 6  # but never before this power of two
 EARLY = (1, 3, 9)  # stages without pairs end at so many 64ths of that …
 LONG = 1024  # … and one more at half of it, if it is at least this: a large ε asks about pairs sooner
-FAST = 8  # fast buckets a stage
+FAST = 8  # fast buckets a stage …
+QUIET = 2  # … but for so many doublings with pairs after the first: they would hold too few records to say anything
 FAST_SHARE = Fraction(3, 50)  # of ε, for the fast buckets of a stage
 ONE_WAY = Fraction(1, 3)  # the odds of one-way marginals in the slow budget of ten columns: they count in all pairs …
 WIDE = 1.5  # … so their odds grow with this power of the number of columns
@@ -95,7 +96,8 @@ class Stage:
 
         Choices have twice the budget, among half as many records: they tell the same shares apart.
         """
-        nothing, budget, middle = Fraction(0), self.slow_budget, self.start + FAST // 2 * self.fast
+        nothing, budget = Fraction(0), self.slow_budget
+        middle = self.start + (FAST // 2 * self.fast or self.size // 2)
         tree, extra = 2 * self.tree_choice, 2 * self.extra_choice
         one_way = (budget - extra) * self.one_way / (self.one_way + self.pairs * FURTHER)
         first = replace(self, end=middle, one_way=nothing, tree_choice=tree, extra_choice=nothing, pairs=budget - tree)
@@ -198,7 +200,8 @@ def doubling_at(t: int, budget: Budget | float, columns: int, expect: int | None
     if t >= ends.first:
         i = ends.before(t)
         share = one_way + EARLY_ONE_WAY / (2 << i - ends.lowest)
-        return _with_pairs(ends.end(i), ends.end(i + 1), budget, columns, share, TREE_CHOICE, EXTRA_CHOICE)
+        fast = FAST_SHARE if i >= ends.lowest + QUIET else Fraction(0)
+        return _with_pairs(ends.end(i), ends.end(i + 1), budget, columns, share, TREE_CHOICE, EXTRA_CHOICE, fast)
     start, end = next((start, end) for start, end in pairwise(ends.early()) if t < end)
     if end < ends.first:
         whole, accounting = currency(budget, columns, columns)
@@ -218,15 +221,21 @@ def _noisy(stage: Stage, budget: Budget, columns: int) -> bool:
 
 
 def _with_pairs(
-    start: int, end: int, budget: Budget, columns: int, one_way: Fraction, tree: Fraction, extra: Fraction
+    start: int,
+    end: int,
+    budget: Budget,
+    columns: int,
+    one_way: Fraction,
+    tree: Fraction,
+    extra: Fraction,
+    fast: Fraction = Fraction(0),
 ) -> Stage:
-    """A stage with pairs; the first one has no fast buckets, since they would hold too few records to say anything."""
+    """A stage with pairs; ``fast`` is the part of the budget that its fast buckets have."""
     whole, accounting = currency(budget, columns, 2 * columns - 1 + (columns // 2 if extra else 0))
-    fast = FAST_SHARE if extra else Fraction(0)
     if accounting.gaussian:
         tree, extra = tree * CHOICES_IN_RHO, extra * CHOICES_IN_RHO
     parts = [whole * (1 - fast) * share for share in (one_way, tree, extra, 1 - one_way - tree - extra)]
-    size = -(-(end - start) // FAST) if extra else 0
+    size = -(-(end - start) // FAST) if fast else 0
     return Stage(start, end, size, whole * fast, parts[0], parts[1], parts[2], parts[3], accounting, start)
 
 
@@ -295,7 +304,7 @@ def plan(columns: int, budget: Budget | float, until: int, expect: int | None = 
                    384 to 1,152          1         0         0          none            0  ε, Laplace
                  1,152 to 4,096          1         0         0          none            0  ε, Laplace
                  4,096 to 8,192     0.2734       0.1    0.6266          none            0  ε, Laplace
-                8,192 to 16,384      0.376    0.0752    0.4888         1,024         0.06  ε, Laplace
+                8,192 to 16,384        0.4      0.08      0.52          none            0  ε, Laplace
     """
     stages: list[Stage] = []
     t = 0

@@ -114,10 +114,10 @@ class SlowBucket:
         as accurate as one with 0.7 of it. So one-way tables get beforehand what pairs will not need.
         """
         stage = self.stage
-        if not stage.fast:
+        ends = [table.end for table in self.known if len(table.columns) > 1]
+        if not ends and stage.tree_choice:
             candidates = min(math.comb(self.columns, 2), MOST_CANDIDATES)
             return min(turns(stage.tree_choice, stage.size, candidates, stage.accounting) + 2, most)
-        ends = [table.end for table in self.known if len(table.columns) > 1]
         before = sum(stage.opened < 2 * end - 1 and end <= stage.opened for end in ends)
         if not stage.tree_choice:
             before = max(before - self.columns + 1, 0)  # those of a tree come first
