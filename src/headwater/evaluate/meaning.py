@@ -29,7 +29,7 @@ W1_CUBE = (
 FINER = (
     "†: most real values lie in one sixteenth of the declared range, so they are compared on bins that hold a "
     "sixteenth of the real values each, and no pair with such a column is called better than the column. Narrower "
-    'bounds, or scale = "log", resolve it better.'
+    'bounds, or scale = "log" (on which 0 counts as the lower bound), resolve it better.'
 )
 CROWDED_RELEASE = (
     "†: most synthetic values lie in one sixteenth of the declared range; the expected error is about sixteenths of "

@@ -42,8 +42,9 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     for column in found.cut:
         shares = {"low": column.below, "high": column.above}
         kept = [f"{max(share, 0.0001):.2%} beyond {bound}" for bound, share in shares.items() if share]
-        remedy = "if you know without the data that values lie there, declare wider bounds" + (
-            "; 0 has no place on a log scale" if column.log and column.below else ""
+        remedy = (
+            "declare wider ones if they are known without the data, or null_values if they mean that there is none"
+            + ("; negative values have no place on a log scale" if column.log and column.below else "")
         )
         lines.append(("BOUNDS CUT", f"{column.name}: of the real values {' and '.join(kept)}; {remedy}"))
     return lines
