@@ -156,7 +156,7 @@ function drawLines(index) {
   byId("error").toggleAttribute("hidden", data.error === null);
   const stated = data.error?.series.some((point) => point !== null), measured = data.error?.measured.some((point) => point !== null);
   byId("error-title").textContent = measured ? (stated ? "Error: expected and measured" : "Measured error") : "Expected error";
-  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
+  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : `in total variation of two columns at a time, on average over all pairs${data.quality?.crowded ? ", in sixteenths of each range: without what † adds" : ""}`;
   byId("error-note").textContent = [
     stated ? `Blue: how far a release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.` : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`,
     measured ? `Red: ${stated ? "what it was" : `the error, ${what},`} against the real records.` : data.real && stated ? "It was not measured: W1 can be computed for one to three columns whose bounds cut nothing." : "",
