@@ -403,16 +403,10 @@ def test_dates_and_numbers_that_are_read_as_categories_are_named() -> None:
         ["5 Mai 2020", "6 Mai 2020"],
     ):
         assert "Looks like dates" in column_of(dates)[1], dates
-    for numbers in (
-        ["$1,234.50", "$7.00"],
-        ["12 %", "5.5 %"],
-        ["€ 12,50", "€ 7"],
-        ["12.5 km", "3 km"],
-        ["70kg", "81kg"],
-    ):
+    for numbers in (["$1,234.50", "7.00 EUR"], ["12 %", "5.5 km"], ["70kg", "81 st"]):
         columns, text = column_of(numbers)
         assert columns["kind"] == "category"
-        assert "Looks like numbers with a sign or a unit" in text, numbers
+        assert "Looks like numbers with signs or units, not all alike" in text, numbers
     for texts in (
         ["A1", "B2"],
         ["north", "south"],

@@ -44,6 +44,8 @@ class Number(WrittenNumber):
         above 0, and 0 counts as ``low``. Otherwise ``"linear"``.
     decimal, thousands
         How text has numbers: ``decimal=","`` and ``thousands="."`` read 1.234,5.
+    unit
+        What text may have before or after the number, and is left out: ``"$"`` reads $5.
     outside
         What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
     missing, weight, null_values
@@ -211,6 +213,8 @@ class Integer(WrittenNumber):
         The bounds: whole numbers between −2^62 and 2^62, at most 2^53 values apart.
     decimal, thousands
         How text has numbers: ``decimal=","`` and ``thousands="."`` read 1.234,0.
+    unit
+        What text may have before or after the number, and is left out: ``"km"`` reads 5 km.
     outside
         What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
     missing, weight, null_values

@@ -7,11 +7,12 @@ commonly mean "missing", and numbers of decimals.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,9 @@ _DATE = re.compile(
     r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}\.?[ -][A-Z][a-z]{2}"
     r"|[A-Z][a-z]{2,8}\.? \d{1,2}(st|nd|rd|th)?,? (\d{4}|\d\d:)"
 )
-_MEASURE = re.compile(r"[^\w\s.,+-]{1,3} ?[+-]?\d[\d.,]*|[+-]?\d[\d.,]* ?([^\w\s.,:/-]|[A-Za-z]{1,3}\b)")
+_MEASURE = re.compile(r"[+-]?[^\w\s.,+-]{1,3} ?[+-]?\d[\d.,]*|[+-]?\d[\d.,]* ?([^\w\s.,:/-]|[A-Za-z]{1,3}\b)")
+_UNIT = re.compile(r"[\s\d.,+'\u2019-]")
+"""All but the unit of a number."""
 _MARKS = (
     *((".", ","), (",", None), (",", ".")),
     *((point, mark) for mark in (" ", "\u00a0", "\u202f", "'", "\u2019") for point in (".", ",")),
@@ -56,6 +59,13 @@ _COMMA = (
 _POINT = (
     "Not sure: three digits follow every point, and they are read as decimals.",
     'If it stands between thousands, declare kind = "integer", decimal = "," and thousands = ".".',
+)
+_DAY_CLOCKS = ("%H.%M.%S", "%I:%M:%S %p", "%I:%M %p", "%Hh%M", "%Hh%Mm%Ss")
+"""Formats of times of the day that are tried after ISO 8601."""
+
+_FAR = (
+    "Its {} value comes often and is unlike all others: if it stands for missing, take such texts into",
+    'null_values, as in null_values = ["-999"].',
 )
 _STEPS = ("1d", "1h", "1min", "1s", "1ms")
 _MOST_DECIMALS = 12  # that are proposed
@@ -166,6 +176,10 @@ def _written(texts: set[str], seen: Observed) -> None:
     if all(":" in text for text in texts) and _reads(TimeOfDay(), texts):  # 2016,5 is a number
         seen.kind = "time-of-day"
         return
+    for format_ in _DAY_CLOCKS:
+        if _reads(TimeOfDay(format=format_), texts):
+            seen.kind, seen.declared["format"] = "time-of-day", format_
+            return
     formats = [format_ for format_ in DATE_FORMATS if _in_format(texts, format_)]
     if formats:
         seen.kind, seen.declared["format"] = "datetime", formats[0]
@@ -189,7 +203,25 @@ def _written(texts: set[str], seen: Observed) -> None:
         seen.notes.append("Looks like dates, in none of the formats that are tried, or in several: write them alike,")
         seen.notes.append('and declare kind = "datetime" with their format.')
     elif all(_MEASURE.fullmatch(text) for text in texts):
-        seen.notes.append("Looks like numbers with a sign or a unit: write them without, and declare a number.")
+        _measures(texts, seen)
+
+
+def _measures(texts: set[str], seen: Observed) -> None:
+    """Numbers with a sign or a unit: if that is the same for all, they are read without it."""
+    units = {_UNIT.sub("", text) for text in texts}
+    if len(units) == 1:
+        unit = units.pop()
+        plain = {Number(unit=unit).without_unit(text) for text in texts}
+        inner = Observed("category", point=seen.point)
+        if not plain & texts:
+            _kind_of_text("", list(plain), inner)
+        if inner.kind in ("number", "integer"):
+            seen.kind, seen.point, seen.doubtful = inner.kind, inner.point, inner.doubtful
+            seen.declared |= inner.declared | {"unit": unit}
+            seen.notes += inner.notes
+            return
+    seen.notes.append("Looks like numbers with signs or units, not all alike: write them alike, and declare a number")
+    seen.notes.append("and its unit.")
 
 
 def _judge_point(texts: set[str], seen: Observed) -> None:
@@ -223,6 +255,7 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
         return
     if _rises(np.array([float(number) for number in in_order])):
         seen.notes += _GROWING
+    seen.notes += [line.format(side) for side in _sentinels(numbers) for line in _FAR]
     decimals = max(max(0, -int(number.normalize().as_tuple().exponent)) for number in numbers)
     if seen.kind == "number" and decimals <= 6:
         seen.declared["decimals"] = decimals
@@ -239,6 +272,21 @@ def _numbers(seen: Observed, values: list[Any]) -> None:
         seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; {needs}')
 
 
+def _sentinels(numbers: list[Decimal]) -> list[str]:
+    """Which ends of some sorted numbers are one value that comes often and is unlike the others.
+
+    It is farther from them than they spread, or the only one of its sign. 0 is a value like others.
+    """
+    found = []
+    for side, ends in (("lowest", numbers), ("highest", [-number for number in reversed(numbers)])):
+        others = [number for number in ends if number != ends[0]]
+        often = len(ends) - len(others) >= max(2, len(ends) / 1000)
+        if ends[0] and often and len(others) >= _FEW:
+            far, alone = others[0] - ends[0] > others[-1] - others[0], ends[0] < 0 <= others[0]
+            found += [side] if far or alone else []
+    return found
+
+
 def _six_digits(numbers: list[Decimal]) -> int:
     """The decimals that leave about six digits of the larger ones of some sorted numbers."""
     few = len(numbers) // 20  # that are very large
@@ -251,11 +299,10 @@ def _times(seen: Observed, values: list[Any]) -> None:
     if seen.kind not in ("datetime", "time-of-day"):
         return
     written = seen.declared.get("format")
-    columns: list[Column] = [Datetime(format=written), Datetime(*_ZONED, format=written)]
-    if seen.kind == "time-of-day":
-        columns = [TimeOfDay(format=written)]
-    for column in columns:
+    columns: list[Callable[[], Column]] = [partial(Datetime, *ends, format=written) for ends in ((), _ZONED)]
+    for make in [partial(TimeOfDay, format=written)] if seen.kind == "time-of-day" else columns:
         with suppress(TableError):
+            column = make()
             numbers, _ = column.read_values(values[:2000])
             steps = [step for step in _STEPS if not (numbers.astype(np.int64) % microseconds(step)).any()]
             seen.declared["step"] = (steps or ["1us"])[0] if len(numbers) else "1s"
@@ -276,6 +323,7 @@ def _exact(value: Any, seen: Observed) -> Decimal | None:  # noqa: ANN401 - text
     if not isinstance(value, str):
         return Decimal(repr(float(value))) if isinstance(value, float) else _decimal(str(value))
     mark, point = seen.declared.get("thousands"), seen.declared.get("decimal", ".")
+    value = Number(unit=seen.declared.get("unit")).without_unit(value)
     return _decimal((value.replace(mark, "") if mark else value).replace(point, "."))
 
 

@@ -1,11 +1,11 @@
-"""The first records of a file, for a draft of its schema."""
+"""The first records of a file, and which gaps and values of short lists come later, for a draft of its schema."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,6 +16,7 @@ from headwater.table.errors import TableError
 from headwater.table.readers.columnar import parquet_file
 from headwater.table.readers.csv_text import NOT_UTF8
 from headwater.table.readers.headers import DELIMITERS, divided_otherwise
+from headwater.table.readers.later_values import later_values
 from headwater.table.readers.options import Options
 from headwater.table.readers.paths import Input, Inputs, StrPath
 from headwater.table.readers.stream import open_stream
@@ -37,19 +38,28 @@ class Sample:
 
 @dataclass(frozen=True)
 class FileSample:
-    """The first records of a file, by column, and what is wrong with the first line that is none."""
+    """Records of a file, by column, and what is wrong with the first line that is none.
+
+    Columns that have no name, or one that another column has too, cannot be declared: how many there are is
+    ``nameless``.
+    """
 
     columns: dict[str, Sample]
     odd: TableError | None = None
+    nameless: int = 0
 
 
-def sample_of(path: StrPath, **options: Any) -> FileSample:  # noqa: ANN401 - fields of Options
+def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSample:  # noqa: ANN401 - fields of Options
     """The first records of a file, by column. Text files have no types: their values are texts.
+
+    Behind them comes what is seen later in the file, once: a gap, one of the texts ``gaps``, a value of a short list.
 
     Parameters
     ----------
     path
         A file; of a folder, its first file.
+    gaps
+        Texts that commonly mean "missing".
     options
         The fields of `Options`: ``format``, ``delimiter``, ``encoding``.
     """
@@ -68,9 +78,15 @@ def sample_of(path: StrPath, **options: Any) -> FileSample:  # noqa: ANN401 - fi
             found = pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS)
         else:
             text = _head(source, read.encoding)
-            return _of_csv(text, source) if source.format == "csv" else FileSample(_of_json(text, source))
+            if source.format != "csv":
+                return FileSample(_of_json(text, source))
+            found, names = _of_csv(text, source)
+            return _with_later(found, names, later_values(source, read.encoding, names, gaps))
         named = zip(found.schema, found.columns, strict=True)
-        return FileSample({one.name: Sample(str(one.type), column.to_pylist()) for one, column in named})
+        columns = {one.name: Sample(str(one.type), column.to_pylist()) for one, column in named}
+        for name in _with_gaps(file.metadata) & columns.keys() if source.format == "parquet" else ():
+            columns[name].values.append(None)
+        return FileSample(columns)
     except (pa.ArrowException, UnicodeDecodeError, csv.Error, ValueError) as error:  # messages may show values
         if isinstance(error, TableError):
             raise error.at(file=source.name) from None
@@ -98,7 +114,24 @@ def _head(source: Input, encoding: str | None) -> str:
     raise NOT_UTF8.at()  # a copy: what is raised keeps the frames that it went through
 
 
-def _of_csv(text: str, source: Input) -> FileSample:
+def _with_gaps(metadata: Any) -> set[str]:  # noqa: ANN401 - a pyarrow.parquet.FileMetaData
+    """Columns of which a Parquet file says that values are missing."""
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    parts = [group.column(index) for group in groups for index in range(metadata.num_columns)]
+    return {part.path_in_schema for part in parts if part.statistics and part.statistics.null_count}
+
+
+def _with_later(found: FileSample, names: list[str], later: list[set[Any]]) -> FileSample:
+    """With what was seen in the whole file and not among the first records."""
+    for name, values in zip(names, later, strict=True):
+        if name in found.columns:
+            first = found.columns[name].values
+            first += sorted(values.difference(first), key=lambda value: (value is None, value))
+    return found
+
+
+def _of_csv(text: str, source: Input) -> tuple[FileSample, list[str]]:
+    """The first records, and the names of all columns."""
     text = text.lstrip("\r\n")
     rows = csv.reader(io.StringIO(text, newline="\n"), delimiter=source.delimiter, strict=True)
     try:
@@ -112,8 +145,9 @@ def _of_csv(text: str, source: Input) -> FileSample:
         mark = "\\t" if other[0] == "\t" else other[0]
         remedy = f"give it as the delimiter (--delimiter '{mark}'), or rename the column"
         raise TableError(f"one column, whose name holds {DELIMITERS[other[0]]}", remedy)
-    if len(set(names)) < len(names):
-        raise TableError("two columns have the same name", "rename one of them", line=1)
+    known = [bool(name.strip()) and names.count(name) == 1 for name in names]
+    if not any(known):
+        raise TableError("a first line that holds no column names", "begin the file with the column names", line=1)
     columns: list[list[Any]] = [[] for _ in names]
     odd = list[TableError]()
     cut = text.count("\n") if len(text) >= _HEAD // 4 else None
@@ -125,8 +159,8 @@ def _of_csv(text: str, source: Input) -> FileSample:
             column.append(value or None)
     if len(odd) > MOST_ODD * (len(odd) + len(columns[0])):  # then the file is something else
         raise odd[0]
-    found = {name: Sample("text", column) for name, column in zip(names, columns, strict=True)}
-    return FileSample(found, odd[0] if odd else None)
+    found = {name: Sample("text", column) for name, column, one in zip(names, columns, known, strict=True) if one}
+    return FileSample(found, odd[0] if odd else None, known.count(False)), names
 
 
 def _records(rows: Any, fields: int, cut: int | None) -> Iterator[list[str] | TableError]:  # noqa: ANN401 - a csv.reader
