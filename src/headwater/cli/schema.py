@@ -23,7 +23,7 @@ def command(
         str | None,
         typer.Option(help="Of the data, if its name does not say: csv, jsonl, json, parquet or arrow."),
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data: a comma unless given.")] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data, if it does not show.")] = None,
     encoding: reading.Encoding = None,
     values: Annotated[
         bool, typer.Option("--values", help="Also list the values of categories that were seen, as comments. Secret.")

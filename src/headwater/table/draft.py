@@ -125,7 +125,8 @@ def draft(data: Any, *, values: bool = False, **options: Any) -> str:  # noqa: A
     """
     if isinstance(data, str | os.PathLike):
         found = sample_of(data, NULLS, **options)
-        given = {key: options[name] for key, name in FILE_KEYS.items() if options.get(name)}
+        read = {**options, **found.reading}
+        given = {key: read[name] for key, name in FILE_KEYS.items() if read.get(name)}
         return draft_schema(found.columns, odd=found.odd, reading=given, values=values, nameless=found.nameless)
     return draft_schema(_of_table(data), values=values)
 

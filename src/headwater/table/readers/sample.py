@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
 from headwater.table.readers.columnar import parquet_file
-from headwater.table.readers.csv_text import NOT_UTF8
+from headwater.table.readers.csv_text import DIVIDE, NOT_UTF8
 from headwater.table.readers.headers import DELIMITERS, divided_otherwise
 from headwater.table.readers.later_values import later_values
 from headwater.table.readers.options import Options
@@ -41,12 +41,13 @@ class FileSample:
     """Records of a file, by column, and what is wrong with the first line that is none.
 
     Columns that have no name, or one that another column has too, cannot be declared: how many there are is
-    ``nameless``.
+    ``nameless``. ``reading`` is what the file itself shows of how it is to be read, by names of fields of `Options`.
     """
 
     columns: dict[str, Sample]
     odd: TableError | None = None
     nameless: int = 0
+    reading: Mapping[str, str] = field(default_factory=dict)
 
 
 def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSample:  # noqa: ANN401 - fields of Options
@@ -77,11 +78,14 @@ def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSa
         elif source.format == "arrow":
             found = pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS)
         else:
-            text = _head(source, read.encoding)
+            encoding = read.encoding or _marked(source)
+            text, shown = _head(source, encoding), {"encoding": encoding} if encoding else {}
             if source.format != "csv":
-                return FileSample(_of_json(text, source))
+                return FileSample(_of_json(text, source), reading=shown)
+            if read.delimiter is None and (mark := _delimiter(text, source.delimiter)) != source.delimiter:
+                source, shown["delimiter"] = replace(source, delimiter=mark), mark
             found, names = _of_csv(text, source)
-            return _with_later(found, names, later_values(source, read.encoding, names, gaps))
+            return replace(_with_later(found, names, later_values(source, encoding, names, gaps)), reading=shown)
         named = zip(found.schema, found.columns, strict=True)
         columns = {one.name: Sample(str(one.type), column.to_pylist()) for one, column in named}
         for name in _with_gaps(file.metadata) & columns.keys() if source.format == "parquet" else ():
@@ -92,6 +96,26 @@ def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSa
             raise error.at(file=source.name) from None
     problem = f"a file that cannot be read as {source.format}"
     raise TableError(problem, "check that it is one, or say which format and encoding it has", file=source.name)
+
+
+def _marked(source: Input) -> str | None:
+    """The encoding that the first bytes of a file name; None if they name none."""
+    stream, mark = open_stream(replace(source, format="csv")), bytearray(2)  # the bytes as they are
+    try:
+        with memoryview(mark) as view:
+            stream.read_into(view)
+    finally:
+        stream.close()
+    return "utf-16" if bytes(mark) in (b"\xff\xfe", b"\xfe\xff") else None
+
+
+def _delimiter(text: str, usual: str) -> str:
+    """What divides the names in the first line of a file: the usual one, unless another does where that does not."""
+    line, fields = text.lstrip("\r\n").partition("\n")[0].rstrip("\r"), dict[str, int]()
+    for mark in (usual, *DELIMITERS):
+        with suppress(csv.Error, StopIteration):
+            fields[mark] = len(next(csv.reader([line], delimiter=mark, strict=True)))
+    return usual if fields.get(usual, 0) > 1 or not fields else max(fields, key=lambda mark: fields[mark])
 
 
 def _head(source: Input, encoding: str | None) -> str:
@@ -105,8 +129,6 @@ def _head(source: Input, encoding: str | None) -> str:
         stream.close()
     if not head.strip():
         raise TableError("an empty file", "name a file with records")
-    if encoding is None and head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8")
     if len(head) >= _HEAD:
         head = head[: head.rfind(b"\n") + 1] or head
     with suppress(UnicodeDecodeError):  # whose message holds the text
@@ -178,7 +200,7 @@ def _records(rows: Any, fields: int, cut: int | None) -> Iterator[list[str] | Ta
             return
         if len(row) != fields and (row or fields > 1):
             problem = f"the line has {len(row)} field(s), but the header has {fields}"
-            yield TableError(problem, "give every line one field for each column", line=rows.line_num)
+            yield TableError(problem, DIVIDE, line=rows.line_num)
         else:
             yield row
 
