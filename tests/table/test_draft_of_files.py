@@ -1,6 +1,7 @@
 """Drafts of files as they are downloaded: what comes late in them, columns without names, codes for missing values."""
 
 import gzip
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,19 @@ def test_values_of_long_lists_are_not_kept(tmp_path: Path) -> None:
     rows = "".join(f"name {i},{i % MOST_VALUES}\n" for i in range(MANY))
     (tmp_path / "in.csv").write_text("who,n\n" + rows + ",1\n")
     assert columns_of(hw.draft(tmp_path / "in.csv"))["who"]["missing"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json"])
+def test_keys_and_gaps_of_json_that_come_late_are_in_the_draft(tmp_path: Path, kind: str) -> None:
+    rows: list[dict[str, Any]] = [{"a": {"b": i}, "town": "xy"[i % 2], "full": i % 7, "n": i % 9} for i in range(MANY)]
+    rows[-1] = {"a": None, "town": "late", "full": 1, "n": "NA", "new": True}
+    path = tmp_path / f"in.{kind}"
+    path.write_text(json.dumps(rows) if kind == "json" else "\n".join(map(json.dumps, rows)) + "\n")
+    drafted = hw.draft(path, values=True)
+    columns = columns_of(drafted)
+    assert {name for name, column in columns.items() if column.get("missing")} == {"a.b", "n", "new"}
+    assert (columns["new"]["kind"], columns["n"]["null_values"]) == ("boolean", ["NA"])
+    assert '# values = ["late", "x", "y"]' in drafted
 
 
 def test_parquet_says_where_values_are_missing(tmp_path: Path) -> None:

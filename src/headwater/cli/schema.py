@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Draft a schema from the names and types of a file's columns. Bounds are left open, for you to fill in.
 
-    The first records are looked at for formats of dates and numbers, and for columns that are best left out; of CSV
+    The first records are looked at for formats of dates and numbers, and for columns that are best left out; of text
     the first 64 MB for gaps.
 
     A bound taken from the data would reveal the largest or smallest record. Take bounds from what you know of the

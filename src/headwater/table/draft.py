@@ -12,13 +12,14 @@ import tomli_w
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.file_options import FILE_KEYS
 from headwater.table.frames import columns_of, kind_of
-from headwater.table.observe import NULLS, Observed, observe
+from headwater.table.observe import NULLS, observe
+from headwater.table.observed import Observed
 from headwater.table.readers.sample import MOST_ROWS, Sample, sample_of
 from headwater.table.schema_files import FORMAT
 
 HEAD = """\
 # A draft of a schema, made from the names and types of the columns and from a look at the records: at the first ones
-# for how they are written, of CSV at the first 64 MB for gaps and for values of categories.
+# for how they are written, of text at the first 64 MB for gaps and for values of categories.
 # Everything in it is a guess: check every kind and every note. {seen}
 #
 # Fill in what is left open. Take bounds from what you know: what can be measured, what a form allows, what a

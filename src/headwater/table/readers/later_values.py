@@ -1,13 +1,14 @@
-"""What comes after the first records of a CSV file, as far as a draft needs it: gaps, and values of short lists."""
+"""What comes after the first records of a file, as far as a draft needs it: gaps, and values of short lists."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from headwater.table.arrow import pyarrow
+from headwater.table.errors import TableError
 from headwater.table.readers.paths import Input
 from headwater.table.readers.stream import Stream, open_stream
 
@@ -34,8 +35,24 @@ class _Bytes(io.RawIOBase):
         return found
 
 
-def later_values(source: Input, encoding: str | None, names: Sequence[str], gaps: Sequence[str]) -> list[set[Any]]:
-    """For each column of a file its values, None among them where one is missing; of long lists only that and ``gaps``.
+@contextmanager
+def beginning(source: Input, encoding: str | None) -> Iterator[io.BufferedReader]:
+    """The beginning of a file, decompressed and in UTF-8; of JSON, as lines."""
+    stream = open_stream(source, encoding)
+    try:
+        yield io.BufferedReader(_Bytes(stream), _BLOCK)
+    finally:
+        stream.close()
+
+
+def short_lists(found: Mapping[str, set[Any]], gaps: Collection[str]) -> dict[str, set[Any]]:
+    """The values of each column that has few of them; of others only what means that there is none."""
+    few = {None, *gaps}
+    return {name: seen if len(seen) <= MOST_VALUES else seen & few for name, seen in found.items()}
+
+
+def later_values(source: Input, encoding: str | None, names: Sequence[str], gaps: Sequence[str]) -> dict[str, set[Any]]:
+    """The values of each column of a CSV file, None where one is missing; of long lists only that and ``gaps``.
 
     Lines that are no records are left out; what cannot be read as text ends the look.
 
@@ -51,24 +68,19 @@ def later_values(source: Input, encoding: str | None, names: Sequence[str], gaps
     pa, pc, csv = pyarrow(), pyarrow("compute"), pyarrow("csv")
     keys = [str(index) for index in range(len(names))]
     found = [set[Any]() for _ in names]
-    stream = open_stream(source, encoding)
-    try:
-        with suppress(pa.ArrowException, UnicodeDecodeError):  # whose messages may show values
-            read = csv.ReadOptions(column_names=keys, skip_rows_after_names=1, block_size=_BLOCK)
-            parse = csv.ParseOptions(
-                delimiter=source.delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
-            )
-            types = {"column_types": dict.fromkeys(keys, pa.string()), "strings_can_be_null": True, "null_values": [""]}
-            file = io.BufferedReader(_Bytes(stream), _BLOCK)
-            with csv.open_csv(file, read, parse, csv.ConvertOptions(**types)) as batches:
-                for batch in batches:
-                    for seen, column in zip(found, batch.columns, strict=True):
-                        values = column
-                        if len(seen) > MOST_VALUES:
-                            seen |= {None} if column.null_count else set()
-                            values = column.filter(pc.is_in(column, pa.array(gaps)))
-                        seen |= set(pc.unique(values).to_pylist())
-    finally:
-        stream.close()
-    few = {None, *gaps}
-    return [seen if len(seen) <= MOST_VALUES else seen & few for seen in found]
+    wrong = pa.ArrowException, UnicodeDecodeError, TableError  # what is wrong later is told by a run
+    with beginning(source, encoding) as file, suppress(*wrong):
+        read = csv.ReadOptions(column_names=keys, skip_rows_after_names=1, block_size=_BLOCK)
+        parse = csv.ParseOptions(
+            delimiter=source.delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+        )
+        types = {"column_types": dict.fromkeys(keys, pa.string()), "strings_can_be_null": True, "null_values": [""]}
+        with csv.open_csv(file, read, parse, csv.ConvertOptions(**types)) as batches:
+            for batch in batches:
+                for seen, column in zip(found, batch.columns, strict=True):
+                    values = column
+                    if len(seen) > MOST_VALUES:
+                        seen |= {None} if column.null_count else set()
+                        values = column.filter(pc.is_in(column, pa.array(gaps)))
+                    seen |= set(pc.unique(values).to_pylist())
+    return short_lists(dict(zip(names, found, strict=True)), gaps)

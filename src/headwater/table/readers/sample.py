@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from headwater.table.arrow import pyarrow
@@ -16,6 +16,7 @@ from headwater.table.errors import TableError
 from headwater.table.readers.columnar import parquet_file
 from headwater.table.readers.csv_text import DIVIDE, NOT_UTF8
 from headwater.table.readers.headers import DELIMITERS, divided_otherwise
+from headwater.table.readers.json_sample import first_records, later_records
 from headwater.table.readers.later_values import later_values
 from headwater.table.readers.options import Options
 from headwater.table.readers.paths import Input, Inputs, StrPath
@@ -72,30 +73,44 @@ def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSa
         raise ValueError("standard input cannot be drafted from: name a file")
     pa = pyarrow()
     try:
-        if source.format == "parquet":
-            file = parquet_file(source.path)
-            found = next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table())
-        elif source.format == "arrow":
-            found = pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS)
-        else:
-            encoding = read.encoding or _marked(source)
-            text, shown = _head(source, encoding), {"encoding": encoding} if encoding else {}
-            if source.format != "csv":
-                return FileSample(_of_json(text, source), reading=shown)
-            if read.delimiter is None and (mark := _delimiter(text, source.delimiter)) != source.delimiter:
-                source, shown["delimiter"] = replace(source, delimiter=mark), mark
-            found, names = _of_csv(text, source)
-            return replace(_with_later(found, names, later_values(source, encoding, names, gaps)), reading=shown)
-        named = zip(found.schema, found.columns, strict=True)
-        columns = {one.name: Sample(str(one.type), column.to_pylist()) for one, column in named}
-        for name in _with_gaps(file.metadata) & columns.keys() if source.format == "parquet" else ():
-            columns[name].values.append(None)
-        return FileSample(columns)
+        columnar = source.format in ("parquet", "arrow")
+        return _of_columns(source, source.path) if columnar else _of_text(source, read, gaps)
     except (pa.ArrowException, UnicodeDecodeError, csv.Error, ValueError) as error:  # messages may show values
         if isinstance(error, TableError):
             raise error.at(file=source.name) from None
     problem = f"a file that cannot be read as {source.format}"
     raise TableError(problem, "check that it is one, or say which format and encoding it has", file=source.name)
+
+
+def _of_columns(source: Input, path: Path) -> FileSample:
+    if source.format == "parquet":
+        file = parquet_file(path)
+        first, with_gaps = (
+            next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table()),
+            _with_gaps(file.metadata),
+        )
+    else:
+        first, with_gaps = pyarrow("dataset").dataset(path, format="ipc").head(MOST_ROWS), set()
+    columns = {}
+    for one, column in zip(first.schema, first.columns, strict=True):
+        columns[one.name] = Sample(str(one.type), column.to_pylist() + ([None] if one.name in with_gaps else []))
+    return FileSample(columns)
+
+
+def _of_text(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
+    encoding = read.encoding or _marked(source)
+    text, shown = _head(source, encoding), {"encoding": encoding} if encoding else {}
+    if source.format == "csv":
+        if read.delimiter is None and (mark := _delimiter(text, source.delimiter)) != source.delimiter:
+            source, shown["delimiter"] = replace(source, delimiter=mark), mark
+        found, names = _of_csv(text, source)
+        values = later_values(source, encoding, names, gaps)
+        later = {name: values[name] for name in found.columns}
+    else:
+        first = first_records(text, source.format, MOST_ROWS)
+        found = FileSample({name: Sample("list" if _nested(of) else "text", of) for name, of in first.items()})
+        later = later_records(source, encoding, first, gaps)
+    return replace(_with_later(found, later), reading=shown)
 
 
 def _marked(source: Input) -> str | None:
@@ -143,13 +158,18 @@ def _with_gaps(metadata: Any) -> set[str]:  # noqa: ANN401 - a pyarrow.parquet.F
     return {part.path_in_schema for part in parts if part.statistics and part.statistics.null_count}
 
 
-def _with_later(found: FileSample, names: list[str], later: list[set[Any]]) -> FileSample:
-    """With what was seen in the whole file and not among the first records."""
-    for name, values in zip(names, later, strict=True):
-        if name in found.columns:
-            first = found.columns[name].values
-            first += sorted(values.difference(first), key=lambda value: (value is None, value))
-    return found
+def _with_later(found: FileSample, later: Mapping[str, set[Any]]) -> FileSample:
+    """With what was seen in the whole file and not among the first records; of JSON also columns that begin later."""
+    for name, column in found.columns.items():
+        if column.type == "text":
+            more = later[name].difference(column.values)
+            column.values.extend(sorted(more, key=lambda value: (value is None, value)))
+    new = {name: Sample("text", [*values]) for name, values in later.items() if name not in found.columns}
+    return replace(found, columns={**found.columns, **new})
+
+
+def _nested(values: list[Any]) -> bool:
+    return any(isinstance(value, list | dict) for value in values)
 
 
 def _of_csv(text: str, source: Input) -> tuple[FileSample, list[str]]:
@@ -203,36 +223,3 @@ def _records(rows: Any, fields: int, cut: int | None) -> Iterator[list[str] | Ta
             yield TableError(problem, DIVIDE, line=rows.line_num)
         else:
             yield row
-
-
-def _of_json(text: str, source: Input) -> dict[str, Sample]:
-    """Objects inside of objects have their columns by dotted names."""
-    columns: dict[str, list[Any]] = {}
-    lines = text.split("\n")
-    for number, line in enumerate(islice((line for line in lines if line.strip()), MOST_ROWS)):
-        record = None
-        with suppress(ValueError, RecursionError):
-            record = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
-        if not isinstance(record, dict):
-            raise TableError(f"a file that cannot be read as {source.format}", "write one JSON object a line")
-        for name, value in _flat(record):
-            columns.setdefault(name, [None] * number).append(value)
-        for column in columns.values():
-            column += [None] * (number + 1 - len(column))
-    for name in [name for name, column in columns.items() if all(value in (None, {}) for value in column)]:
-        if any(other.startswith(f"{name}.") for other in columns):  # an object that is null or empty in some records
-            del columns[name]
-    lists = {name for name, column in columns.items() if any(isinstance(value, list | dict) for value in column)}
-    return {name: Sample("list" if name in lists else "text", column) for name, column in columns.items()}
-
-
-def _flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    parts = [("", record)]
-    for prefix, inner in parts:  # which grows
-        for key, value in inner.items():
-            if isinstance(value, dict) and value and prefix.count(".") < 8:
-                parts.append((f"{prefix}{key}.", value))
-            elif isinstance(value, list | dict):
-                yield prefix + key, [] if value else {}
-            else:
-                yield prefix + key, str(value).lower() if isinstance(value, bool) else value
