@@ -90,3 +90,26 @@ def test_a_report_is_named_and_public_only_beside_real_data(place: Path) -> None
     assert "Predicting town" in page
     assert "NOT PRIVATE" in call(f"report releases --against in.txt {READING}").output
     assert call("report releases --public").exit_code == Exit.USAGE
+
+
+def test_bad_rows_are_left_out_as_the_run_did_without_saying_it_again(place: Path) -> None:
+    """The card says the policy."""
+    Path("bad.txt").write_text(Path("in.txt").read_text() + "oops;a;extra\n")
+    done = call(f"run bad.txt --schema s.toml --epsilon 1 --out out --seed 1 --bad-rows null {READING}")
+    assert done.exit_code == 0, done.output
+    for command in ("evaluate bad.txt out/release-000000000101", "report out --against bad.txt"):
+        compared = call(f"{command} {READING}")
+        assert compared.exit_code == 0, compared.output
+        refused = call(f"{command} --bad-rows stop {READING}")
+        assert refused.exit_code == Exit.INPUT
+
+
+def test_releases_of_one_run_are_drawn_together_though_its_policy_changed(place: Path) -> None:
+    Path("in.txt").write_text(Path("in.txt").read_text() + "oops;a;extra\n" + "0.05;b;extra\n" * 49)
+    assert call(f"run in.txt --schema s.toml --epsilon 1 --every 50 --seed 1 {READING}").exit_code == Exit.INPUT
+    done = call(f"run in.txt --schema s.toml --epsilon 1 --every 50 --seed 1 --bad-rows null {READING}")
+    assert done.exit_code == 0, done.output
+    cards = [json.loads(path.read_text()) for path in sorted(Path("releases").glob("*/card.json"))]
+    assert [card["schema"].get("bad_rows") for card in cards] == [None, None, "null"]
+    drawn = call(f"report releases --against in.txt {READING}")
+    assert drawn.exit_code == 0, drawn.output

@@ -153,4 +153,4 @@ def test_the_operator_is_told_what_was_clipped_unlisted_missing_or_bad_and_nobod
     assert "oops,a,1" in quarantine.read_text()
     assert quarantine.name in done.output.replace("\n", "")
     published = call("info", tmp_path / "out").output + (folders(tmp_path / "out")[0] / "card.json").read_text()
-    assert not any(word in published for word in ("clipped", "unlisted", "bad", "oops"))
+    assert not any(word in published for word in ("clipped", "unlisted", "rows were bad", "oops"))

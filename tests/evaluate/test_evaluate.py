@@ -13,6 +13,7 @@ from headwater.evaluate.axes import Floats
 from headwater.evaluate.meaning import grade
 from headwater.evaluate.training import Training
 from headwater.release.folder import publish
+from headwater.table.errors import TableError
 
 TRIPS = hw.Schema(miles=hw.Number(0, 10, missing=True), riders=hw.Integer(1, 6), pay=hw.Category("card", "cash", "app"))
 
@@ -258,13 +259,34 @@ def test_steps_and_logarithmic_scales_are_compared_on_their_own_axis() -> None:
     assert size.distance == pytest.approx((1 + 2) / 4 / 4)  # one and two of the four decades beyond, in units of all
 
 
-def test_zero_has_no_place_on_a_logarithmic_scale_and_so_no_distance() -> None:
-    """It is cut, which is said with what can be done; how far away it is counts for nothing."""
+def test_zero_counts_as_the_lower_bound_of_a_logarithmic_scale() -> None:
+    """So it is declared: zeros are neither clipped nor cut, and one that comes out as that bound is no error.
+
+    A negative value has no place on the scale. It is cut, which is said; how far away it is counts for nothing.
+    """
     schema = hw.Schema(height=hw.Number(1, 1000, scale="log"))
-    real = {"height": np.array([0.0] * 30 + [10.0] * 70)}
-    found = hw.evaluate(real, {"height": np.array([1.0] * 30 + [10.0] * 70)}, schema=schema)
+    real = {"height": np.array([0.0] * 80 + [10.0] * 15 + [-7.0] * 5)}
+    found = hw.evaluate(real, {"height": np.array([1.0] * 80 + [10.0] * 15 + [1.0] * 5)}, schema=schema)
     (column,) = found.columns
-    assert (column.below, column.above) == (0.3, 0.0)
-    assert column.error == pytest.approx(0.3)
+    assert (column.below, column.above) == (0.05, 0.0)
+    assert column.error == pytest.approx(0.05)
     assert column.distance < 1e-6
-    assert "0 has no place on a log scale" in str(found).replace("\n", " ")
+    assert "negative values have no place on a log scale" in str(found).replace("\n", " ")
+    assert schema.encode_batch(real).tally.columns == {"height": {"clipped": 5}}
+    strict = hw.Schema(height=hw.Number(1, 1000, scale="log", outside="error"))
+    assert strict.encode({"height": [0.0, 1.0]}).tolist() == [[0.0], [0.0]]
+    with pytest.raises(TableError, match="below the lower bound"):
+        strict.encode({"height": [0.0, -1.0]})
+
+
+def test_zeros_of_a_logarithmic_scale_may_come_out_near_its_lower_bound() -> None:
+    """Without decimals, numbers are spread over the smallest cell: within a percent they are the same on that scale."""
+    schema = hw.Schema(height=hw.Number(0.01, 1e5, scale="log"))
+    rest = np.geomspace(1, 1e4, 200)
+    real = {"height": np.concatenate([np.zeros(800), rest])}
+    near = {"height": np.concatenate([np.linspace(0.01, 0.010005, 800), rest])}
+    (column,) = hw.evaluate(real, near, schema=schema).columns
+    assert column.finer_error == 0
+    far = {"height": np.concatenate([np.linspace(0.011, 0.012, 800), rest])}
+    (column,) = hw.evaluate(real, far, schema=schema).columns
+    assert column.finer_error == pytest.approx(0.8)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater import FileRefusedError, unit_cube
+from headwater import FileRefusedError, evaluate, unit_cube
 from headwater.evaluate.evaluation import NOT_PRIVATE
 from headwater.evaluate.inputs import rows_of
 from headwater.evaluate.report import write_report
@@ -594,3 +594,32 @@ def test_an_expected_w1_is_said_to_be_much_for_a_column_whose_values_crowd_toget
     write_release(tmp_path / "out", schema, rows, 4, expected_error={"typical": 0.004, "upper": 0.01})
     detail = contents(write_report(tmp_path / "out", tmp_path / "r.html"))["quality"]["answers"][0]["detail"]
     assert detail.endswith("much for income, with most synthetic values in a sixteenth of the range")
+
+
+def test_the_page_says_the_same_errors_as_evaluate(tmp_path: Path) -> None:
+    """Graded errors, their means and the worst are one; the mean in sixteenths is named where it is another one."""
+    schema = Schema(debt=Integer(0, 100_000), age=Integer(0, 99), town=Category("a", "b"))
+    rng = np.random.default_rng(0)
+    debt = np.where(rng.random(2_000) < 0.9, 0, rng.integers(1, 50_000, 2_000))
+    real = {"debt": debt, "age": rng.integers(0, 100, 2_000), "town": rng.choice(["a", "b"], 2_000)}
+    made = real | {"debt": np.where(debt == 0, rng.integers(1, 100, 2_000), debt), "age": np.sort(real["age"]) // 2}
+    for name, table in (("crowded", made), ("plain", made | {"debt": debt})):
+        out = tmp_path / name
+        folder = write_release(out, schema, {key: values.tolist() for key, values in table.items()}, 2_000)
+        found = evaluate(real, folder)
+        said = found.to_dict()
+        quality = contents(write_report(out, tmp_path / "r.html", against=real))["quality"]
+        columns, pairs = quality["answers"][0], next(a for a in quality["answers"] if a["question"].startswith("Two"))
+        assert columns["error"] == said["one_way"]["mean"] == pytest.approx(np.mean([c.judged for c in found.columns]))
+        assert pairs["error"] == said["two_way"]["mean"]
+        assert (quality["columns"][0]["error"], quality["pairs"][0]["error"]) == tuple(
+            said[way]["worst"] for way in ("one_way", "two_way")
+        )
+        text = " ".join(str(found).split())
+        assert f"error of one column {columns['error']:.4f} mean" in text
+        assert f"error of two columns {pairs['error']:.4f} mean" in text
+        for answer, way, plain in ((columns, "one_way", found.one_way), (pairs, "two_way", found.two_way)):
+            named = f"{plain:.4f} on average in sixteenths"
+            assert (named in answer["detail"], named in text) == (name == "crowded",) * 2
+            assert said[way]["mean_in_sixteenths"] == plain
+            assert (said[way]["mean"] > plain) == (name == "crowded")

@@ -487,11 +487,15 @@ def test_bad_records_follow_the_policy_of_the_run(opened: Open, tmp_path: Path, 
     assert answer.json() == {"accepted": 7, "t": 7}  # a record that is bad has arrived, and is nowhere
     status = client.get("/runs/trips/status")
     assert status.json()["tally"]["bad"] == 2
-    assert "SECRET" not in status.text
+    assert status.json()["losses"] == []  # of seven records
+    client.post(ADDRESS, content=json.dumps(rows * 2), headers={"Content-Type": "application/json"})
+    (lost,) = client.get("/runs/trips/status").json()["losses"]
+    assert lost.startswith("29% of the rows are bad")
+    assert "SECRET" not in status.text + lost
     quarantine = tmp_path / "out.state.bad-rows.jsonl"
     assert quarantine.exists() == (policy == "quarantine")
     if quarantine.exists():
-        assert quarantine.read_text().count("SECRET") == 2
+        assert quarantine.read_text().count("SECRET") == 6
         assert quarantine.stat().st_mode & 0o077 == 0
 
 

@@ -82,6 +82,8 @@ COLUMNS: list[Column] = [
     Number(0, 5000, decimals=1, decimal=",", thousands="."),
     Integer(-1, 10, missing=True, null_values=["NA", "x"]),
     Integer(-1, 10, missing=True, null_values=["1"], thousands=" "),
+    Number(0, 5000, decimals=1, unit="$", thousands=",", missing=True, null_values=["-1"]),
+    Integer(-1, 10, unit="km"),
     Category("1", "a", other="a", missing=True, null_values=["x", "NA"]),
     Boolean(missing=True, null_values=["x", "NA"]),
     Datetime("2020-01-01", "2020-12-31", "1h", format="%Y%m%d", missing=True, null_values=["NA"]),

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """A live panel on a terminal; a line for each release anywhere else."""
+    """A live panel on a terminal; a line for each release anywhere else. An ``endless`` run is warned about early."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, endless: bool = False) -> None:
+        self._endless = endless
         self._run: Run | None = None
         self._began, self._from, self._t = time.monotonic(), 0, 0
         self._level, self._guarantee, self._releases = "", "", 0
@@ -76,6 +77,8 @@ class Display:
             say(f"{published.place}  t = {published.t:,}  {published.release.expected_error()}")
         if self._releases == 1 and self._from == 0:
             self._warn_of_poor(published.release)
+            if self._endless:
+                warn_of_loss(self._tally)
 
     def _warn_of_poor(self, release: Release) -> None:
         expected = release.expected_error()
@@ -141,6 +144,16 @@ def say_tally(tally: Tally, quarantine: Path | None) -> None:
             say(f"  {line}")
         if quarantine and quarantine.exists():
             say(f"  bad rows are in {quarantine}, which is as secret as the data")
+    warn_of_loss(tally)
+
+
+def warn_of_loss(tally: Tally) -> None:
+    """Warn loudly if much of the data is lost on the way in."""
+    found = list(tally.warnings())
+    for text in found:
+        complain(text, "bold red", "WARNING:")
+    if found:
+        complain("a run keeps its schema: another one needs a new run (--out), which costs its ε again", "bold red")
 
 
 class ShownSink(FolderSink):

@@ -56,14 +56,14 @@ def command(
 
     truth = None
     if against:
-        first = folders(releases)
-        if not first:
+        found = folders(releases)
+        if not found:
             raise FileNotFoundError(2, "there are no releases here", str(releases))
         written = reading.options(
             input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats
         )
         options = written | {"bad_rows": bad_rows}
-        truth = rows_of(against, schema_from_dict(read_card(first[0])["schema"]), **options)
+        truth = rows_of(against, schema_from_dict(read_card(found[-1])["schema"]), **options)
     elif target is not None or public:
         raise ValueError("--target and --public are about the real data: name them with --against")
     pairs = [_pair(names) for names in pair] if pair else None

@@ -114,7 +114,7 @@ def command(
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }
     Thread(target=_import_ahead, args=(format_,), name="headwater-import").start()
-    with _interruptible() as stop, Display() as display:
+    with _interruptible() as stop, Display(endless=follow or kafka is not None) as display:
         try:
             whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
             known = Schema.load(schema)

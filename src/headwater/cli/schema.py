@@ -23,7 +23,7 @@ def command(
         str | None,
         typer.Option(help="Of the data, if its name does not say: csv, jsonl, json, parquet or arrow."),
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data: a comma unless given.")] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data, if it does not show.")] = None,
     encoding: reading.Encoding = None,
     values: Annotated[
         bool, typer.Option("--values", help="Also list the values of categories that were seen, as comments. Secret.")
@@ -31,7 +31,8 @@ def command(
 ) -> None:
     """Draft a schema from the names and types of a file's columns. Bounds are left open, for you to fill in.
 
-    The first records are looked at for formats of dates and numbers, for gaps, and for columns that are best left out.
+    The first records are looked at for formats of dates and numbers, and for columns that are best left out; of text
+    the first 64 MB for gaps.
 
     A bound taken from the data would reveal the largest or smallest record. Take bounds from what you know of the
     world, or from a public source. So it is with the values of a category: those that --values lists are to be checked

@@ -140,6 +140,13 @@ def is_crowded(column: ColumnAxis, values: Floats) -> bool:
     return bool(np.bincount(np.clip(values * BINS, 0, BINS - 1).astype(np.int64)).max() >= CROWDED * len(values))
 
 
+def _near(column: ColumnAxis) -> float:
+    """How far apart values are that are taken for one, as a part of the range: a hundredth where ratios count."""
+    if column.declared.get("scale") != "log":
+        return 0.0
+    return math.log(1.01) / math.log(column.declared["high"] / column.declared["low"])
+
+
 def _finer_error(column: ColumnAxis, real: Side, synthetic: Side) -> float | None:
     """Total variation on bins between sixteenths of the real values; a value of two sixteenths is a bin by itself."""
     values = real[0][real[1]]
@@ -147,7 +154,8 @@ def _finer_error(column: ColumnAxis, real: Side, synthetic: Side) -> float | Non
         return None
     marks = np.quantile(values, np.arange(1, BINS) / BINS, method="inverted_cdf")
     often = marks[1:][marks[1:] == marks[:-1]]
-    edges = np.unique([*marks, *np.nextafter(often, -np.inf)])
+    near = _near(column)
+    edges = np.unique([*np.setdiff1d(marks, often), *(often + near), *np.nextafter(often - near, -np.inf)])
     codes = [np.where(there, np.searchsorted(edges, side), len(edges) + 1) for side, there in (real, synthetic)]
     a, b = (np.bincount(found, minlength=len(edges) + 2) for found in codes)
     return total_variation(a, b)

@@ -16,7 +16,7 @@ import numpy as np
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers, Side
 from headwater.mechanisms.protocol import AnySchema
 from headwater.table.bad_rows import item_of
-from headwater.table.columns import Column
+from headwater.table.columns import Column, Number
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.frames import columns_of, kind_of
 from headwater.table.schema import Schema
@@ -161,8 +161,10 @@ class _Wide:
         scaled = (values - self.low) / (self.high - self.low)
         far: Floats = scaled - np.clip(scaled, 0, 1)
         far[np.abs(far) <= self.rounding * (1 + 1e-6)] = 0  # what is rounded to a bound is not beyond it
-        if getattr(self.column, "scale", None) == "log":  # 0 is nowhere on it: beyond the bound, by no distance
-            far[values <= 0] = -2 * self.rounding
+        if isinstance(self.column, Number) and self.column.scale == "log":  # 0 counts as the lower bound
+            signs = replace(self.column, low=-1.0, high=1.0, scale="linear")
+            far[values <= 0] = -2 * self.rounding  # negative ones are nowhere on it: beyond, by no distance
+            far[signs.encode(series) == signs.encode([0.0])] = 0
         return far if gone is None else np.where(gone, 0.0, far)
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from headwater.evaluate.axes import Floats
@@ -71,14 +72,14 @@ class Evaluation:
 
     @property
     def one_way(self) -> float:
-        """The mean over all columns of their total variation."""
-        return sum(column.error for column in self.columns) / len(self.columns)
+        """The mean over all columns of their total variation, in sixteenths of each range: as expected errors are."""
+        return fmean(column.error for column in self.columns)
 
     @property
     def two_way(self) -> float:
-        """The mean over all pairs of columns of their total variation; that of the column if there is only one."""
+        """The same over all pairs of columns; that of the column if there is only one."""
         ranked = self.ranked_pairs
-        return sum(error for _, _, error in ranked) / len(ranked) if ranked else self.one_way
+        return fmean(error for _, _, error in ranked) if ranked else self.one_way
 
     @property
     def difference(self) -> Floats:
@@ -89,6 +90,18 @@ class Evaluation:
     def ranked_columns(self) -> list[ColumnDistance]:
         """The columns, the worst first."""
         return sorted(self.columns, key=lambda column: -column.judged)
+
+    @property
+    def judged_means(self) -> tuple[float, float]:
+        """The means of the errors that columns and pairs are graded by: larger than in sixteenths where some are †."""
+        columns, pairs = [column.judged for column in self.columns], [error for _, _, error in self.judged_pairs]
+        return fmean(columns), fmean(pairs or columns)
+
+    @property
+    def plain_means(self) -> tuple[float | None, float | None]:
+        """`one_way` and `two_way`, each only where it is another number than in `judged_means`."""
+        one, two = zip((self.one_way, self.two_way), self.judged_means, strict=True)
+        return one[0] if one[0] < one[1] else None, two[0] if two[0] < two[1] else None
 
     @property
     def worst_column(self) -> float:
@@ -126,9 +139,11 @@ class Evaluation:
 
     def answers(self) -> list[Answer]:
         """Which kinds of questions the synthetic table answers how well."""
-        found = [about_columns({column.name: column.judged for column in self.ranked_columns}, self.finer)]
+        plain = self.plain_means
+        found = [about_columns({column.name: column.judged for column in self.ranked_columns}, self.finer, plain[0])]
         if self.ranked_pairs:
-            found += about_pairs({(x, y): error for x, y, error in self.judged_pairs}, self.rows[1], self.finer)
+            judged = {(x, y): error for x, y, error in self.judged_pairs}
+            found += about_pairs(judged, self.rows[1], self.finer, plain[1])
         queries = f"mean of {self.queries.count} random boxes; 95% are off by at most {self.queries.percentile_95:.4f}"
         found.insert(-1, Answer("Ranges of up to three columns", self.queries.mean, queries))
         if self.training is not None:
@@ -139,14 +154,15 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """For JSON: what is unknown is ``None``."""
         real, synthetic = self.dependence
-        distance = self.distance.w1
+        distance, means = self.distance.w1, self.judged_means
         return {
             "warning": NOT_PRIVATE,
             "shortage": self.shortage,
             "rows": {"real": self.rows[0], "synthetic": self.rows[1]},
-            "one_way": {"mean": self.one_way, "worst": self.worst_column},
+            "one_way": {"mean": means[0], "worst": self.worst_column, "mean_in_sixteenths": self.one_way},
             "two_way": {
-                "mean": self.two_way,
+                "mean": means[1],
+                "mean_in_sixteenths": self.two_way,
                 "worst": self.judged_pairs[0][2] if self.ranked_pairs else None,
                 "pairs": [{"columns": [x, y], "error": error} for x, y, error in self.ranked_pairs],
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 RELIABLE, ROUGH = 0.02, 0.10
 """Up to the first error answers are called reliable, up to the second rough: two and ten percentage points."""
@@ -29,7 +30,7 @@ W1_CUBE = (
 FINER = (
     "†: most real values lie in one sixteenth of the declared range, so they are compared on bins that hold a "
     "sixteenth of the real values each, and no pair with such a column is called better than the column. Narrower "
-    'bounds, or scale = "log", resolve it better.'
+    'bounds, or scale = "log" (on which 0 counts as the lower bound), resolve it better.'
 )
 CROWDED_RELEASE = (
     "†: most synthetic values lie in one sixteenth of the declared range; the expected error is about sixteenths of "
@@ -74,18 +75,29 @@ class Answer:
         return {"question": self.question, "error": self.error, "grade": self.grade, "detail": self.detail}
 
 
-def about_columns(errors: Mapping[str, float], marked: Collection[str] = ()) -> Answer:
-    """Questions about one column: the mean error, and which columns are better and worse; some get a mark (†)."""
+def in_sixteenths(mean: float) -> str:
+    """What to say of a mean error that leaves out what † adds."""
+    return f"{mean:.4f} on average in sixteenths of each range, as expected errors are"
+
+
+def about_columns(errors: Mapping[str, float], marked: Collection[str] = (), plain: float | None = None) -> Answer:
+    """Questions about one column: the mean error, and which columns are better and worse; some get a mark (†).
+
+    ``plain`` is the mean error without what the mark adds.
+    """
     names = {column: f"{column} †" if column in marked else column for column in errors}
     groups = {name: [names[column] for column, error in errors.items() if grade(error) == name] for name in GRADES}
     detail = "; ".join(f"{name}: {some(found)}" for name, found in reversed(groups.items()) if found)
-    mean = sum(errors.values()) / len(errors)
+    detail += "" if plain is None else f" ({in_sixteenths(plain)})"
+    mean = fmean(errors.values())
     return Answer("One column: shares, means, quantiles", mean, detail)
 
 
-def about_pairs(errors: Mapping[tuple[str, str], float], rows: int, marked: Collection[str] = ()) -> list[Answer]:
-    """Questions about two columns together, and how small a group can be; some columns get a mark (†)."""
-    mean = sum(errors.values()) / len(errors)
+def about_pairs(
+    errors: Mapping[tuple[str, str], float], rows: int, marked: Collection[str] = (), plain: float | None = None
+) -> list[Answer]:
+    """Questions about two columns together, and how small a group can be; ``marked`` and ``plain`` as for columns."""
+    mean = fmean(errors.values())
     pair, worst = max(errors.items(), key=lambda item: item[1])
     x, y = (f"{name} †" if name in marked else name for name in pair)
     counts = [sum(grade(error) == name for error in errors.values()) for name in GRADES]
@@ -93,6 +105,7 @@ def about_pairs(errors: Mapping[tuple[str, str], float], rows: int, marked: Coll
     detail = f"{x} × {y}"
     if len(errors) > 1:
         detail = f"{shares} of {len(errors)} pairs; the worst is {x} × {y} with {worst:.3f}"
+    detail += "" if plain is None else f" ({in_sixteenths(plain)})"
     small = f"a group of fewer than about {about(mean * rows)} rows, two columns at a time, can be all error"
     return [
         Answer("Two columns: cross tables, means by group", mean, detail),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headwater.evaluate.evaluation import MEANING, NOT_PRIVATE, WORST, Evaluation
-from headwater.evaluate.meaning import FINER, grade
+from headwater.evaluate.meaning import FINER, grade, in_sixteenths
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -17,12 +17,15 @@ Cells = list[tuple[str, ...]]
 
 def summary(found: Evaluation) -> list[tuple[str, str]]:
     """Lines of a label and a finding."""
+    (one_way, two_way), plain = found.judged_means, found.plain_means
     lines = [
         ("rows", f"{found.rows[0]:,} real, {found.rows[1]:,} synthetic"),
-        ("error of one column", f"{found.one_way:.4f} mean, {found.worst_column:.4f} worst"),
+        ("error of one column", f"{one_way:.4f} mean, {found.worst_column:.4f} worst"),
+        *([] if plain[0] is None else [("", in_sixteenths(plain[0]))]),
     ]
     if found.ranked_pairs:
-        lines.append(("error of two columns", f"{found.two_way:.4f} mean, {found.judged_pairs[0][2]:.4f} worst"))
+        lines.append(("error of two columns", f"{two_way:.4f} mean, {found.judged_pairs[0][2]:.4f} worst"))
+        lines += [] if plain[1] is None else [("", in_sixteenths(plain[1]))]
     queries = found.queries
     errors = f"{queries.mean:.4f} mean, {queries.percentile_95:.4f} at the 95th percentile"
     lines.append((f"error of {queries.count} range queries", errors))
@@ -42,8 +45,9 @@ def summary(found: Evaluation) -> list[tuple[str, str]]:
     for column in found.cut:
         shares = {"low": column.below, "high": column.above}
         kept = [f"{max(share, 0.0001):.2%} beyond {bound}" for bound, share in shares.items() if share]
-        remedy = "if you know without the data that values lie there, declare wider bounds" + (
-            "; 0 has no place on a log scale" if column.log and column.below else ""
+        remedy = (
+            "declare wider ones if they are known without the data, or null_values if they mean that there is none"
+            + ("; negative values have no place on a log scale" if column.log and column.below else "")
         )
         lines.append(("BOUNDS CUT", f"{column.name}: of the real values {' and '.join(kept)}; {remedy}"))
     return lines

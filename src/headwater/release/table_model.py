@@ -43,7 +43,7 @@ class TableModel:
             fits &= (self.rows[:, axis] >= low) & (self.rows[:, axis] <= high)
         found = np.flatnonzero(fits)
         if n and not len(self.rows):
-            raise ValueError("the table of this release has no rows to draw from")
+            raise ValueError("this release is about no records: its table has no rows to draw from")
         if n and not len(found):
             raise ValueError("the release holds no record that fulfils these conditions; ask for less")
         chosen = np.random.default_rng([seed, n]).choice(found, n, replace=n > len(found)) if n else found[:0]

@@ -1,18 +1,21 @@
-"""What a run keeps of rows that were no records, and of values that were clipped: a tally, and the rows themselves."""
+"""What a run keeps of rows that were no records, and of values that were clipped: the policy, a tally, the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headwater.release.release import Release
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.quarantine import Quarantine
 from headwater.table.bad_rows import BadRow, policy_of
+from headwater.table.schema import Schema
 from headwater.table.tally import Tally
 
-TALLY, QUARANTINE = "tally", "quarantine"
-"""Names under which both are kept in the state, beside the positions of sources."""
+TALLY, QUARANTINE, POLICY = "tally", "quarantine", "bad_rows"
+"""Names under which they are kept in the state, beside the positions of sources."""
 
 
 class BadRows:
@@ -43,7 +46,23 @@ class BadRows:
         policy = policy_of(bad_rows, schema)
         if policy == "quarantine" and not self._durable.store:
             raise ValueError("bad rows can be put in quarantine only beside a state; use bad_rows='null' without one")
+        if policy != (self.in_force or "stop"):
+            with self._durable.step():
+                self._durable.keep_position({POLICY: policy})
         return policy
+
+    @property
+    def in_force(self) -> str | None:
+        """The policy that was last asked for, else what the schema says. Public: releases state it."""
+        found: str | None = self._durable.position(POLICY)
+        return found or getattr(self._durable.synth.schema, "bad_rows", None)
+
+    def stated(self, release: Release, policy: str | None) -> Release:
+        """A release whose schema says which policy was in force. It is chosen by the operator, so it is public."""
+        schema = release.schema
+        if policy is None or not isinstance(schema, Schema) or schema.bad_rows == policy:
+            return release
+        return replace(release, facts=replace(release.facts, schema=schema.with_bad_rows(policy)))
 
     def add(self, tally: Tally, quarantined: Sequence[BadRow]) -> dict[str, Any]:
         """What is to be kept in the state with the batch that these came in. Its bad rows are on the disk then."""

@@ -11,7 +11,7 @@ from headwater.people import Person
 from headwater.run.store import Store, StoreError
 from headwater.synthesizer import Synthesizer
 from headwater.table.errors import quoted
-from headwater.table.file_options import FILE_KEYS
+from headwater.table.file_options import CHANGING
 from headwater.table.schema import schema_from_dict
 
 
@@ -50,7 +50,7 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """As JSON, the way a state keeps it."""
         schema = self.schema.to_dict()
-        for key in ("bad_rows", *FILE_KEYS):  # how files are read may change during a run
+        for key in CHANGING:
             schema.pop(key, None)
         mechanism = registry.resolved(self.mechanism, self.schema)
         return {

@@ -226,10 +226,10 @@ class Run(TakingRun):
         with self._durable.turn:
             with self._durable.step():
                 self._count()  # after an error in a step, what was kept is counted again first
-            make = self.synth.begin_release(last=last, since=since)
+            make, policy = self.synth.begin_release(last=last, since=since), self._bad_rows.in_force
             with self._durable.step():
                 self._durable.note_measured(location)
-            return make
+            return lambda: self._bad_rows.stated(make(), policy)
 
     def _begin_all(self) -> list[tuple[Sink, Callable[[], Release]]]:
         """The windows of this moment and the release itself, each with the sink that it goes to."""

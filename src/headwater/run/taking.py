@@ -91,6 +91,16 @@ class TakingRun:
         """Where bad rows go under ``bad_rows="quarantine"``; None without a state."""
         return self._bad_rows.quarantine
 
+    def policy(self, bad_rows: str | None = None) -> str:
+        """What happens to bad rows from now on, as `take` has it. Releases state it: it is no secret.
+
+        Parameters
+        ----------
+        bad_rows
+            A policy of `headwater.table.bad_rows`; unless given, what the schema says.
+        """
+        return self._bad_rows.policy(bad_rows)
+
     def take(self, table: object, *, position: Mapping[str, Any] | None = None, bad_rows: str | None = None) -> int:
         """Take a batch in order of arrival, all of it or nothing, and return how many records there are with it.
 
@@ -107,7 +117,7 @@ class TakingRun:
             What happens to rows that are no records (`headwater.table.bad_rows`): ``"stop"``, ``"null"`` or
             ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
         """
-        policy = self._bad_rows.policy(bad_rows)
+        policy = self.policy(bad_rows)
         found = self.synth.encode_batch(table, bad_rows=policy)  # all of it is checked before any of it is kept
         bad = row_texts(table, found.bad) if policy == "quarantine" and found.bad else ()
         return self.take_rows(found.rows, found.tally, position=position, quarantined=bad)
@@ -132,7 +142,7 @@ class TakingRun:
         bad_rows
             As for `encode_batch`.
         """
-        synth, policy = self.synth, self._bad_rows.policy(bad_rows)
+        synth, policy = self.synth, self.policy(bad_rows)
 
         def encode(batch: Batch) -> EncodedBatch:
             found = synth.encode_batch(batch.table, bad_rows=policy)

@@ -67,13 +67,15 @@ class HostedRun:
         """What only admins may see: it is made from raw data."""
         with self._refused_lock:
             refused = dict(self.refused)
+        tally = self.run.tally
         found = {"failing": self.failing, "queued": self.writer.queued, "behind": self.t - self.run.synth.t}
         return {
             "warning": "NOT PRIVATE",
             **self.state(),
             **found,
             "refused_posts_by_column": refused,
-            "tally": self.run.tally.to_dict(),
+            "tally": tally.to_dict(),
+            "losses": list(tally.warnings()),
         }
 
     def close(self) -> None:

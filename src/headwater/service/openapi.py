@@ -223,7 +223,7 @@ def _events() -> dict[str, Any]:
 
 
 def _status() -> dict[str, Any]:
-    content = _json(_object(["warning", "t", "refused_posts_by_column"]))
+    content = _json(_object(["warning", "t", "refused_posts_by_column", "losses"]))
     return _get("What is secret, for admins only: which posts were refused", content, 404, _NAME)
 
 

@@ -62,7 +62,7 @@ def update(
         As for `Run.take`.
     """
     synth = target if isinstance(target, Synthesizer) else target.synth
-    policy = policy_of(bad_rows, synth.schema)
+    policy = target.policy(bad_rows) if isinstance(target, Run) else policy_of(bad_rows, synth.schema)
     if policy == "quarantine" and isinstance(target, Synthesizer):
         raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
     promised = synth.epsilon, synth.mechanism, None, synth.budget.delta, synth.person
@@ -228,7 +228,8 @@ class Query:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runs, self._placed, self._config, self._clock = runs, placed, config, clock
-        self._policy = policy_of(bad_rows, config.schema)
+        for run in runs.runs.values():
+            self._policy = run.policy(bad_rows)
         self._error: Exception | None = None
 
     @property

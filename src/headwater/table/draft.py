@@ -12,12 +12,14 @@ import tomli_w
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.file_options import FILE_KEYS
 from headwater.table.frames import columns_of, kind_of
-from headwater.table.observe import Observed, observe
+from headwater.table.observe import NULLS, observe
+from headwater.table.observed import Observed
 from headwater.table.readers.sample import MOST_ROWS, Sample, sample_of
 from headwater.table.schema_files import FORMAT
 
 HEAD = """\
-# A draft of a schema, made from the names and types of the columns and from a look at the first records.
+# A draft of a schema, made from the names and types of the columns and from a look at the records: at the first ones
+# for how they are written, of text at the first 64 MB for gaps and for values of categories.
 # Everything in it is a guess: check every kind and every note. {seen}
 #
 # Fill in what is left open. Take bounds from what you know: what can be measured, what a form allows, what a
@@ -28,8 +30,13 @@ HEAD = """\
 # Where values may be missing, add the line: missing = true
 
 headwater = {version}
-# ignore_extra = true   # leaves out what the file has and this does not name
+{extra}
 """
+
+EXTRA = "# ignore_extra = true   # leaves out what the file has and this does not name"
+NAMELESS = (
+    "ignore_extra = true   # leaves out what this does not name: columns without a name of their own, {} in the file"
+)
 
 UNSEEN = """No value but what stands for missing
 # is in here."""
@@ -66,6 +73,7 @@ SAID = {
     "step": "   # as fine as times were seen; a coarser one is learned faster",
     "decimal": "   # as numbers are written in the data",
     "thousands": "   # as numbers are written in the data",
+    "unit": "   # stands by every number in the data; it is left out",
 }
 """Why a line is in the draft."""
 
@@ -117,9 +125,10 @@ def draft(data: Any, *, values: bool = False, **options: Any) -> str:  # noqa: A
     decimals = 1   # as many as were seen; what comes out is rounded to them
     """
     if isinstance(data, str | os.PathLike):
-        found = sample_of(data, **options)
-        given = {key: options[name] for key, name in FILE_KEYS.items() if options.get(name)}
-        return draft_schema(found.columns, odd=found.odd, reading=given, values=values)
+        found = sample_of(data, NULLS, **options)
+        read = {**options, **found.reading}
+        given = {key: read[name] for key, name in FILE_KEYS.items() if read.get(name)}
+        return draft_schema(found.columns, odd=found.odd, reading=given, values=values, nameless=found.nameless)
     return draft_schema(_of_table(data), values=values)
 
 
@@ -129,6 +138,7 @@ def draft_schema(
     odd: TableError | None = None,
     reading: Mapping[str, Any] | None = None,
     values: bool = False,
+    nameless: int = 0,
 ) -> str:
     r"""The text of a schema file (TOML) with bounds left open, for a person to fill in.
 
@@ -144,6 +154,8 @@ def draft_schema(
         How the file was read, to be declared: keys of `headwater.table.file_options.FILE_KEYS`.
     values
         Whether values of categories that were seen are listed, as comments.
+    nameless
+        How many more columns there are, which cannot be declared: they have no name of their own.
 
     Examples
     --------
@@ -161,7 +173,9 @@ def draft_schema(
         doubtful = [name for name, one in found.items() if one.doubtful]
         found |= {name: _observed(name, types[name], next(iter(points))) for name in doubtful}
     return (
-        HEAD.format(seen=SEEN if values else UNSEEN, version=FORMAT)
+        HEAD.format(
+            seen=SEEN if values else UNSEEN, version=FORMAT, extra=NAMELESS.format(nameless) if nameless else EXTRA
+        )
         + tomli_w.dumps(dict(reading or {}))
         + "".join(_line(key, value) + "\n" for key, value in _shared(found).items())
         + (ODD.format(odd) if odd else "")

@@ -12,6 +12,9 @@ FORMATS = ("csv", "jsonl", "json", "parquet", "arrow")
 FILE_KEYS = {"input_format": "format", "delimiter": "delimiter", "encoding": "encoding", "ignore_extra": "ignore_extra"}
 """Keys at the top of a schema file, and the fields of `headwater.table.readers.Options` that they are."""
 
+CHANGING = ("bad_rows", *FILE_KEYS)
+"""Keys of a schema that may change during a run: how files are read, and what happens to bad rows."""
+
 _WIDE = ("utf-16", "utf-16-le", "utf-16-be")
 _ESCAPES = ("unicode-escape", "raw-unicode-escape")  # several bytes may be one character, a line end among them
 _BYTES = bytes(range(256)) + b"+AGE-\x1b$B~{"  # all of them, and what other encodings take for one character

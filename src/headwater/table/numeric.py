@@ -41,9 +41,11 @@ class Number(WrittenNumber):
         digits, or with more if a millionth of the range needs them (`headwater.table.rounding`).
     scale
         ``"log"`` resolves ratios instead of differences, for columns that span orders of magnitude; ``low`` must be
-        above 0. Otherwise ``"linear"``.
+        above 0, and 0 counts as ``low``. Otherwise ``"linear"``.
     decimal, thousands
         How text has numbers: ``decimal=","`` and ``thousands="."`` read 1.234,5.
+    unit
+        What text may have before or after the number, and is left out: ``"$"`` reads $5.
     outside
         What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
     missing, weight, null_values
@@ -90,7 +92,7 @@ class Number(WrittenNumber):
         step_of(self.step, self.decimals, (self.low, self.high))
         if self.low is not None and self.scale == "log":
             if self.low <= 0:
-                remedy = "declare as low the smallest value that matters, such as 0.01: all below, 0 too, counts as it"
+                remedy = "declare as low the smallest value that matters, such as 0.01: 0 counts as it"
                 raise SchemaError('low must be above 0 where scale = "log"', remedy)
             if self.high is not None and not np.isfinite(self.high / self.low):
                 raise SchemaError("low and high are too far apart", "declare bounds whose ratio is a number")
@@ -147,9 +149,16 @@ class Number(WrittenNumber):
             raise self.wrong(data)
         return data.astype(np.float64, copy=False)
 
+    def _with_zeros(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Numbers, where 0 is the lower bound if a logarithmic scale has no place for it."""
+        return np.where(numbers == 0, self.limits[0], numbers) if self.scale == "log" else numbers
+
+    def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
+        return super()._outside(values, self._with_zeros(numbers))
+
     def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
         low, high = self.limits
-        shares = super()._fit(numbers, missing).astype(np.float64, copy=False)
+        shares = super()._fit(self._with_zeros(numbers), missing).astype(np.float64, copy=False)
         if self.scale == "log":  # of each number by itself, so batches stay concatenations of records
             ratios: NDArray[Any] = np.clip(np.log(shares / low) / np.log(high / low), 0, 1)
             return ratios
@@ -204,6 +213,8 @@ class Integer(WrittenNumber):
         The bounds: whole numbers between −2^62 and 2^62, at most 2^53 values apart.
     decimal, thousands
         How text has numbers: ``decimal=","`` and ``thousands="."`` read 1.234,0.
+    unit
+        What text may have before or after the number, and is left out: ``"km"`` reads 5 km.
     outside
         What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
     missing, weight, null_values

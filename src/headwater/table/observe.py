@@ -9,18 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from headwater.table.column import Column
 from headwater.table.columns import Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
-from headwater.table.time_units import microseconds
+from headwater.table.observe_values import ZONED, look_at_identity, look_at_numbers, look_at_times
+from headwater.table.observed import Observed
 from headwater.table.values import is_missing
 
 NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "NaN", "nan", "?", "-", "--", ".", "\\N")
@@ -33,18 +29,14 @@ _WHOLE = ("%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S
 DATE_FORMATS = tuple(day + clock for days in (_DAYS, _NAMED) for clock in _CLOCKS for day in days) + _WHOLE
 """Formats of dates that are tried after ISO 8601."""
 
-_ZONED = "0001-01-02T00:00:00+00:00", "9999-12-30T00:00:00+00:00"
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|(^|_)(ts|at|on)$|day", re.IGNORECASE)
-_PERSON = re.compile(
-    r"(^|[_\W])(id|uuid|guid|ssn|e?mail|phone|mobile|passport|iban|nhs|mrn|ip|user|login|name|surname|firstname|lastname)"
-    r"($|[_\W])|(?-i:[a-z]Id$)|(first|last|user|full)_?name",
-    re.IGNORECASE,
-)
 _DATE = re.compile(
     r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}\.?[ -][A-Z][a-z]{2}"
     r"|[A-Z][a-z]{2,8}\.? \d{1,2}(st|nd|rd|th)?,? (\d{4}|\d\d:)"
 )
-_MEASURE = re.compile(r"[^\w\s.,+-]{1,3} ?[+-]?\d[\d.,]*|[+-]?\d[\d.,]* ?([^\w\s.,:/-]|[A-Za-z]{1,3}\b)")
+_MEASURE = re.compile(r"[+-]?[^\w\s.,+-]{1,3} ?[+-]?\d[\d.,]*|[+-]?\d[\d.,]* ?([^\w\s.,:/-]|[A-Za-z]{1,3}\b)")
+_UNIT = re.compile(r"[\s\d.,+'\u2019-]")
+"""All but the unit of a number."""
 _MARKS = (
     *((".", ","), (",", None), (",", ".")),
     *((point, mark) for mark in (" ", "\u00a0", "\u202f", "'", "\u2019") for point in (".", ",")),
@@ -57,36 +49,8 @@ _POINT = (
     "Not sure: three digits follow every point, and they are read as decimals.",
     'If it stands between thousands, declare kind = "integer", decimal = "," and thousands = ".".',
 )
-_STEPS = ("1d", "1h", "1min", "1s", "1ms")
-_MOST_DECIMALS = 12  # that are proposed
-_FEW = 20  # values, below which nothing is said of them
-_GROWS = (
-    "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
-    "better give its time of day, weekday or month as columns of their own. Of the time of day alone, declare",
-    'kind = "time-of-day", a step, and a format that reads the whole text, such as "%Y-%m-%d %H:%M:%S".',
-)
-_GROWING = (
-    "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
-    "better leave it out, or give what comes again, such as the day of the week, as a column of its own.",
-)
-_RISING = 0.9  # the correlation of values with their place in the file from which on they are taken to grow with it
-
-
-@dataclass
-class Observed:
-    """What was found: the kind of a column, what to declare of it, and notes for a person."""
-
-    kind: str = "category"
-    declared: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    proposed: list[str] = field(default_factory=list)
-    """More lines of a schema file: those that are comments a person may want to take."""
-    point: str | None = None
-    """What surely comes before decimals: other columns of the same file are written alike."""
-    nulls: list[str] = field(default_factory=list)
-    """Texts that commonly mean "missing" and were seen."""
-    doubtful: bool = False
-    """Whether a mark in numbers may come before decimals as well as between thousands."""
+_DAY_CLOCKS = ("%H.%M.%S", "%I:%M:%S %p", "%I:%M %p", "%Hh%M", "%Hh%Mm%Ss")
+"""Formats of times of the day that are tried after ISO 8601."""
 
 
 def observe(name: str, values: Iterable[Any], kind: str | None = None, *, point: str | None = None) -> Observed:
@@ -121,9 +85,9 @@ def observe(name: str, values: Iterable[Any], kind: str | None = None, *, point:
     if seen.nulls or any(value is None or (isinstance(value, str) and not value.strip()) for value in found):
         seen.declared["missing"] = True
     there = texts if kind is None else [value for value in found if value is not None]
-    _numbers(seen, there)
-    _times(seen, there)
-    _persons(name, seen, there)
+    look_at_numbers(seen, there)
+    look_at_times(seen, there)
+    look_at_identity(name, seen, there)
     return seen
 
 
@@ -160,12 +124,16 @@ def _written(texts: set[str], seen: Observed) -> None:
     if _reads(Datetime(), texts):
         seen.kind = "datetime"
         return
-    if _reads(Datetime(*_ZONED), texts):
+    if _reads(Datetime(*ZONED), texts):
         seen.kind, seen.declared["zoned"] = "datetime", True
         return
     if all(":" in text for text in texts) and _reads(TimeOfDay(), texts):  # 2016,5 is a number
         seen.kind = "time-of-day"
         return
+    for format_ in _DAY_CLOCKS:
+        if _reads(TimeOfDay(format=format_), texts):
+            seen.kind, seen.declared["format"] = "time-of-day", format_
+            return
     formats = [format_ for format_ in DATE_FORMATS if _in_format(texts, format_)]
     if formats:
         seen.kind, seen.declared["format"] = "datetime", formats[0]
@@ -189,7 +157,25 @@ def _written(texts: set[str], seen: Observed) -> None:
         seen.notes.append("Looks like dates, in none of the formats that are tried, or in several: write them alike,")
         seen.notes.append('and declare kind = "datetime" with their format.')
     elif all(_MEASURE.fullmatch(text) for text in texts):
-        seen.notes.append("Looks like numbers with a sign or a unit: write them without, and declare a number.")
+        _measures(texts, seen)
+
+
+def _measures(texts: set[str], seen: Observed) -> None:
+    """Numbers with a sign or a unit: if that is the same for all, they are read without it."""
+    units = {_UNIT.sub("", text) for text in texts}
+    if len(units) == 1:
+        unit = units.pop()
+        plain = {Number(unit=unit).without_unit(text) for text in texts}
+        inner = Observed("category", point=seen.point)
+        if not plain & texts:
+            _kind_of_text("", list(plain), inner)
+        if inner.kind in ("number", "integer"):
+            seen.kind, seen.point, seen.doubtful = inner.kind, inner.point, inner.doubtful
+            seen.declared |= inner.declared | {"unit": unit}
+            seen.notes += inner.notes
+            return
+    seen.notes.append("Looks like numbers with signs or units, not all alike: write them alike, and declare a number")
+    seen.notes.append("and its unit.")
 
 
 def _judge_point(texts: set[str], seen: Observed) -> None:
@@ -210,108 +196,6 @@ def _judge_point(texts: set[str], seen: Observed) -> None:
 def _ungrouped(texts: set[str]) -> bool:
     """Whether some number of four digits has no mark between thousands: then no number has one."""
     return any(re.match(r"[+-]?\d{4}", text) for text in texts)
-
-
-def _numbers(seen: Observed, values: list[Any]) -> None:
-    """Rounding, and a logarithmic scale."""
-    if seen.kind not in ("number", "integer") or not values:
-        return
-    exact = [_exact(value, seen) for value in values[:2000]]
-    in_order = [number for number in exact if number is not None and number.is_finite()]
-    numbers = sorted(in_order)
-    if not numbers:
-        return
-    if _rises(np.array([float(number) for number in in_order])):
-        seen.notes += _GROWING
-    decimals = max(max(0, -int(number.normalize().as_tuple().exponent)) for number in numbers)
-    if seen.kind == "number" and decimals <= 6:
-        seen.declared["decimals"] = decimals
-    elif seen.kind == "number" and (few := _six_digits(numbers)) <= _MOST_DECIMALS:
-        seen.proposed.append(f"decimals = {few}   # about six significant digits; more were seen")
-    positive = [number for number in numbers if number > 0]
-    if (
-        numbers[0] >= 0
-        and len(positive) >= _FEW
-        and positive[-len(positive) // 100 - 1] > 1000 * positive[len(positive) // 100]
-    ):
-        needs = "needs a low above 0" + (", as which 0 counts: it was seen" if numbers[0] == 0 else "")
-        needs += ', with kind = "number" and decimals = 0' if seen.kind == "integer" else ""
-        seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; {needs}')
-
-
-def _six_digits(numbers: list[Decimal]) -> int:
-    """The decimals that leave about six digits of the larger ones of some sorted numbers."""
-    few = len(numbers) // 20  # that are very large
-    larger = max(abs(numbers[few]), abs(numbers[len(numbers) - 1 - few]))
-    return max(0, 5 - larger.adjusted()) if larger else 6
-
-
-def _times(seen: Observed, values: list[Any]) -> None:
-    """How fine times are: whole days, hours, minutes or seconds; and whether they are those of the file itself."""
-    if seen.kind not in ("datetime", "time-of-day"):
-        return
-    written = seen.declared.get("format")
-    columns: list[Column] = [Datetime(format=written), Datetime(*_ZONED, format=written)]
-    if seen.kind == "time-of-day":
-        columns = [TimeOfDay(format=written)]
-    for column in columns:
-        with suppress(TableError):
-            numbers, _ = column.read_values(values[:2000])
-            steps = [step for step in _STEPS if not (numbers.astype(np.int64) % microseconds(step)).any()]
-            seen.declared["step"] = (steps or ["1us"])[0] if len(numbers) else "1s"
-            if seen.kind == "datetime" and _rises(numbers.astype(np.int64)):
-                seen.notes += _GROWS
-            return
-
-
-def _rises(numbers: NDArray[Any]) -> bool:
-    """Whether values grow from the first to the last: their ranks follow their places, but for some late ones."""
-    _, ranks = np.unique(numbers, return_inverse=True)
-    if len(ranks) < _FEW or not ranks.any():
-        return False
-    return bool(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1] > _RISING)
-
-
-def _exact(value: Any, seen: Observed) -> Decimal | None:  # noqa: ANN401 - text or a number
-    if not isinstance(value, str):
-        return Decimal(repr(float(value))) if isinstance(value, float) else _decimal(str(value))
-    mark, point = seen.declared.get("thousands"), seen.declared.get("decimal", ".")
-    return _decimal((value.replace(mark, "") if mark else value).replace(point, "."))
-
-
-def _decimal(text: str) -> Decimal | None:
-    with suppress(ArithmeticError):
-        return Decimal(text)
-    return None
-
-
-def _persons(name: str, seen: Observed, values: list[Any]) -> None:
-    """Columns that should be left out."""
-    if seen.kind in ("category", "integer"):
-        try:
-            distinct = len(set(values))
-        except TypeError:
-            seen.notes.append("Holds lists or records: take plain values out of them first, or leave the column out.")
-            return
-        if len(values) >= _FEW and distinct == len(values):
-            what = "an identifier or free text" if seen.kind == "category" else "perhaps an identifier"
-            seen.notes.append(f"All values seen are different: {what}. Nothing can be learned of it: leave it out.")
-        elif seen.kind == "category" and distinct > max(100, len(values) / 5) and _are_sentences(values):
-            seen.notes.append(
-                "Looks like free text: nothing can be learned of it, and it may name people: leave it out."
-            )
-        elif seen.kind == "integer" and len(values) >= _FEW and {str(value) for value in values} == {"0", "1"}:
-            seen.notes.append('Only 0 and 1 were seen: if they mean no and yes, declare kind = "boolean".')
-        elif seen.kind == "category" and distinct > 100:
-            seen.notes.append("More than 100 values were seen: list those that matter, and declare other for the rest.")
-    if _PERSON.search(name.rpartition(".")[2]):  # of what is inside of a user, not all is its name
-        seen.notes.append("Its name sounds like a person's name, number or address: leave it out unless it is none.")
-        seen.notes.append("If it says who a record belongs to, leave it out here and name it by --person in the run.")
-
-
-def _are_sentences(values: list[Any]) -> bool:
-    """Whether texts have several words on average."""
-    return sum(str(value).count(" ") for value in values) > 2 * len(values)
 
 
 def _in_format(texts: set[str], format_: str) -> bool:

@@ -154,19 +154,21 @@ class Schema:
                 places, counts, errors = column.encode_column(series[name], stop=stop)
             except TableError as error:
                 raise error.at(column=name) from None
-            if stop and errors:
-                raise errors[min(errors)].at(row=min(errors), column=name)
-            if len(places) != rows:
+            if not errors and len(places) != rows:
                 raise TableError(
                     f"the column has {len(places)} values, but the first has {rows}",
                     "give every column a value for each row",
                     column=name,
                 )
+            for row, found in errors.items():
+                wrong.setdefault(row, found.at(row=row, column=name))
+            if stop and wrong:  # of the columns to come only an earlier row matters
+                continue
             points[:, axis] = places
             for kind, count in counts.items():
                 tally.add(name, kind, count)
-            for row, found in errors.items():
-                wrong.setdefault(row, found.at(row=row, column=name))
+        if stop and wrong:
+            raise wrong[min(wrong)]
         bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
         tally.add_bad(one.error for one in bad)
         return EncodedBatch(points, bad, tally, read_column(series[beside], beside, rows) if beside else None, unread)

@@ -10,7 +10,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headwater.table.errors import TableError
+from headwater.table.errors import TableError, quoted
+
+MUCH_BAD, MUCH_CUT, ALMOST_ALL = 0.1, 0.25, 0.99
+"""Shares from which on the operator is warned: of bad rows, of values clipped or unlisted, of values missing."""
+
+_LEAST = 10
+"""Records of which shares say something."""
+
+_REMEDIES = {
+    "clipped": (
+        MUCH_CUT,
+        "lie beyond its bounds and count as the bound: declare wider ones if they are known without the data, or "
+        "null_values if such numbers mean that there is none",
+    ),
+    "unlisted": (
+        MUCH_CUT,
+        "are none of the listed ones and count as other: list more of them, as far as they are known without the data",
+    ),
+    "missing": (
+        ALMOST_ALL,
+        "are missing, so nothing can be learned: check its name and null_values, or leave it out",
+    ),
+}
 
 KINDS = ("clipped", "unlisted", "missing", "bad")
 """Beyond a declared bound; none of the listed values, so taken for ``other=``; not there; why its row was bad."""
@@ -83,6 +105,22 @@ class Tally:
         found.first_bad = str(kept.get("first_bad", ""))
         return found + Tally(columns={str(name): dict(counts) for name, counts in kept["columns"].items()})
 
+    def warnings(self) -> Iterator[str]:
+        """What a person must not overlook, one sentence each: rows or values of which much is lost, and what to do."""
+        if self.records < _LEAST:
+            return
+        if self.bad > MUCH_BAD * self.records:
+            worst = max(self.columns, key=lambda column: self.columns[column].get("bad", 0), default="")
+            where = f", most of them in column {quoted(worst)}" if self.columns.get(worst, {}).get("bad") else ""
+            yield (
+                f"{_percent(self.bad, self.records)} of the rows are bad{where}: they count as records of which "
+                "nothing is known. See what is wrong with the first one, and correct the schema or the files"
+            )
+        for column, counts in self.columns.items():
+            for kind, (much, remedy) in _REMEDIES.items():
+                if counts.get(kind, 0) > much * self.records:
+                    yield f"column {quoted(column)}: {_percent(counts[kind], self.records)} of its values {remedy}"
+
     def lines(self) -> Iterator[str]:
         """In words, one line for each column in which something was clipped, unlisted, missing or bad."""
         if self.bad:
@@ -99,4 +137,4 @@ class Tally:
 
 def _percent(part: int, whole: int) -> str:
     share = 100 * part / max(whole, 1)
-    return f"{share:.0f}%" if share >= 1 else "below 1%"
+    return f"{share:.0f}%" if share >= 1 else "under 1%"

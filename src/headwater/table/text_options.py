@@ -39,7 +39,7 @@ def written(shared: Mapping[str, Any], columns: Mapping[str, Column]) -> dict[st
 
 def usual(columns: Mapping[str, Column]) -> dict[str, Column]:
     """The same columns for text that Headwater has written: whatever is declared about how other files are written."""
-    keys = (*TEXT_KEYS, "format")
+    keys = (*TEXT_KEYS, "format", "unit")
     found = {}
     for name, column in columns.items():
         declared = {key: value for key, value in column.to_dict().items() if key not in keys}

@@ -88,7 +88,7 @@ def write_report(
         raise FileNotFoundError(f"{out}: the folder {out.parent} does not exist")
     found = folders.find(releases_folder)
     shown = folders.thin(found)
-    schema = _schema(found[0], schema)
+    schema = _schema(found[-1], schema)  # real data are read as the newest release was made
     columns = column_axes(schema)
     show_progress = progress or _say_nothing
 
@@ -157,15 +157,15 @@ def _say_nothing(what: str, done: int, total: int | None) -> None:
     """Report to nobody."""
 
 
-def _schema(first: folders.Published, given: AnySchema | None) -> AnySchema:
+def _schema(last: folders.Published, given: AnySchema | None) -> AnySchema:
     from headwater.table.schema import schema_from_dict
 
-    path = first.folder / "card.json"
+    path = last.folder / "card.json"
     try:
-        schema: AnySchema = schema_from_dict(first.card["schema"])
+        schema: AnySchema = schema_from_dict(last.card["schema"])
     except (ValueError, TypeError, KeyError) as error:
         raise FileRefusedError(f"{path}: the schema on the card cannot be read: {error}") from error
-    if given is not None and given.to_dict() != schema.to_dict():
+    if given is not None and given != schema:
         raise FileRefusedError(f"{path}: the schema on the card is not the given one: leave schema= out, or correct it")
     return schema
 

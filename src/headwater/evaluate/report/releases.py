@@ -15,6 +15,7 @@ from headwater.files import FileRefusedError
 from headwater.mechanisms.protocol import AnySchema
 from headwater.release.folder import folders, read_card
 from headwater.release.read_table import has_table, read_rows
+from headwater.table.file_options import CHANGING
 
 MOST = 60
 """Releases on one page."""
@@ -56,12 +57,18 @@ def find(place: str | os.PathLike[str]) -> list[Published]:
         raise FileRefusedError(f"{found[-1].folder / 'card.json'}: no stream has so many records")
     for release in found[1:]:
         for key in _ONE_RUN:
-            if release.card.get(key) != found[0].card.get(key):
+            if _of_run(release.card, key) != _of_run(found[0].card, key):
                 raise FileRefusedError(
                     f"{release.folder / 'card.json'}: its {key} differs from that of "
                     f"{found[0].folder / 'card.json'}: keep the releases of different runs in different folders"
                 )
     return found
+
+
+def _of_run(card: dict[str, Any], key: str) -> Any:  # noqa: ANN401 - any entry of a card
+    """What a card says that no release of a run changes: how files are read may change during a run."""
+    value = card.get(key)
+    return {name: one for name, one in value.items() if name not in CHANGING} if key == "schema" and value else value
 
 
 def thin(releases: Sequence[Published]) -> list[Published]:

@@ -31,6 +31,10 @@ NOT_UTF8 = TableError(
     "give its encoding (--encoding latin-1), or save the file as UTF-8",
     sender="send it as UTF-8",
 )
+DIVIDE = (
+    "give every line one field for each column: quote fields that hold the delimiter, and write empty fields at the "
+    "ends of lines too, which a spreadsheet may have left out"
+)
 
 _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
 _BARE_POINT = re.compile(rb"\.(?![0-9])")
@@ -171,7 +175,7 @@ class CsvParser:
             found = 1 + np.count_nonzero(np.searchsorted(positions_of(_QUOTE, record), delimiters) % 2 == 0)
             problem = TableError(
                 f"the line has {found} field(s), but the header has {self._width}",
-                "give every line one field for each column; quote fields that hold the delimiter",
+                DIVIDE,
             )
         except UnicodeDecodeError:
             pass

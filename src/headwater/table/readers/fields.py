@@ -84,6 +84,16 @@ class Fields:
         """A table without rows."""
         return pyarrow().table({field.name: pyarrow().array([], field.type) for field in self.fields})
 
+    def first_wrong(self, table: Any) -> TableError | None:  # noqa: ANN401 - a pyarrow.Table
+        """What is wrong with the values of the first row that is no record of the schema; None if all are."""
+        wrong = dict[int, TableError]()
+        for field in self.fields:
+            if field.name != self.person:
+                _, _, errors = field.column.encode_column(table[field.name], stop=True)
+                for row, error in errors.items():
+                    wrong.setdefault(row, error.at(row=row, column=field.name))
+        return wrong[min(wrong)] if wrong else None
+
     def indices(self, header: Sequence[str], ignore_extra: bool, delimiter: str | None = None) -> list[int]:
         """Where in ``header`` the columns of the schema are, or an error.
 

@@ -104,7 +104,12 @@ def _divide_by(delimiter: str | None) -> str:
 
 def twice(header: Sequence[str]) -> TableError:
     """The error for a header that has a name twice; every name was found, so it is one."""
-    which = sorted({name for name in header if header.count(name) > 1}, key=list(header).index)
+    repeated = {name for name in header if header.count(name) > 1}
+    if not any(name.strip() for name in repeated):
+        problem = "columns without a name, as a delimiter at the end of every line makes one"
+        remedy = "leave them out: ignore_extra = true at the top of the schema file, or --ignore-extra"
+        return TableError(problem, remedy, sender="leave them out")
+    which = sorted(repeated, key=list(header).index)
     return TableError(f"two columns have the same name ({listed(which)})", "rename one of them")
 
 

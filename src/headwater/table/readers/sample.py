@@ -1,21 +1,23 @@
-"""The first records of a file, for a draft of its schema."""
+"""The first records of a file, and which gaps and values of short lists come later, for a draft of its schema."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from headwater.table.arrow import pyarrow
 from headwater.table.errors import TableError
 from headwater.table.readers.columnar import parquet_file
-from headwater.table.readers.csv_text import NOT_UTF8
+from headwater.table.readers.csv_text import DIVIDE, NOT_UTF8
 from headwater.table.readers.headers import DELIMITERS, divided_otherwise
+from headwater.table.readers.json_sample import first_records, later_records
+from headwater.table.readers.later_values import later_values
 from headwater.table.readers.options import Options
 from headwater.table.readers.paths import Input, Inputs, StrPath
 from headwater.table.readers.stream import open_stream
@@ -37,19 +39,29 @@ class Sample:
 
 @dataclass(frozen=True)
 class FileSample:
-    """The first records of a file, by column, and what is wrong with the first line that is none."""
+    """Records of a file, by column, and what is wrong with the first line that is none.
+
+    Columns that have no name, or one that another column has too, cannot be declared: how many there are is
+    ``nameless``. ``reading`` is what the file itself shows of how it is to be read, by names of fields of `Options`.
+    """
 
     columns: dict[str, Sample]
     odd: TableError | None = None
+    nameless: int = 0
+    reading: Mapping[str, str] = field(default_factory=dict)
 
 
-def sample_of(path: StrPath, **options: Any) -> FileSample:  # noqa: ANN401 - fields of Options
+def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSample:  # noqa: ANN401 - fields of Options
     """The first records of a file, by column. Text files have no types: their values are texts.
+
+    Behind them comes what is seen later in the file, once: a gap, one of the texts ``gaps``, a value of a short list.
 
     Parameters
     ----------
     path
         A file; of a folder, its first file.
+    gaps
+        Texts that commonly mean "missing".
     options
         The fields of `Options`: ``format``, ``delimiter``, ``encoding``.
     """
@@ -61,21 +73,64 @@ def sample_of(path: StrPath, **options: Any) -> FileSample:  # noqa: ANN401 - fi
         raise ValueError("standard input cannot be drafted from: name a file")
     pa = pyarrow()
     try:
-        if source.format == "parquet":
-            file = parquet_file(source.path)
-            found = next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table())
-        elif source.format == "arrow":
-            found = pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS)
-        else:
-            text = _head(source, read.encoding)
-            return _of_csv(text, source) if source.format == "csv" else FileSample(_of_json(text, source))
-        named = zip(found.schema, found.columns, strict=True)
-        return FileSample({one.name: Sample(str(one.type), column.to_pylist()) for one, column in named})
+        columnar = source.format in ("parquet", "arrow")
+        return _of_columns(source, source.path) if columnar else _of_text(source, read, gaps)
     except (pa.ArrowException, UnicodeDecodeError, csv.Error, ValueError) as error:  # messages may show values
         if isinstance(error, TableError):
             raise error.at(file=source.name) from None
     problem = f"a file that cannot be read as {source.format}"
     raise TableError(problem, "check that it is one, or say which format and encoding it has", file=source.name)
+
+
+def _of_columns(source: Input, path: Path) -> FileSample:
+    if source.format == "parquet":
+        file = parquet_file(path)
+        first, with_gaps = (
+            next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table()),
+            _with_gaps(file.metadata),
+        )
+    else:
+        first, with_gaps = pyarrow("dataset").dataset(path, format="ipc").head(MOST_ROWS), set()
+    columns = {}
+    for one, column in zip(first.schema, first.columns, strict=True):
+        columns[one.name] = Sample(str(one.type), column.to_pylist() + ([None] if one.name in with_gaps else []))
+    return FileSample(columns)
+
+
+def _of_text(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
+    encoding = read.encoding or _marked(source)
+    text, shown = _head(source, encoding), {"encoding": encoding} if encoding else {}
+    if source.format == "csv":
+        if read.delimiter is None and (mark := _delimiter(text, source.delimiter)) != source.delimiter:
+            source, shown["delimiter"] = replace(source, delimiter=mark), mark
+        found, names = _of_csv(text, source)
+        values = later_values(source, encoding, names, gaps)
+        later = {name: values[name] for name in found.columns}
+    else:
+        first = first_records(text, source.format, MOST_ROWS)
+        found = FileSample({name: Sample("list" if _nested(of) else "text", of) for name, of in first.items()})
+        later = later_records(source, encoding, first, gaps)
+    return replace(_with_later(found, later), reading=shown)
+
+
+def _marked(source: Input) -> str | None:
+    """The encoding that the first bytes of a file name; None if they name none."""
+    stream, mark = open_stream(replace(source, format="csv")), bytearray(2)  # the bytes as they are
+    try:
+        with memoryview(mark) as view:
+            stream.read_into(view)
+    finally:
+        stream.close()
+    return "utf-16" if bytes(mark) in (b"\xff\xfe", b"\xfe\xff") else None
+
+
+def _delimiter(text: str, usual: str) -> str:
+    """What divides the names in the first line of a file: the usual one, unless another does where that does not."""
+    line, fields = text.lstrip("\r\n").partition("\n")[0].rstrip("\r"), dict[str, int]()
+    for mark in (usual, *DELIMITERS):
+        with suppress(csv.Error, StopIteration):
+            fields[mark] = len(next(csv.reader([line], delimiter=mark, strict=True)))
+    return usual if fields.get(usual, 0) > 1 or not fields else max(fields, key=lambda mark: fields[mark])
 
 
 def _head(source: Input, encoding: str | None) -> str:
@@ -89,8 +144,6 @@ def _head(source: Input, encoding: str | None) -> str:
         stream.close()
     if not head.strip():
         raise TableError("an empty file", "name a file with records")
-    if encoding is None and head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise TableError("text in UTF-16", "give encoding utf-16 (--encoding), or save it as UTF-8")
     if len(head) >= _HEAD:
         head = head[: head.rfind(b"\n") + 1] or head
     with suppress(UnicodeDecodeError):  # whose message holds the text
@@ -98,7 +151,29 @@ def _head(source: Input, encoding: str | None) -> str:
     raise NOT_UTF8.at()  # a copy: what is raised keeps the frames that it went through
 
 
-def _of_csv(text: str, source: Input) -> FileSample:
+def _with_gaps(metadata: Any) -> set[str]:  # noqa: ANN401 - a pyarrow.parquet.FileMetaData
+    """Columns of which a Parquet file says that values are missing."""
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    parts = [group.column(index) for group in groups for index in range(metadata.num_columns)]
+    return {part.path_in_schema for part in parts if part.statistics and part.statistics.null_count}
+
+
+def _with_later(found: FileSample, later: Mapping[str, set[Any]]) -> FileSample:
+    """With what was seen in the whole file and not among the first records; of JSON also columns that begin later."""
+    for name, column in found.columns.items():
+        if column.type == "text":
+            more = later[name].difference(column.values)
+            column.values.extend(sorted(more, key=lambda value: (value is None, value)))
+    new = {name: Sample("text", [*values]) for name, values in later.items() if name not in found.columns}
+    return replace(found, columns={**found.columns, **new})
+
+
+def _nested(values: list[Any]) -> bool:
+    return any(isinstance(value, list | dict) for value in values)
+
+
+def _of_csv(text: str, source: Input) -> tuple[FileSample, list[str]]:
+    """The first records, and the names of all columns."""
     text = text.lstrip("\r\n")
     rows = csv.reader(io.StringIO(text, newline="\n"), delimiter=source.delimiter, strict=True)
     try:
@@ -112,8 +187,9 @@ def _of_csv(text: str, source: Input) -> FileSample:
         mark = "\\t" if other[0] == "\t" else other[0]
         remedy = f"give it as the delimiter (--delimiter '{mark}'), or rename the column"
         raise TableError(f"one column, whose name holds {DELIMITERS[other[0]]}", remedy)
-    if len(set(names)) < len(names):
-        raise TableError("two columns have the same name", "rename one of them", line=1)
+    known = [bool(name.strip()) and names.count(name) == 1 for name in names]
+    if not any(known):
+        raise TableError("a first line that holds no column names", "begin the file with the column names", line=1)
     columns: list[list[Any]] = [[] for _ in names]
     odd = list[TableError]()
     cut = text.count("\n") if len(text) >= _HEAD // 4 else None
@@ -125,8 +201,8 @@ def _of_csv(text: str, source: Input) -> FileSample:
             column.append(value or None)
     if len(odd) > MOST_ODD * (len(odd) + len(columns[0])):  # then the file is something else
         raise odd[0]
-    found = {name: Sample("text", column) for name, column in zip(names, columns, strict=True)}
-    return FileSample(found, odd[0] if odd else None)
+    found = {name: Sample("text", column) for name, column, one in zip(names, columns, known, strict=True) if one}
+    return FileSample(found, odd[0] if odd else None, known.count(False)), names
 
 
 def _records(rows: Any, fields: int, cut: int | None) -> Iterator[list[str] | TableError]:  # noqa: ANN401 - a csv.reader
@@ -144,39 +220,6 @@ def _records(rows: Any, fields: int, cut: int | None) -> Iterator[list[str] | Ta
             return
         if len(row) != fields and (row or fields > 1):
             problem = f"the line has {len(row)} field(s), but the header has {fields}"
-            yield TableError(problem, "give every line one field for each column", line=rows.line_num)
+            yield TableError(problem, DIVIDE, line=rows.line_num)
         else:
             yield row
-
-
-def _of_json(text: str, source: Input) -> dict[str, Sample]:
-    """Objects inside of objects have their columns by dotted names."""
-    columns: dict[str, list[Any]] = {}
-    lines = text.split("\n")
-    for number, line in enumerate(islice((line for line in lines if line.strip()), MOST_ROWS)):
-        record = None
-        with suppress(ValueError, RecursionError):
-            record = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
-        if not isinstance(record, dict):
-            raise TableError(f"a file that cannot be read as {source.format}", "write one JSON object a line")
-        for name, value in _flat(record):
-            columns.setdefault(name, [None] * number).append(value)
-        for column in columns.values():
-            column += [None] * (number + 1 - len(column))
-    for name in [name for name, column in columns.items() if all(value in (None, {}) for value in column)]:
-        if any(other.startswith(f"{name}.") for other in columns):  # an object that is null or empty in some records
-            del columns[name]
-    lists = {name for name, column in columns.items() if any(isinstance(value, list | dict) for value in column)}
-    return {name: Sample("list" if name in lists else "text", column) for name, column in columns.items()}
-
-
-def _flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    parts = [("", record)]
-    for prefix, inner in parts:  # which grows
-        for key, value in inner.items():
-            if isinstance(value, dict) and value and prefix.count(".") < 8:
-                parts.append((f"{prefix}{key}.", value))
-            elif isinstance(value, list | dict):
-                yield prefix + key, [] if value else {}
-            else:
-                yield prefix + key, str(value).lower() if isinstance(value, bool) else value

@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, Self
 
 from headwater.table.arrow import pyarrow
+from headwater.table.bad_rows import with_way_out
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.file_options import read_as
 from headwater.table.readers.batch import Batch, Position
@@ -260,6 +261,10 @@ class Source:
                 if not parts:
                     raise
                 break
+            except InputChangedError:
+                raise
+            except TableError as error:  # what came before it in this batch is not checked otherwise
+                raise self._first_wrong(parts, source) or error from None
             if part is not None:
                 parts.append(part)
                 rows += part.records
@@ -281,6 +286,14 @@ class Source:
         self.pending = None
         table = parts[0].table if len(parts) == 1 else pyarrow().concat_tables(part.table for part in parts)
         return Batch(table, source.name, lambda: {**known, "place": in_file()}, parts), True
+
+    def _first_wrong(self, parts: Sequence[Part], source: Input) -> TableError | None:
+        """What is wrong with the values of the first record that stops a run; None if all are good."""
+        for part in parts if self._options.bad_rows == "stop" else ():
+            wrong = self._fields.first_wrong(part.table)
+            if wrong is not None and wrong.row is not None:
+                return with_way_out(wrong.at(file=source.name, line=part.line(wrong.row)))
+        return None
 
     def _position(self, reader: Reader | None = None) -> Position:
         """All of a position but the place in the file."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from headwater.table.bad_rows import BadRow, with_way_out
 from headwater.table.errors import TableError
+from headwater.table.narrowing import narrowed
 from headwater.table.readers.bad_lines import read_lines
 from headwater.table.readers.csv_text import CsvParser, line_of, parse_header
 from headwater.table.readers.encodings import ConvertedStream
@@ -234,19 +235,41 @@ class TextFile:
             buffer.finish()
             break
         data, ends = buffer.take(limit if self._cautious else len(buffer.ends))
-        try:
-            self._block = self._parsed(data, ends)
-        except TableError as error:  # what is before the refused record is handed out first, whatever was read with it
-            self._cautious = True
-            if limit >= len(ends):
-                final = self._lines or error.problem == _BROKEN_ARRAY.problem
-                raise error if final else with_way_out(error) from None
-            size = int(ends[limit - 1])
-            buffer.put_back(data[size:], ends[limit:] - size)
-            self._block = self._parsed(data[:size], ends[:limit])
-        return True
+        while True:
+            try:
+                self._block = self._parsed(data, ends, self._line)
+            except TableError as error:
+                self._cautious = True
+                if limit >= len(ends):
+                    first = error if self._lines else self._first_error(data, ends, error)
+                    final = self._lines or first.problem == _BROKEN_ARRAY.problem
+                    raise first if final else with_way_out(first) from None
+                # What is before the refused record is handed out first, whatever was read with it.
+                size = int(ends[limit - 1])
+                buffer.put_back(data[size:], ends[limit:] - size)
+                data, ends = data[:size], ends[:limit]
+            else:
+                return True
 
-    def _parsed(self, data: bytearray, ends: Offsets) -> _Block:
+    def _first_error(self, data: bytearray, ends: Offsets, error: TableError) -> TableError:
+        """What is wrong with the first of some records: of those before the one with this ``error`` also the values."""
+        starts = np.concatenate(([0], ends[:-1]))
+
+        def parsed(first: int, last: int) -> _Block:
+            start = int(starts[first])
+            text, line = data[start : int(ends[last - 1])], line_of(data, start, self._line)
+            return self._parsed(text, ends[first:last] - start, line)
+
+        for _, _, found in narrowed(len(ends), parsed):
+            if isinstance(found, TableError):
+                return found
+            wrong = self._fields.first_wrong(found.table)
+            if wrong is not None and wrong.row is not None:
+                return wrong.at(line=int(found.lines[wrong.row]))
+        return error
+
+    def _parsed(self, data: bytearray, ends: Offsets, line: int) -> _Block:
+        """Some records that begin in this line of the file."""
         parser, starts = self._parser, np.concatenate(([0], ends[:-1]))
         assert parser is not None  # noqa: S101 - for the type checker: records come after the header
         array = self._is_array
@@ -254,21 +277,21 @@ class TextFile:
         if self._before_long is not None:
             long[0] = self._too_long
         if long and (array or not self._lines):
-            raise self._too_long.at(line=line_of(data, int(starts[min(long)]), self._line))
+            raise self._too_long.at(line=line_of(data, int(starts[min(long)]), line))
         bad: tuple[BadRow, ...] = ()
         try:
             if self._lines:
                 how: Any = {"quoted": self._source.format == "csv", "refused": (NotJsonError,) if array else ()}
-                table, bad = read_lines(parser, data, ends, self._line, empty=self._fields.empty, unread=long, **how)
+                table, bad = read_lines(parser, data, ends, line, empty=self._fields.empty, unread=long, **how)
             else:
-                table = parser.parse(data, ends, self._line)
+                table = parser.parse(data, ends, line)
         except NotJsonError as error:
             raise _BROKEN_ARRAY.at(line=error.line) if array else error from None
         if self._buffer.multiline:
             newlines = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 0x0A)
-            lines = self._line + np.searchsorted(newlines, np.append(starts, len(data)))
+            lines = line + np.searchsorted(newlines, np.append(starts, len(data)))
         else:
-            lines = self._line + np.arange(len(ends) + 1)
+            lines = line + np.arange(len(ends) + 1)
             lines[-1] -= not data.endswith(b"\n")
         return _Block(table, data, ends, lines, bad, frozenset(long))
 

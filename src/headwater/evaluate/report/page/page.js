@@ -132,9 +132,10 @@ function refresh() {
     }
     if (column.beyond?.[index]) notes.push(`beyond the bounds, real ${percent(column.beyond[index] / (column.beyond[index] + column.real[index].reduce((a, b) => a + b, 0)))}`);
     const measured = column.errors?.[index] ?? null, expected = column.expected[index];
-    if (measured !== null) notes.push(`error ${measured.toFixed(4)}${expected ? `, expected ${expected[0].toFixed(4)}` : ""}`);
+    const finer = column.log || crowded.has(column.name);
+    if (measured !== null) notes.push(`error ${measured.toFixed(4)}${finer ? " in sixteenths" : ""}${expected ? `, expected ${expected[0].toFixed(4)}` : ""}`);
     else if (expected) notes.push(`expected error ${expected[0].toFixed(4)}`);
-    if (measured !== null && (column.log || crowded.has(column.name))) notes.push(`${variation(column.counts[index], [...column.real[index], column.beyond[index]]).toFixed(4)} on the bins drawn`);
+    if (measured !== null && finer) notes.push(`${variation(column.counts[index], [...column.real[index], column.beyond[index]]).toFixed(4)} on the bins drawn`);
     chart.below.lastChild.textContent = notes.join(" · ");
   });
   for (const chart of state.marginals) chart.show(index);  // when every note has its lines, and cards their heights
@@ -156,7 +157,7 @@ function drawLines(index) {
   byId("error").toggleAttribute("hidden", data.error === null);
   const stated = data.error?.series.some((point) => point !== null), measured = data.error?.measured.some((point) => point !== null);
   byId("error-title").textContent = measured ? (stated ? "Error: expected and measured" : "Measured error") : "Expected error";
-  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
+  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : `in total variation of two columns at a time in sixteenths of their ranges, on average over all pairs${data.quality?.measured && data.quality.crowded ? " (without what † adds)" : ""}`;
   byId("error-note").textContent = [
     stated ? `Blue: how far a release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.` : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`,
     measured ? `Red: ${stated ? "what it was" : `the error, ${what},`} against the real records.` : data.real && stated ? "It was not measured: W1 can be computed for one to three columns whose bounds cut nothing." : "",

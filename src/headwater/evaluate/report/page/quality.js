@@ -59,8 +59,8 @@ function drawCut(all) {
   const mild = cut.every((c) => c.below + c.above < 0.01);
   byId("cut").hidden = cut.length === 0;
   byId("cut").classList.toggle("mild", mild);
-  const parts = (c) => [c.below ? `${percent(c.below)} below${c.log ? " (0 has no place on a log scale)" : ""}` : "", c.above ? `${percent(c.above)} above` : ""].filter(Boolean).join(" and ");
-  byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release; here it is compared as it is. ${cut.map((c) => `${c.name}: ${parts(c)}`).join("; ")}.`);
+  const parts = (c) => [c.below ? `${percent(c.below)} below${c.log ? " (negative values have no place on a log scale)" : ""}` : "", c.above ? `${percent(c.above)} above` : ""].filter(Boolean).join(" and ");
+  byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release; here it is compared as it is. ${cut.map((c) => `${c.name}: ${parts(c)}`).join("; ")}. Declare wider bounds if they are known without the data, or null_values if such values mean that there is none.`);
 }
 
 function drawSample(sample, real, columns) {
