@@ -173,9 +173,9 @@ def reaching(spark: Any, case: str, n: int) -> dict[str, Any]:  # noqa: ANN401 -
     said = {
         "case": case,
         "records": n,
-        "codes": len(found.counts),
-        "buckets": len(np.unique(found.starts)),
-        "bytes": sum(batch.nbytes for batch in pack(0, found)),
+        "codes": found.codes,
+        "buckets": len({one.start for one in found.parts}),
+        "bytes": sum(one.rows.nbytes + one.counts.nbytes for one in found.parts),
     }
     print(said, flush=True)
     return said

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.mechanisms.cascade.tree import Flags, Tree
+from headwater.mechanisms.counted import RunningSums
 
 Integers = NDArray[np.int64]
 Cells = NDArray[np.unsignedinteger[Any]]
@@ -31,6 +32,8 @@ _ROWS = 12  # at most 2^12 rows to begin with: their tables stay there as well
 def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree) -> Integers:
     """How many of these cells, all of depth ``depth``, lie in each leaf of a tree, in the order of its leaves."""
     size, deepest = len(cells).bit_length(), len(tree.splits) - 1
+    if not size:  # all that there is was counted elsewhere: no index is needed
+        return np.zeros(tree.size, dtype=np.int64)
     if deepest <= min(size, _ROWS + 2):
         return _count_equal(cells, depth, tree, deepest)
     rounds = _index_rounds(tree, depth, min(max(size - 4, 6), _ROWS, depth), cells.dtype)
@@ -63,48 +66,32 @@ def sum_leaves(parts: Sequence[Counted], depth: int, tree: Tree) -> Integers:
     order, starts = _in_order(tree, depth, parts[0][0].dtype)
     deepest, most = len(tree.splits) - 1, max(len(cells) for cells, _ in parts)
     if most < 32 * tree.size and 1 << deepest < 8 * tree.size:  # many leaves of few depths: no search is needed
-        sums, firsts = _sums(_sum_boxes(parts, depth - deepest, 1 << deepest)), starts >> (depth - deepest)
-        ends = np.append(sums.take(firsts), sums[-1])
+        sums = np.append(0, _sum_boxes(parts, depth - deepest, 1 << deepest).cumsum())
+        ends = np.append(sums.take((starts >> (depth - deepest)).astype(np.int64)), sums[-1])
     else:
         ends = np.zeros(len(starts) + 1, dtype=np.int64)
         for cells, counts in parts:
-            ends += _sums_at(counts, np.append(np.searchsorted(cells, starts), len(cells)))
+            ends += RunningSums(counts).of_first(np.append(np.searchsorted(cells, starts), len(cells)))
     found = np.empty(len(order), dtype=np.int64)
     found[order] = np.diff(ends)  # leaves cut the line: each ends where the next starts
     return found
-
-
-def _sums_at(counts: Cells, ends: Integers) -> Integers:
-    """The sums of the first so many counts. Where cells hardly repeat, most of a sum is how many there are."""
-    (several,) = (counts > 1).nonzero()
-    if len(several) < len(counts) // 8:
-        return ends + _sums(counts[several] - 1).take(np.searchsorted(several, ends))
-    return _sums(counts).take(ends)
 
 
 def _sum_boxes(parts: Sequence[Counted], above: int, size: int) -> Integers:
     """The sum of the counts in equal boxes."""
     found = np.zeros(size, dtype=np.int64)
     for cells, counts in parts:
-        box = (cells >> cells.dtype.type(above)).astype(np.int64)
-        found += np.bincount(box, minlength=size)
-        (several,) = (counts > 1).nonzero()
-        np.add.at(found, box[several], counts[several].astype(np.int64) - 1)
+        for start in range(0, len(cells), _CHUNK):
+            boxes = cells[start : start + _CHUNK] >> cells.dtype.type(above)
+            np.add.at(found, boxes.astype(np.int64), counts[start : start + _CHUNK].astype(np.int64))
     return found
-
-
-def _sums(counts: NDArray[np.integer[Any]]) -> Integers:
-    """The sum of the first 0, 1, 2, … of them."""
-    sums = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=sums[1:])
-    return sums
 
 
 @lru_cache(maxsize=8)  # all buckets of one timescale share a few trees
 def _in_order(tree: Tree, depth: int, word: np.dtype[Any]) -> tuple[Integers, NDArray[np.unsignedinteger[Any]]]:
     """The permutation that puts leaves from left to right, and the first cell of depth ``depth`` of each of them."""
     starts, _ = tree.edges(depth)
-    order = np.argsort(starts)
+    order = np.argsort(starts, kind="stable")  # which is fast where there are runs: the leaves of each depth
     return order, starts[order].astype(word)
 
 
