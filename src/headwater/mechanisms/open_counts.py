@@ -14,9 +14,8 @@ from headwater.files import need
 from headwater.mechanisms.counted import Bucket, RunningSums, Unsigned, distinct, short, total
 from headwater.mechanisms.protocol import Arrays, Rows, null_records
 
-_RUNS = 16  # sorted parts of a bucket that are kept as they come
-_MANY = 8  # parts of a bucket that are kept beside one another
-_LARGE = 1 << 17  # rows of a part that is not sorted anew for every further one
+_MANY = 16  # parts of a bucket that are kept beside one another
+_LARGE = 1 << 17  # rows of a part that is kept beside others
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +50,7 @@ class CountedBucket:
         if rows.shape[1] > 1:
             return [CountedBucket(start, records, rows, short(counts))]
         (edges,) = (rows[1:, 0] <= rows[:-1, 0]).nonzero()
-        if len(edges) > _RUNS:
+        if len(edges) > _MANY:
             rows, counts = distinct(rows, counts)
             edges = edges[:0]
         first, *others = pairwise([0, *(edges + 1).tolist(), len(rows)])
@@ -170,16 +169,16 @@ def _with(buckets: list[CountedBucket], bucket: CountedBucket) -> list[CountedBu
 
 
 def _few(parts: list[CountedBucket]) -> list[CountedBucket]:
-    """The parts of one bucket, the last ones added up where they are small or many.
+    """The parts of one bucket, the last ones added up if they are small or many, or if their records repeat.
 
-    Only parts of similar size are added up, so each is few times. Large ones are left beside one another for a while:
-    sorting them takes longer than counting the leaves of each, and most buckets are measured before.
+    Only parts of similar size are added up, so each is few times. Large ones of different records are left beside one
+    another: sorting them takes longer than counting the leaves of each, and most buckets are measured before.
     """
-    first, size = len(parts) - 1, 0
-    while first >= 0 and (not size or len(parts[first].counts) <= 2 * size):
-        size += max(len(parts[first].counts), 1)
+    first, size = len(parts), 0
+    while first and (not size or len(parts[first - 1].counts) <= 2 * size):
         first -= 1
-    kept, last = parts[: first + 1], parts[first + 1 :]
-    if len(last) > _MANY or (len(last) > 1 and len(last[-1].counts) < _LARGE):
-        last = [last[0].plus(last[1:])]
-    return [*kept, *last]
+        size += max(len(parts[first].counts), 1)
+    alike, codes = parts[first:], len(parts[-1].counts)
+    if len(alike) > _MANY or (len(alike) > 1 and (codes < _LARGE or 2 * codes < parts[-1].records)):
+        alike = [alike[0].plus(alike[1:])]
+    return [*parts[:first], *alike]

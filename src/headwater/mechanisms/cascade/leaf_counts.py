@@ -63,15 +63,13 @@ def sum_leaves(parts: Sequence[Counted], depth: int, tree: Tree) -> Integers:
 
     A part has cells of depth ``depth``, sorted and distinct, and one count for each.
     """
-    order, starts = _in_order(tree, depth, parts[0][0].dtype)
     deepest, most = len(tree.splits) - 1, max(len(cells) for cells, _ in parts)
     if most < 32 * tree.size and 1 << deepest < 8 * tree.size:  # many leaves of few depths: no search is needed
-        sums = np.append(0, _sum_boxes(parts, depth - deepest, 1 << deepest).cumsum())
-        ends = np.append(sums.take((starts >> (depth - deepest)).astype(np.int64)), sums[-1])
-    else:
-        ends = np.zeros(len(starts) + 1, dtype=np.int64)
-        for cells, counts in parts:
-            ends += RunningSums(counts).of_first(np.append(np.searchsorted(cells, starts), len(cells)))
+        return _of_boxes(_sum_boxes(parts, depth - deepest, 1 << deepest), depth, tree)
+    order, starts = _in_order(tree, depth, parts[0][0].dtype)
+    ends = np.zeros(len(starts) + 1, dtype=np.int64)
+    for cells, counts in parts:
+        ends += RunningSums(counts).of_first(np.append(np.searchsorted(cells, starts), len(cells)))
     found = np.empty(len(order), dtype=np.int64)
     found[order] = np.diff(ends)  # leaves cut the line: each ends where the next starts
     return found
@@ -91,18 +89,23 @@ def _sum_boxes(parts: Sequence[Counted], above: int, size: int) -> Integers:
 def _in_order(tree: Tree, depth: int, word: np.dtype[Any]) -> tuple[Integers, NDArray[np.unsignedinteger[Any]]]:
     """The permutation that puts leaves from left to right, and the first cell of depth ``depth`` of each of them."""
     starts, _ = tree.edges(depth)
-    order = np.argsort(starts, kind="stable")  # which is fast where there are runs: the leaves of each depth
+    order = np.argsort(starts)
     return order, starts[order].astype(word)
 
 
 def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree, deepest: int) -> Integers:
     """What `count_leaves` returns, for trees of few depths: one level of boxes, as wide as the narrowest leaf."""
+    boxes = (cells >> cells.dtype.type(depth - deepest)).astype(np.int64)
+    return _of_boxes(np.bincount(boxes, minlength=1 << deepest), depth, tree)
+
+
+def _of_boxes(counts: Integers, depth: int, tree: Tree) -> Integers:
+    """The sum over the boxes of each leaf, which are as wide as the narrowest leaf."""
     starts, stops = tree.edges(depth)
-    above, ends = depth - deepest, np.zeros((1 << deepest) + 1, dtype=np.int64)
-    boxes = (cells >> cells.dtype.type(above)).astype(np.int64)
-    np.bincount(boxes, minlength=1 << deepest).cumsum(out=ends[1:])
-    counts: Integers = ends[stops >> above] - ends[starts >> above]
-    return counts
+    above, ends = depth + 1 - len(tree.splits), np.zeros(len(counts) + 1, dtype=np.int64)
+    counts.cumsum(out=ends[1:])
+    found: Integers = ends[stops >> above] - ends[starts >> above]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
