@@ -110,7 +110,7 @@ class SynthesizerState:
         """With more records, which were counted elsewhere and checked."""
         mechanism = copy(self.mechanism)
         assert isinstance(mechanism, CountingMechanism)  # noqa: S101 - the caller has checked that
-        self.check_doublings(mechanism.t + counts.records)
+        self.check_doublings(counts.until or mechanism.t + counts.records)
         for _, rows, numbers in counts.parts:
             mechanism.update_counts(rows, numbers, counts.until)
         return replace(self, mechanism=mechanism, tally=self.tally + tally)

@@ -39,10 +39,10 @@ class CountedBucket:
 
     @staticmethod
     def of(
-        start: int, rows: Rows, counts: NDArray[Any], coarser: Callable[[Rows], Rows] | None = None
+        start: int, records: int, rows: Rows, counts: NDArray[Any], coarser: Callable[[Rows], Rows] | None = None
     ) -> list[CountedBucket]:
         """Counted rows as a mechanism keeps them; of cells several, in each of which they are sorted and distinct."""
-        null, records = null_records(rows), total(counts)
+        null = null_records(rows)
         if null.any():
             rows, counts = rows[~null], counts[~null]
         if coarser is not None:
@@ -95,7 +95,7 @@ class CountedBuckets:
         """With all that arrived since ``start`` as one bucket: no bucket of only some of it is measured any more."""
         kept = [one for one in self.buckets if one.start < start]
         since = [one if one.start == start else replace(one, start=start) for one in self.buckets[len(kept) :]]
-        return type(self)((*kept, *_few(since)))
+        return type(self)((*kept, *_few(since))) if since else self
 
     def state(self) -> Arrays:
         """As arrays, for a file; none if there are no counted records."""
@@ -139,8 +139,8 @@ class CountedBuckets:
 
 def parts_by_bucket(
     rows: Rows, counts: NDArray[Any], t: int, bucket: Bucket
-) -> Iterator[tuple[int, Rows, NDArray[Any]]]:
-    """Start, rows and counts of each bucket that counted records fall into, the first of them number ``t``.
+) -> Iterator[tuple[int, int, Rows, NDArray[Any]]]:
+    """Start, records, rows and counts of each bucket that counted records fall into, the first of them number ``t``.
 
     An entry that is in two buckets is divided: only its bucket decides what a record counts in.
     """
@@ -156,7 +156,7 @@ def parts_by_bucket(
             part = part.astype(np.int64)
             part[0] -= before
             part[-1] -= beyond
-        yield start, rows[first:last], part
+        yield start, end - t, rows[first:last], part
         first, t = last - (beyond > 0), end
 
 
