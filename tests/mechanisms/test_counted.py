@@ -16,7 +16,7 @@ import headwater as hw
 from headwater.mechanisms.cascade.plan import stage_at
 from headwater.mechanisms.counted import Parts, RunningSums, count_by_bucket, distinct
 from headwater.mechanisms.counted_parts import CountedParts
-from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets
+from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets, parts_by_bucket
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.table.schema import Schema
 from tests.support.runs import TABLE, same
@@ -320,18 +320,38 @@ def test_an_order_made_from_values_would_move_other_records() -> None:
     assert len(moved(*(np.argsort(np.argsort(r[:, 0])) for r in (rows, other)))) == 9  # one of every other bucket
 
 
-@given(
-    counts=st.lists(st.integers(1, 3) | st.sampled_from([1] * 30 + [900]), max_size=60),
-    total=st.integers(0, 4000),
-    word=st.sampled_from([np.uint32, np.int64]),
-)
-def test_running_sums_are_those_of_all_counts(counts: list[int], total: int, word: type[Any]) -> None:
-    """Of few and of many counts above one; and how many counts reach a sum."""
-    array, sums = np.array(counts, dtype=word), np.cumsum([0, *counts])
-    found = RunningSums(array)
-    assert found.of_first(np.arange(len(counts) + 1)).tolist() == sums.tolist()
-    reached = next((entries for entries, one in enumerate(sums.tolist()) if one >= total), len(counts))
-    assert found.reaching(total) == reached
+SEVERAL = st.dictionaries(st.integers(0, 59), st.integers(2, 900), max_size=12)
+
+
+@given(several=SEVERAL, size=st.integers(0, 60), word=st.sampled_from([np.uint32, np.int64]))
+def test_running_sums_are_those_of_all_counts(several: dict[int, int], size: int, word: type[Any]) -> None:
+    """Of few and of many counts above one; and how many counts reach a sum, for every sum that there can be."""
+    counts = [several.get(i, 1) for i in range(size)]
+    sums, found = np.cumsum([0, *counts]), RunningSums(np.array(counts, dtype=word))
+    assert found.of_first(np.arange(size + 1)).tolist() == sums.tolist()
+    for total in range(int(sums[-1]) + 3):
+        assert found.reaching(total) == min(int(np.searchsorted(sums, total)), size)
+
+
+@given(several=SEVERAL, size=st.integers(1, 60), t=st.integers(0, 50), wide=st.integers(1, 40))
+def test_every_bucket_gets_its_records_in_order(several: dict[int, int], size: int, t: int, wide: int) -> None:
+    """Also where a row stands for records of two buckets, or of many. As oracle, one row after another is dealt out."""
+    counts = [several.get(i, 1) for i in range(size)]
+    expected = Counter[tuple[int, int]]()
+    for number, row in enumerate(np.repeat(np.arange(size), counts).tolist(), start=t):
+        expected[number - number % wide, row] += 1
+    found, at = Counter[tuple[int, int]](), t
+    rows = cells(*range(size))
+    for start, records, part, numbers in parts_by_bucket(rows, np.array(counts), t, lambda n: _bucket_of(n, wide)):
+        assert (start, records) == (at - at % wide, numbers.sum())
+        at += records
+        for row, number in zip(part[:, 0].tolist(), numbers.tolist(), strict=True):
+            found[start, row] += number
+    assert found == expected
+
+
+def _bucket_of(number: int, wide: int) -> tuple[int, int]:
+    return number - number % wide, number - number % wide + wide
 
 
 def cells(*found: int) -> Any:  # noqa: ANN401 - rows
