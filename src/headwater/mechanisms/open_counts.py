@@ -169,16 +169,19 @@ def _with(buckets: list[CountedBucket], bucket: CountedBucket) -> list[CountedBu
 
 
 def _few(parts: list[CountedBucket]) -> list[CountedBucket]:
-    """The parts of one bucket, the last ones added up if they are small or many, or if their records repeat.
+    """The parts of one bucket; of the last ones those that are small, or whose records repeat, are added up.
 
     Only parts of similar size are added up, so each is few times. Large ones of different records are left beside one
-    another: sorting them takes longer than counting the leaves of each, and most buckets are measured before.
+    another until they are many: sorting them takes longer than counting the leaves of each, and most buckets are
+    measured before.
     """
     first, size = len(parts), 0
     while first and (not size or len(parts[first - 1].counts) <= 2 * size):
         first -= 1
         size += max(len(parts[first].counts), 1)
-    alike, codes = parts[first:], len(parts[-1].counts)
-    if len(alike) > _MANY or (len(alike) > 1 and (codes < _LARGE or 2 * codes < parts[-1].records)):
-        alike = [alike[0].plus(alike[1:])]
-    return [*parts[:first], *alike]
+    alike = parts[first:]
+    apart = [one for one in alike if len(one.counts) >= max(_LARGE, one.records // 2)]
+    if len(apart) > _MANY:
+        apart = []
+    rest = [one for one in alike if one not in apart]
+    return [*parts[:first], *apart, *([rest[0].plus(rest[1:])] if len(rest) > 1 else rest)]

@@ -26,6 +26,7 @@ Counted = tuple[Cells, Cells]
 """Cells, and how many records each of them stands for."""
 
 _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's cache
+_TOGETHER = 1 << 17  # sorted points at a time, which are counted in neighbouring boxes
 _ROWS = 12  # at most 2^12 rows to begin with: their tables stay there as well
 
 
@@ -65,7 +66,7 @@ def sum_leaves(parts: Sequence[Counted], depth: int, tree: Tree) -> Integers:
     """
     deepest, most = len(tree.splits) - 1, max(len(cells) for cells, _ in parts)
     if most < 32 * tree.size and 1 << deepest < 8 * tree.size:  # many leaves of few depths: no search is needed
-        return _of_boxes(_sum_boxes(parts, depth - deepest, 1 << deepest), depth, tree)
+        return _of_boxes(_sum_boxes(parts, depth - deepest, 1 << deepest), tree)
     order, starts = _in_order(tree, depth, parts[0][0].dtype)
     ends = np.zeros(len(starts) + 1, dtype=np.int64)
     for cells, counts in parts:
@@ -79,9 +80,9 @@ def _sum_boxes(parts: Sequence[Counted], above: int, size: int) -> Integers:
     """The sum of the counts in equal boxes."""
     found = np.zeros(size, dtype=np.int64)
     for cells, counts in parts:
-        for start in range(0, len(cells), _CHUNK):
-            boxes = cells[start : start + _CHUNK] >> cells.dtype.type(above)
-            np.add.at(found, boxes.astype(np.int64), counts[start : start + _CHUNK].astype(np.int64))
+        for start in range(0, len(cells), _TOGETHER):
+            boxes = cells[start : start + _TOGETHER] >> cells.dtype.type(above)
+            np.add.at(found, boxes.astype(np.int64), counts[start : start + _TOGETHER].astype(np.int64))
     return found
 
 
@@ -96,16 +97,17 @@ def _in_order(tree: Tree, depth: int, word: np.dtype[Any]) -> tuple[Integers, ND
 def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree, deepest: int) -> Integers:
     """What `count_leaves` returns, for trees of few depths: one level of boxes, as wide as the narrowest leaf."""
     boxes = (cells >> cells.dtype.type(depth - deepest)).astype(np.int64)
-    return _of_boxes(np.bincount(boxes, minlength=1 << deepest), depth, tree)
+    return _of_boxes(np.bincount(boxes, minlength=1 << deepest), tree)
 
 
-def _of_boxes(counts: Integers, depth: int, tree: Tree) -> Integers:
-    """The sum over the boxes of each leaf, which are as wide as the narrowest leaf."""
-    starts, stops = tree.edges(depth)
-    above, ends = depth + 1 - len(tree.splits), np.zeros(len(counts) + 1, dtype=np.int64)
-    counts.cumsum(out=ends[1:])
-    found: Integers = ends[stops >> above] - ends[starts >> above]
-    return found
+def _of_boxes(counts: Integers, tree: Tree) -> Integers:
+    """The sum over the boxes of each leaf. There is a box for each cell of the tree's last depth."""
+    found = list[Integers]()
+    for cells, split in reversed(tree.nodes()):
+        (leaf,) = (~split).nonzero()
+        found.append(counts.take(cells.take(leaf).view(np.int64)))
+        counts = counts[::2] + counts[1::2]
+    return np.concatenate(found[::-1])
 
 
 @dataclass(frozen=True, eq=False)
