@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from benchmarks.spark_page import write_page
+from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.protocol import AnySchema
 from headwater.run.config import RunConfig
 from headwater.spark import session, update
@@ -194,12 +195,14 @@ def reaching(spark: Any, case: str, n: int) -> dict[str, Any]:  # noqa: ANN401 -
     found = count(place(frame, config.schema), config, {0: 0}, "stop")[0].counts
     if found is None:
         raise RuntimeError("nothing was counted")
+    starts = np.repeat([one.start for one in found.parts], [len(one.counts) for one in found.parts])
+    packed = pack(0, BucketedCounts(starts, found.rows, found.counts))
     said = {
         "case": case,
         "records": n,
         "codes": found.codes,
         "buckets": len({one.start for one in found.parts}),
-        "bytes": sum(one.rows.nbytes + one.counts.nbytes for one in found.parts),
+        "bytes": sum(batch.nbytes for batch in packed),
     }
     print(said, flush=True)
     return said
