@@ -9,7 +9,7 @@ points are counted again, in a further round whose rows these boxes are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.mechanisms.cascade.tree import Flags, Tree
-from headwater.mechanisms.counted import RunningSums
+from headwater.mechanisms.counted import RunningSums, distinct_cells
 
 Integers = NDArray[np.int64]
 Cells = NDArray[np.unsignedinteger[Any]]
-Counted = tuple[Cells, Cells]
+Counted = tuple[Cells, NDArray[np.integer[Any]]]
 """Cells, and how many records each of them stands for."""
 
 _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's cache
@@ -69,11 +69,26 @@ def sum_leaves(parts: Sequence[Counted], depth: int, tree: Tree) -> Integers:
         return _of_boxes(_sum_boxes(parts, depth - deepest, 1 << deepest), tree)
     order, starts = _in_order(tree, depth, parts[0][0].dtype)
     ends = np.zeros(len(starts) + 1, dtype=np.int64)
-    for cells, counts in parts:
+    for cells, counts in _together(parts, 8 * tree.size):  # searching all leaves takes as long as sorting so many cells
         ends += RunningSums(counts).of_first(np.append(np.searchsorted(cells, starts), len(cells)))
     found = np.empty(len(order), dtype=np.int64)
     found[order] = np.diff(ends)  # leaves cut the line: each ends where the next starts
     return found
+
+
+def _together(parts: Sequence[Counted], least: int) -> Iterator[Counted]:
+    """The same counts in fewer parts: neighbouring ones are added up until they have so many cells."""
+    held = list[Counted]()
+    for number, part in enumerate(parts, start=1):
+        held.append(part)
+        if number == len(parts) or sum(len(cells) for cells, _ in held) >= least:
+            yield _sum(held) if len(held) > 1 else part
+            held = []
+
+
+def _sum(parts: list[Counted]) -> Counted:
+    cells, counts = (np.concatenate(every) for every in zip(*parts, strict=True))
+    return distinct_cells(cells, counts)
 
 
 def _sum_boxes(parts: Sequence[Counted], above: int, size: int) -> Integers:
