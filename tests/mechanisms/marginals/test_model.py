@@ -390,3 +390,12 @@ def test_an_error_in_a_thread_that_draws_is_raised(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(MemoryError):
         lots.each_lot(2, fail)
+
+
+def test_before_anything_is_measured_a_gap_is_one_of_sixteen_values_and_numbers_are_everywhere() -> None:
+    """Fifty records are fewer than the first bucket holds: nothing of them is published."""
+    synth = Synthesizer(SCHEMA, epsilon=1.0, mechanism="marginals", seed=1)
+    synth.update(SCHEMA.decode(_points(50, seed=1), "pandas"))
+    sizes = synth.release().sample(2_000)["size"]
+    assert 0.03 < sizes.isna().mean() < 0.09  # 1/17
+    assert np.abs(np.quantile(sizes.dropna(), [0.25, 0.5, 0.75]) - [2.5, 5.0, 7.5]).max() < 0.5
