@@ -48,6 +48,7 @@ def test_much_that_is_lost_is_told_at_the_end_and_by_info(tmp_path: Path, kind: 
         assert remedy in result.stderr
         assert "needs a new run" in result.stderr
         assert "secret" not in result.stderr
+        assert "for you only, and in no release" in result.stderr
 
 
 @pytest.mark.parametrize("kind", WORSE)
@@ -81,4 +82,5 @@ def test_a_run_without_end_is_told_at_its_first_release(endless: bool, capsys: p
     display._tally = Tally(100, bad=60)
     for t in (10, 20):
         display.show(Published(t, "here", "", release))
-    assert capsys.readouterr().err.count("WARNING: 60% of the rows are bad") == int(endless)
+    said = capsys.readouterr().err
+    assert said.count("WARNING: 60% of the rows are bad") == said.count("for you only") == int(endless)

@@ -65,3 +65,16 @@ def test_a_killed_run_makes_the_same_release_with_the_same_words(tmp_path: Path)
         cards.append(json.dumps(read_card(folders(tmp_path / name)[0])["schema"]))
     assert cards[0] == cards[1]
     assert Schema.from_dict(json.loads(cards[0])).bad_rows == "null"
+
+
+@pytest.mark.parametrize("name", ["tally", "quarantine", "bad_rows"])
+def test_a_position_has_no_name_that_the_run_keeps_something_under(tmp_path: Path, name: str) -> None:
+    """A position of a user would be lost, and a release could not say the policy."""
+    with Run.open(RunConfig(SCHEMA, 1.0), FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
+        run.take({"x": [0.5]}, position={"mine": 1})
+        for keep in (lambda at: run.take({"x": [0.5]}, position=at), run.keep_position):
+            with pytest.raises(ValueError, match=f"under '{name}': give the position another name"):
+                keep({"mine": 2, name: 7})
+        assert (run.t, run.position("mine")) == (1, 1)
+        run.publish()
+    assert policies(tmp_path / "out") == [None]

@@ -142,3 +142,15 @@ def test_units_and_clocks_are_drafted_and_read(values: list[str], kind: str, dec
     assert {key: column[key] for key in declared} == declared
     bounds = {} if kind == "time-of-day" else {"low": -10, "high": 10**7}
     hw.Schema.from_dict({"headwater": 1, "columns": {"x": column | bounds}}).encode({"x": values})
+
+
+def test_the_unit_of_one_value_is_a_part_of_a_value() -> None:
+    """It may be a name; a unit is what several numbers share."""
+    text = hw.draft({"x": ["5 BOB"] * 3 + ["NA"]})
+    assert "BOB" not in text
+    assert "Looks like a number with a sign or a unit: declare a number and its unit." in text
+
+
+@pytest.mark.parametrize("far", ["1e999999999", "-1e999999999", "1e-999999999", "1e400"])
+def test_numbers_beyond_all_others_are_drafted(far: str) -> None:
+    assert columns_of(hw.draft({"x": [far, "5", "6.5"]}))["x"]["kind"] == "number"

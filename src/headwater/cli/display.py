@@ -148,11 +148,12 @@ def say_tally(tally: Tally, quarantine: Path | None) -> None:
 
 
 def warn_of_loss(tally: Tally) -> None:
-    """Warn loudly if much of the data is lost on the way in."""
+    """Warn loudly if much of the data is lost on the way in; also where nothing else says that this is secret."""
     found = list(tally.warnings())
     for text in found:
         complain(text, "bold red", "WARNING:")
     if found:
+        complain("shares are counted without noise: they are for you only, and in no release", "bold red")
         complain("a run keeps its schema: another one needs a new run (--out), which costs its ε again", "bold red")
 
 

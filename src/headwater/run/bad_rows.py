@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,15 @@ from headwater.table.tally import Tally
 
 TALLY, QUARANTINE, POLICY = "tally", "quarantine", "bad_rows"
 """Names under which they are kept in the state, beside the positions of sources."""
+
+
+def own_position(position: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Positions of a source under names of its own, or an error: what is kept here is not to be mixed with them."""
+    found = dict(position or {})
+    for name in (TALLY, QUARANTINE, POLICY):
+        if name in found:
+            raise ValueError(f"the run itself keeps something under {name!r}: give the position another name")
+    return found
 
 
 class BadRows:

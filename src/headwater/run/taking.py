@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.counted_parts import CountedParts
 from headwater.mechanisms.protocol import Rows
-from headwater.run.bad_rows import BadRows
+from headwater.run.bad_rows import BadRows, own_position
 from headwater.run.due import Due
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.schedule import Schedule
@@ -113,12 +113,13 @@ class TakingRun:
             Any kind of table that the schema reads. One with anything wrong in it is refused whole.
         position
             Named JSON values that are kept in the same transaction, such as an offset in a file, the offsets of a
-            topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one.
+            topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one. ``tally``,
+            ``quarantine`` and ``bad_rows`` are refused: these the run keeps itself.
         bad_rows
             What happens to rows that are no records (`headwater.table.bad_rows`): ``"stop"``, ``"null"`` or
             ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
         """
-        policy = self.policy(bad_rows)
+        position, policy = own_position(position), self.policy(bad_rows)
         found = self.synth.encode_batch(table, bad_rows=policy)  # all of it is checked before any of it is kept
         bad = row_texts(table, found.bad) if policy == "quarantine" and found.bad else ()
         return self.take_rows(found.rows, found.tally, position=position, quarantined=bad)
@@ -167,10 +168,11 @@ class TakingRun:
         ``tally`` says what was clipped, unlisted, missing or bad in it; the text of rows that are ``quarantined`` is
         put beside the state; `receipts` gives ``receipts`` back. Rows that no encoding has given are refused.
         """
+        named = own_position(position)
         with self._durable.turn:
             checked = self.synth.check_rows(rows)  # before the step: what is wrong leaves everything as it is
             with self._durable.step():
-                kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
+                kept = named | self._bad_rows.add(tally, quarantined)
                 t = self._durable.keep(checked, kept, receipts)
                 self._count()
                 self._durable.snapshot_if_large()
@@ -189,11 +191,12 @@ class TakingRun:
         They are all records after the first `t`, up to any number, each of them counted once. If they were counted to
         be taken at once (``until``), no release may be due before the last of them (`next_due`).
         """
+        named = own_position(position)
         with self._durable.step():
             checked = self.synth.check_counts(counts, self.t)
             if checked.until is not None and (self.next_due or checked.until) < checked.until:
                 raise ValueError("a release is due inside records that were counted to be taken at once")
-            kept = dict(position or {}) | self._bad_rows.add(tally, quarantined)
+            kept = named | self._bad_rows.add(tally, quarantined)
             t = self._durable.keep(checked.rows, kept, counts=checked.counts, whole=checked.until is not None)
             self._count()
             self._durable.snapshot_if_large()
@@ -205,8 +208,9 @@ class TakingRun:
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
         """Keep positions without records, such as that a file was read to its end."""
+        named = own_position(position)
         with self._durable.step():
-            self._durable.keep_position(position)
+            self._durable.keep_position(named)
 
     def _count(self) -> None:
         """Count what is pending, up to the next release that is due by number of records and not yet published."""

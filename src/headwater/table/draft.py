@@ -38,8 +38,8 @@ NAMELESS = (
     "ignore_extra = true   # leaves out what this does not name: columns without a name of their own, {} in the file"
 )
 
-UNSEEN = """No value but what stands for missing
-# is in here."""
+UNSEEN = """No value but what stands for missing,
+# and a unit that all numbers of a column share, is in here."""
 SEEN = """Values of categories that were seen are
 # in comments: until they are gone, this file is as secret as the data."""
 

@@ -1,7 +1,7 @@
 """What some values of a column suggest: its kind, how it is written, and what a person should know before using it.
 
 Everything found is a guess for a person to check. No value leaves this module: only names of formats, of texts that
-commonly mean "missing", and numbers of decimals.
+commonly mean "missing", units that several numbers share, and numbers of decimals.
 """
 
 from __future__ import annotations
@@ -161,8 +161,11 @@ def _written(texts: set[str], seen: Observed) -> None:
 
 
 def _measures(texts: set[str], seen: Observed) -> None:
-    """Numbers with a sign or a unit: if that is the same for all, they are read without it."""
+    """Numbers with a sign or a unit: if several share it, they are read without it; what one has may name somebody."""
     units = {_UNIT.sub("", text) for text in texts}
+    if len(texts) == 1:
+        seen.notes.append("Looks like a number with a sign or a unit: declare a number and its unit.")
+        return
     if len(units) == 1:
         unit = units.pop()
         plain = {Number(unit=unit).without_unit(text) for text in texts}

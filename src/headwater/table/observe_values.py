@@ -53,7 +53,7 @@ def look_at_numbers(seen: Observed, values: list[Any]) -> None:
     if seen.kind not in ("number", "integer") or not values:
         return
     exact = [_exact(value, seen) for value in values[:2000]]
-    in_order = [number for number in exact if number is not None and number.is_finite()]
+    in_order = [number for number in exact if number is not None and _is_float(number)]
     numbers = sorted(in_order)
     if not numbers:
         return
@@ -129,6 +129,11 @@ def _exact(value: Any, seen: Observed) -> Decimal | None:  # noqa: ANN401 - text
     mark, point = seen.declared.get("thousands"), seen.declared.get("decimal", ".")
     value = Number(unit=seen.declared.get("unit")).without_unit(value)
     return _decimal((value.replace(mark, "") if mark else value).replace(point, "."))
+
+
+def _is_float(number: Decimal) -> bool:
+    """Whether a number can be computed with: one of too many digits is as good as none."""
+    return number.is_finite() and abs(number.adjusted()) < 300
 
 
 def _decimal(text: str) -> Decimal | None:

@@ -213,6 +213,16 @@ def test_without_tables_records_are_uniform(t: int) -> None:
     assert model.expected_error().typical > 0
 
 
+@pytest.mark.parametrize("t", [0, 1, 100])
+def test_without_tables_missing_is_one_value_among_many(t: int) -> None:
+    schema = Schema(x=Number(0, 1, missing=True), n=Integer(0, 9, missing=True), few=Integer(0, 1, missing=True))
+    model = MODEL.fit(Measured(t, 0, 1.0, codings(schema), ()), schema, 0)
+    found = schema.decode(model.sample(6_000, 1), "pandas").isna().mean()
+    assert np.allclose(found, [1 / 17, 1 / 11, 1 / 3], atol=0.03)
+    header, arrays = model.state()
+    assert np.array_equal(MODEL.restore(header, arrays, schema, model.records).points(0), model.points(0))
+
+
 def test_an_empty_window_has_no_records(real: np.ndarray) -> None:
     assert MODEL.fit(_measured(real, start=len(real)), SCHEMA, 0).points(0).shape == (0, 4)
 
