@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from benchmarks.spark_page import write_page
+from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.protocol import AnySchema
 from headwater.run.config import RunConfig
 from headwater.spark import session, update
@@ -37,6 +38,7 @@ from headwater.table.unit_cube import unit_cube
 from tests.spark.cluster import Cluster
 
 EPSILON, PLACES, FILE, ROUNDS, STEADY = 1.0, 1000, 1_000_000, 16, 6
+SIZES, TOGETHER = (10**6, 10**7, 3 * 10**7), 16 * 10**7  # of micro-batches, and how many records a run takes in them
 WIDE = Schema(age=Integer(0, 99), size=Integer(0, 99), paid=Category("card", "cash", "other"), hour=Integer(0, 23))
 Points = NDArray[np.float64]
 
@@ -79,7 +81,7 @@ def written(case: str, n: int, folder: Path) -> tuple[AnySchema, str, Path]:
     schema: AnySchema = WIDE if case == "table" else unit_cube(2)
     mechanism, path = "marginals" if case == "table" else "cascade", folder / case.replace(" ", "-")
     synth, rng = Synthesizer(schema, epsilon=EPSILON, mechanism=mechanism), np.random.default_rng(0)
-    path.mkdir()
+    path.mkdir(parents=True)
     for number in range(math.ceil(n / FILE)):
         size = min(FILE, n - number * FILE)
         if case == "table":
@@ -144,14 +146,37 @@ def compare(spark: Any, clock: Clock, case: str, n: int, folder: Path) -> dict[s
     found: dict[str, Any] = {"case": case, "records": n}
     for _ in range(ROUNDS):
         for side, run in sides.items():
-            before, begun = clock.read(), time.perf_counter()
-            seen = run()
-            spent = {name: value - before[name] for name, value in clock.read().items()}
-            rounds[side].append(spent | {"wall": time.perf_counter() - begun})
+            seen, spent = timed(clock, run)
+            rounds[side].append(spent)
             found |= {"cells": seen} if side == "plain" else {"t": seen}
     for side, every in rounds.items():
         found[side] = {name: statistics.median(one[name] for one in every[-STEADY:]) for name in every[0]}
         found[f"{side}_first"] = every[0]
+    print(found, flush=True)
+    return found
+
+
+def timed(clock: Clock, run: Callable[[], int]) -> tuple[int, dict[str, float]]:
+    """What a micro-batch gives, and what it takes."""
+    before, begun = clock.read(), time.perf_counter()
+    found = run()
+    spent = {name: value - before[name] for name, value in clock.read().items()}
+    return found, spent | {"wall": time.perf_counter() - begun}
+
+
+def of_size(spark: Any, clock: Clock, case: str, n: int, folder: Path) -> dict[str, Any]:  # noqa: ANN401 - of Spark
+    """A run of `TOGETHER` records in micro-batches of ``n``: what a micro-batch takes, in the mean of the last ones.
+
+    Slow buckets close in some of them only, so the mean is what a run takes its time for. Java has compiled everything
+    before (`compare`).
+    """
+    schema, mechanism, path = written(case, n, folder / f"{n}")
+    frame = spark.read.parquet(str(path)).drop("cell")
+    synth = Synthesizer(schema, epsilon=EPSILON, mechanism=mechanism)
+    rounds = [timed(clock, lambda: update(synth, frame)) for _ in range(math.ceil(TOGETHER / n))]
+    late = [spent for t, spent in rounds if t > TOGETHER * (1 - STEADY / ROUNDS)]
+    found = {"case": case, "records": n, "batches": len(late)}
+    found |= {name: statistics.mean(one[name] for one in late) for name in late[0]}
     print(found, flush=True)
     return found
 
@@ -170,12 +195,14 @@ def reaching(spark: Any, case: str, n: int) -> dict[str, Any]:  # noqa: ANN401 -
     found = count(place(frame, config.schema), config, {0: 0}, "stop")[0].counts
     if found is None:
         raise RuntimeError("nothing was counted")
+    starts = np.repeat([one.start for one in found.parts], [len(one.counts) for one in found.parts])
+    packed = pack(0, BucketedCounts(starts, found.rows, found.counts))
     said = {
         "case": case,
         "records": n,
-        "codes": len(found.counts),
-        "buckets": len(np.unique(found.starts)),
-        "bytes": sum(batch.nbytes for batch in pack(0, found)),
+        "codes": found.codes,
+        "buckets": len({one.start for one in found.parts}),
+        "bytes": sum(batch.nbytes for batch in packed),
     }
     print(said, flush=True)
     return said
@@ -205,6 +232,7 @@ def main() -> None:
     parser.add_argument("--records", type=float, default=1e7)
     parser.add_argument("--cases", nargs="*", default=[*PLANE, "table"])
     parser.add_argument("--most", type=float, default=1e8, help="records of the largest batch whose codes are counted")
+    parser.add_argument("--largest", type=float, default=3e7, help="records of the largest micro-batch")
     asked = parser.parse_args()
     n = int(asked.records)
     warnings.simplefilter("ignore")
@@ -216,6 +244,12 @@ def main() -> None:
         try:
             clock = Clock(cluster, spark.sparkContext._gateway.proc.pid)
             compared = [compare(spark, clock, case, n, folder) for case in asked.cases]
+            sizes = [
+                of_size(spark, clock, case, size, folder)
+                for case in MADE
+                for size in SIZES
+                if case in asked.cases and size <= asked.largest
+            ]
             tens = range(5, 1 + round(math.log10(asked.most)))
             reached = [
                 reaching(spark, case, 10**k) if 10**k <= n and case in MADE else counted_here(case, 10**k)
@@ -232,6 +266,7 @@ def main() -> None:
         "rounds": ROUNDS,
         "steady": STEADY,
         "compared": compared,
+        "sizes": sizes,
         "reached": reached,
     }
     if len(asked.cases) == 1 + len(PLANE):

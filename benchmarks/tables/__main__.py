@@ -48,7 +48,7 @@ def main() -> None:
         size = SIZES[arguments.size]
         size = replace(size, seeds=arguments.seeds or size.seeds)
         make = size.offline or arguments.offline_only
-        offline = measure_offline(offline_cases(), Kept(KEPT_OFFLINE, code=True), make=make)
+        offline, gave_up = measure_offline(offline_cases(), Kept(KEPT_OFFLINE, code=True), make=make)
         if arguments.offline_only:
             return
         wanted = [
@@ -58,7 +58,7 @@ def main() -> None:
             and (not arguments.methods or case.method in (*BESIDE, *arguments.methods))
         ]
         online = measure_online(wanted, Kept(KEPT, code=not arguments.keep))
-        numbers = Numbers(size.name, time.strftime("%Y-%m-%d"), [*online, *offline], measure_cost())
+        numbers = Numbers(size.name, time.strftime("%Y-%m-%d"), [*online, *offline], measure_cost(), gave_up)
         arguments.out.mkdir(parents=True, exist_ok=True)
         numbers.write(path)
     asked = requirements(numbers)

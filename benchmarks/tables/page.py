@@ -49,6 +49,11 @@ def _misses(asked: list[Requirement]) -> str:
     return "\n".join(lines) or "Nothing."
 
 
+def _given_up(numbers: Numbers) -> str:
+    cases = [f"{case.method.upper()} on {case.table} {case.t:,}" for case in numbers.gave_up]
+    return f": {', '.join(cases)}" if cases else ""
+
+
 def _errors(numbers: Numbers, epsilon: float) -> str:
     methods = [method for method in METHODS if numbers.has(method)]
     places = {place for method in methods for place in numbers.places(method) if place[2] == epsilon}
@@ -199,7 +204,7 @@ numeric columns cut into 16 equal cells, a missing value in a cell of its own.
 
 All offline methods get the 16 cells by which errors are measured, which Headwater lacks. dpmm calibrates its noise
 to adding or removing a record, Headwater to replacing one, which is up to twice as hard. Both favour the others.
-A release of MST or AIM is given up after {TIME_LIMIT // 60} minutes of the processor.
+A release of MST or AIM is given up after {TIME_LIMIT // 60} minutes of the processor{_given_up(numbers)}.
 
 ## The tables
 

@@ -50,11 +50,14 @@ def _by_time(numbers: Numbers, path: Path) -> None:
 
 
 def _by_epsilon(numbers: Numbers, path: Path) -> None:
-    names = [name for name in NAMES if any(row.case.table == name for row in numbers.rows)]
+    measured = {name for method in ("independent", "mst") for name, _, _ in numbers.places(method)}
+    names = [name for name in NAMES if name in measured]
     figure, axes = plt.subplots(2, (len(names) + 1) // 2, figsize=(13, 6.4), squeeze=False)
     for axis, name in zip(axes.flat, names, strict=False):
         with_mst = [t for table, t, epsilon in numbers.places("mst") if table == name and epsilon != 1]
-        t = max(with_mst or [t for table, t, _ in numbers.places("independent") if table == name])
+        t = max(
+            with_mst or [t for table, t, _ in (*numbers.places("independent"), *numbers.places("mst")) if table == name]
+        )
         for method, style in STYLES.items():
             places = [place for place in numbers.places(method) if place[:2] == (name, t)]
             _line(axis, [place[2] for place in places], [numbers.two_way(method, place) for place in places], style)

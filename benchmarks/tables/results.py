@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.tables.cases import Case
 from benchmarks.tables.cost import Cost
 from benchmarks.tables.online import Row
 
@@ -19,12 +20,13 @@ Place = tuple[str, int, float]
 
 @dataclass(frozen=True)
 class Numbers:
-    """All measured releases and costs of one run."""
+    """All measured releases and costs of one run, and the releases of offline methods that took too long."""
 
     size: str
     made: str
     rows: list[Row]
     costs: list[Cost]
+    gave_up: list[Case] = field(default_factory=list)
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, Place], list[Row]]:
@@ -66,6 +68,7 @@ class Numbers:
     def write(self, path: Path) -> None:
         """As JSON, one release a line."""
         head = {"size": self.size, "made": self.made, "costs": [asdict(cost) for cost in self.costs]}
+        head["gave_up"] = [asdict(case) for case in self.gave_up]
         lines = ",\n".join(json.dumps(row.to_dict()) for row in self.rows)
         path.write_text(json.dumps(head)[:-1] + ', "rows": [\n' + lines + "\n]}\n")
 
@@ -74,4 +77,5 @@ class Numbers:
         """As `write` wrote them."""
         found = json.loads(path.read_text())
         rows = [Row.from_dict(row) for row in found["rows"]]
-        return cls(found["size"], found["made"], rows, [Cost(**cost) for cost in found["costs"]])
+        gave_up = [Case(**case) for case in found["gave_up"]]
+        return cls(found["size"], found["made"], rows, [Cost(**cost) for cost in found["costs"]], gave_up)

@@ -46,9 +46,9 @@ class Kept:
             file.write(json.dumps(row) + "\n")
 
 
-def measure_offline(cases: list[Case], kept: Kept, *, make: bool) -> list[Row]:
-    """Figures of MST and AIM: the kept ones, and, if they are to be made, the others."""
-    found = []
+def measure_offline(cases: list[Case], kept: Kept, *, make: bool) -> tuple[list[Row], list[Case]]:
+    """Figures of MST and AIM, the kept ones and, if they are to be made, the others; and what was given up."""
+    found, gave_up = list[Row](), list[Case]()
     for case in cases:
         known = kept.find(case)
         if known is None and make:
@@ -56,9 +56,11 @@ def measure_offline(cases: list[Case], kept: Kept, *, make: bool) -> list[Row]:
             known = asdict(case) | {"gave_up": True} if row is None else row.to_dict()
             kept.add(case, known | {"made": time.strftime("%Y-%m-%d")})
             _tell(case, row)
-        if known is not None and not known.get("gave_up"):
+        if known is not None and known.get("gave_up"):
+            gave_up.append(case)
+        elif known is not None:
             found.append(Row.from_dict(known))
-    return found
+    return found, gave_up
 
 
 def measure_online(cases: list[Case], kept: Kept) -> list[Row]:

@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from headwater.arguments import whole
-from headwater.mechanisms.counted import BucketedCounts, Integers, check_counts, count_by_bucket, total, whole_numbers
+from headwater.mechanisms.counted import BucketedCounts, Integers, count_by_bucket, total, whole_numbers
+from headwater.mechanisms.counted_parts import CountedParts, Part, check_counts
 from headwater.mechanisms.protocol import CountingMechanism, Rows
 from headwater.one_run import OneRun
 from headwater.partition import Points
@@ -72,7 +73,7 @@ class CountedUpdates(OneRun):
         given = array.astype(np.int64) if first is None else first
         return count_by_bucket(rows, given, lambda number: mechanism.bucket(number, until), mechanism.coarser, until)
 
-    def update_counts(self, counts: BucketedCounts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
+    def update_counts(self, counts: BucketedCounts | CountedParts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
         """Take records that were counted elsewhere (`histogram`): the same as the records in order, bit for bit.
 
         The paper's mechanism needs the records themselves.
@@ -86,7 +87,7 @@ class CountedUpdates(OneRun):
         """
         with self._lock:
             checked = self.check_counts(counts, self.t)
-            self._state = self._state.after_counts(checked.rows, checked.counts, tally, checked.until)
+            self._state = self._state.after_counts(checked, tally)
 
     def place_bits(self, axis: int) -> int:
         """How many binary digits of a coordinate on a continuous axis decide the row of a record. Public.
@@ -124,7 +125,7 @@ class CountedUpdates(OneRun):
             parts.append(mechanism.coarser(rows[first:end], int(starts[first])))
         return np.concatenate(parts)
 
-    def check_counts(self, counts: BucketedCounts, t: int) -> BucketedCounts:
+    def check_counts(self, counts: BucketedCounts | CountedParts, t: int) -> CountedParts:
         """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.
 
         Parameters
@@ -153,12 +154,10 @@ class CountedUpdates(OneRun):
         """
         mechanism = self._counting("update_counts")
         with self._lock:
-            numbers = whole_numbers("counts", counts).astype(np.int64)
-            if until not in (None, self.t + total(numbers)):
+            part = Part(self.t, mechanism.check(whole_numbers("rows", rows)), whole_numbers("counts", counts))
+            if until not in (None, self.t + total(part.counts)):
                 raise ValueError("records that were counted to be taken at once are taken at once")
-            self._state = self._state.after_counts(
-                mechanism.check(whole_numbers("rows", rows)), numbers, Tally(), until
-            )
+            self._state = self._state.after_counts(CountedParts([part], until), Tally())
 
     def _counting(self, what: str) -> CountingMechanism:
         if self.person is not None:

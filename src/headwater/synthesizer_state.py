@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from headwater import files
 from headwater.arguments import options_of
 from headwater.mechanisms import registry
+from headwater.mechanisms.counted_parts import CountedParts
 from headwater.mechanisms.protocol import (
     AnySchema,
     Arrays,
@@ -106,14 +106,13 @@ class SynthesizerState:
         mechanism.update(rows)
         return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind, people=people)
 
-    def after_counts(
-        self, rows: Rows, counts: NDArray[np.int64], tally: Tally, until: int | None = None
-    ) -> SynthesizerState:
-        """With more records, ``counts`` of which have each row."""
+    def after_counts(self, counts: CountedParts, tally: Tally) -> SynthesizerState:
+        """With more records, which were counted elsewhere and checked."""
         mechanism = copy(self.mechanism)
         assert isinstance(mechanism, CountingMechanism)  # noqa: S101 - the caller has checked that
-        self.check_doublings(mechanism.t + int(counts.sum()))
-        mechanism.update_counts(rows, counts, until)
+        self.check_doublings(counts.until or mechanism.t + counts.records)
+        for _, rows, numbers in counts.parts:
+            mechanism.update_counts(rows, numbers, counts.until)
         return replace(self, mechanism=mechanism, tally=self.tally + tally)
 
     def write(self, path: str | os.PathLike[str]) -> None:

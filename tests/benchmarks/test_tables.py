@@ -200,7 +200,7 @@ def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
     places = [("flights", 131_072), ("movies", 58_788)]
     rows = [row(Case(name, t, 1.0, "marginals", 0), 0.05) for name, t in places]
     rows += [row(Case(name, t, 1.0, "mst", 0), 0.04) for name, t in places]
-    numbers = Numbers("quick", "2026-01-01", rows, [])
+    numbers = Numbers("quick", "2026-01-01", rows, [], [Case("flights", 131_072, 1.0, "aim", 0)])
     numbers.write(tmp_path / "tables.json")
     again = Numbers.read(tmp_path / "tables.json")
     assert again == numbers
@@ -208,4 +208,6 @@ def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
     assert verdicts["flights 131,072: one-way / two-way"] == "MISS"
     assert verdicts["two-way error / offline MST, the other tables, t ≥ 50,000"] == "pass"
     assert verdicts["the same, goal"] == "short"
-    assert "- flights 131,072: one-way / two-way (≤ 0.01 / 0.045): one-way; two-way" in page(again, requirements(again))
+    text = page(again, requirements(again))
+    assert "- flights 131,072: one-way / two-way (≤ 0.01 / 0.045): one-way; two-way" in text
+    assert "minutes of the processor: AIM on flights 131,072." in text

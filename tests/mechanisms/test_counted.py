@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 import headwater as hw
 from headwater.mechanisms.cascade.plan import stage_at
-from headwater.mechanisms.counted import count_by_bucket, distinct
-from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets
+from headwater.mechanisms.counted import Parts, RunningSums, count_by_bucket, distinct
+from headwater.mechanisms.counted_parts import CountedParts
+from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets, parts_by_bucket
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.table.schema import Schema
 from tests.support.runs import TABLE, same
@@ -317,6 +318,96 @@ def test_an_order_made_from_values_would_move_other_records() -> None:
     arrival = np.arange(100)
     assert moved(arrival, arrival) == set()
     assert len(moved(*(np.argsort(np.argsort(r[:, 0])) for r in (rows, other)))) == 9  # one of every other bucket
+
+
+SEVERAL = st.dictionaries(st.integers(0, 59), st.integers(2, 900), max_size=12)
+
+
+@given(several=SEVERAL, size=st.integers(0, 60), word=st.sampled_from([np.uint32, np.int64]))
+def test_running_sums_are_those_of_all_counts(several: dict[int, int], size: int, word: type[Any]) -> None:
+    """Of few and of many counts above one; and how many counts reach a sum, for every sum that there can be."""
+    counts = [several.get(i, 1) for i in range(size)]
+    sums, found = np.cumsum([0, *counts]), RunningSums(np.array(counts, dtype=word))
+    assert found.of_first(np.arange(size + 1)).tolist() == sums.tolist()
+    for total in range(int(sums[-1]) + 3):
+        assert found.reaching(total) == min(int(np.searchsorted(sums, total)), size)
+
+
+@given(several=SEVERAL, size=st.integers(1, 60), t=st.integers(0, 50), wide=st.integers(1, 40))
+def test_every_bucket_gets_its_records_in_order(several: dict[int, int], size: int, t: int, wide: int) -> None:
+    """Also where a row stands for records of two buckets, or of many. As oracle, one row after another is dealt out."""
+    counts = [several.get(i, 1) for i in range(size)]
+    expected = Counter[tuple[int, int]]()
+    for number, row in enumerate(np.repeat(np.arange(size), counts).tolist(), start=t):
+        expected[number - number % wide, row] += 1
+    found, at = Counter[tuple[int, int]](), t
+    rows = cells(*range(size))
+    for start, records, part, numbers in parts_by_bucket(rows, np.array(counts), t, lambda n: _bucket_of(n, wide)):
+        assert (start, records) == (at - at % wide, numbers.sum())
+        at += records
+        for row, number in zip(part[:, 0].tolist(), numbers.tolist(), strict=True):
+            found[start, row] += number
+    assert found == expected
+
+
+def _bucket_of(number: int, wide: int) -> tuple[int, int]:
+    return number - number % wide, number - number % wide + wide
+
+
+def cells(*found: int) -> Any:  # noqa: ANN401 - rows
+    return np.array(found, dtype=np.uint32)[:, None]
+
+
+def test_parts_that_come_one_after_another_are_told_apart_and_null_records_are_in_none() -> None:
+    """As in a journal, where parts of several processes are one array: each is sorted and distinct. Many are sorted."""
+    largest = int(np.iinfo(np.uint32).max)
+    rows, counts = cells(3, 7, 7, largest, 9, 2), np.array([1, 2, 3, 10, 1, 4])
+    one, other, last = CountedBucket.of(5, 21, rows, counts)
+    assert [(b.start, b.records) for b in (one, other, last)] == [(5, 13), (5, 4), (5, 4)]
+    assert [b.rows[:, 0].tolist() for b in (one, other, last)] == [[3, 7], [7, 9], [2]]
+    assert [b.counts.tolist() for b in (one, other, last)] == [[1, 2], [3, 1], [4]]
+    (falling,) = CountedBucket.of(0, 60, cells(*range(30, 0, -1)), np.full(30, 2))
+    assert (falling.rows[:, 0].tolist(), falling.counts.tolist()) == (list(range(1, 31)), [2] * 30)
+    (nothing,) = CountedBucket.of(0, 8, cells(largest), np.array([8]))
+    assert (nothing.records, len(nothing.rows)) == (8, 0)
+
+
+@pytest.mark.parametrize(("different", "most"), [(1 << 30, 20), (4096, 5)])
+def test_parts_of_a_bucket_stay_few(different: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Different records are left in parts, up to sixteen and what is much larger; records that repeat are added up."""
+    monkeypatch.setattr("headwater.mechanisms.open_counts._LARGE", 500)
+    rng, buckets, seen = np.random.default_rng(5), CountedBuckets(), Counter[int]()
+    for _ in range(120):
+        rows, counts = distinct(rng.integers(0, different, (9000, 1)).astype(np.uint32))
+        seen.update(dict(zip(rows[:, 0].tolist(), counts.tolist(), strict=True)))
+        buckets = buckets.plus(CountedBucket.of(0, 9000, rows, counts))
+        assert len(buckets.buckets) <= most
+        for one in buckets.buckets:
+            assert (np.diff(one.rows[:, 0].astype(np.int64)) > 0).all()
+    found = Counter[int]()
+    for one in buckets.buckets:
+        found.update(dict(zip(one.rows[:, 0].tolist(), one.counts.tolist(), strict=True)))
+    assert found == seen
+    assert buckets.records == 120 * 9000
+
+
+@pytest.mark.parametrize("case", ["square", "wide table"])
+@pytest.mark.parametrize("until", [None, 20_000])
+def test_parts_give_what_their_sum_gives(case: str, until: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of many processes, kept beside one another, in many slow buckets; with the records in order as oracle."""
+    monkeypatch.setattr("headwater.mechanisms.open_counts._LARGE", 2)
+    stream, worker = records(case, 20_000, 5), start(case, 1.0)
+    plain, owner = start(case, 1.0), start(case, 1.0)
+    plain.update(table(case, stream), bad_rows="null")
+    parts = Parts(list)
+    for numbers in np.array_split(np.arange(20_000), 37):
+        one = worker.histogram(table(case, [stream[i] for i in numbers]), numbers, bad_rows="null", until=until)
+        for part in CountedParts.of_arrays(one).parts:
+            parts[part.start].append((part.rows, part.counts))
+    owner.update_counts(CountedParts.of(parts, until))
+    assert owner.t == 20_000
+    assert same(plain.release(), owner.release())
+    assert same(plain.release(since=10_000), hw.Synthesizer.from_bytes(owner.to_bytes()).release(since=10_000))
 
 
 def test_counted_buckets_forget_only_what_is_never_measured() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
+from headwater.mechanisms.counted_parts import CountedParts
 from headwater.run.config import RunConfig
 from headwater.spark import frames
 from headwater.spark.counting import MARK, PART, _joined
@@ -74,8 +75,8 @@ def count(monkeypatch: pytest.MonkeyPatch, counter: Counter, table: pa.Table, si
     module.TaskContext = Context  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pyspark", module)
     found = pa.Table.from_batches(counter(table.to_batches(max_chunksize=size)), COUNTED)
-    notes, counts = unpack_notes(found)
-    return json.loads(notes[0]), unpack(counts, synthesizer(CONFIG).encode(np.empty((0, 2)))).get(0)
+    parts = unpack(found, synthesizer(CONFIG).encode(np.empty((0, 2)))).get(0)
+    return json.loads(unpack_notes(found)[0]), parts and CountedParts.of(parts, None)
 
 
 def points(n: int) -> pa.Table:
@@ -90,7 +91,8 @@ def test_a_worker_counts_what_histogram_counts(monkeypatch: pytest.MonkeyPatch) 
     note, counts = count(monkeypatch, Counter(Encoder(CONFIG, ("x", "y")), slots), table, 70)
     numbers = np.concatenate((1000 + np.arange(300), 50 + np.arange(200)))
     expected = synthesizer(CONFIG).histogram(np.column_stack([table["x"], table["y"]]), numbers)
-    for name in ("starts", "rows", "counts"):
+    assert [one.start for one in counts.parts] == np.unique(expected.starts).tolist()
+    for name in ("rows", "counts"):
         assert np.array_equal(getattr(counts, name), getattr(expected, name))
     assert (note["records"], note["wrong"], note["error"]) == (500, None, None)
 
@@ -133,7 +135,8 @@ def test_counts_of_one_bucket_are_added_up_and_notes_stay() -> None:
     parts = [synth.histogram(np.full((3, 2), place), 0) for place in (0.1, 0.9, 0.1)]
     table = pa.Table.from_batches([batch for part in parts for batch in pack(0, part)], COUNTED)
     (total,) = unpack(Adder(CONFIG)(table), synth.encode(np.empty((0, 2)))).values()
-    assert sorted(total.counts.tolist()) == [3, 6]
+    ((_, counts),) = total[0]
+    assert sorted(counts.tolist()) == [3, 6]
 
 
 class Frame:

@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 import headwater as hw
 from headwater.mechanisms.counted import BucketedCounts, distinct
+from headwater.mechanisms.counted_parts import CountedParts
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.spark import counting, grouping, update
 from headwater.spark.files import Files
@@ -207,7 +208,7 @@ def test_batches_that_are_taken_at_once_give_what_one_process_gives(
     rng, untils = np.random.default_rng(7), list[int | None]()
     take = Run.take_counts
 
-    def watched(run: Run, counts: BucketedCounts, *arguments: Any, **others: Any) -> int:  # noqa: ANN401
+    def watched(run: Run, counts: CountedParts, *arguments: Any, **others: Any) -> int:  # noqa: ANN401
         untils.append(counts.until)
         return take(run, counts, *arguments, **others)
 
@@ -266,9 +267,9 @@ def test_what_a_batch_had_decides_how_the_next_is_counted() -> None:
     for different, few in ((size // 32, True), (size // 8, False)):
         rows, counts = distinct(rng.integers(0, different, (size, 1)).astype(np.uint64))
         one = BucketedCounts(np.zeros(len(rows), dtype=np.int64), rows, counts)
-        repeats.after(one, Tally(size))
+        repeats.after(CountedParts.of_arrays(one), Tally(size))
         assert repeats.few is few
-        repeats.after(one, Tally(size, bad=1))
+        repeats.after(CountedParts.of_arrays(one), Tally(size, bad=1))
         assert repeats.few is False
 
 

@@ -77,44 +77,9 @@ class BucketedCounts:
         for one in every:
             if one.until != until:
                 raise ValueError("counts of other buckets: give every part the same until")
-            for i, j in _runs(one.starts):
+            for i, j in runs(one.starts):
                 found[int(one.starts[i])].append((one.rows[i:j], one.counts[i:j]))
         return add_parts(found, until) if found else every[0]
-
-
-def check_counts(counts: object, t: int, check: Callable[[NDArray[Any]], Rows], bucket: BucketUntil) -> BucketedCounts:
-    """Counted records that are exactly those after the first ``t``, or an error that says what is wrong.
-
-    ``check`` refuses rows that no record has, ``bucket`` gives first number and end of the bucket of a number.
-    """
-    if not isinstance(counts, BucketedCounts):
-        raise TypeError(f"counts must be BucketedCounts, as histogram() gives them, not {type(counts).__name__}")
-    starts, numbers, rows = (whole_numbers(name, getattr(counts, name)) for name in ("starts", "counts", "rows"))
-    for name, array in (("starts", starts), ("counts", numbers)):
-        if array.ndim != 1 or len(array) != len(rows):
-            raise ValueError(f"{name} must be a list as long as rows, not of shape {array.shape}")
-        if array.dtype.kind not in "iu" and array.size:
-            raise TypeError(f"{name} must be whole numbers, not {array.dtype}")
-    if numbers.size and (int(numbers.min()) < 1 or int(numbers.max()) >= 1 << 53):
-        raise ValueError("counts must lie between 1 and 2^53 − 1")
-    starts, rows = starts.astype(np.int64, copy=False), check(rows)
-    if (starts[1:] < starts[:-1]).any():
-        raise ValueError("starts must not fall; add counts with + or BucketedCounts.merge")
-    runs = list(_runs(starts))
-    for number, (i, j) in enumerate(runs):
-        first, end = bucket(t, counts.until)
-        found, wanted = total(numbers[i:j]), end - t
-        if int(starts[i]) != first or found > wanted or (found < wanted and number + 1 < len(runs)):
-            raise ValueError(
-                f"the bucket of records {int(starts[i]):,} and after has {found:,} counted ones, where the next "
-                f"{wanted:,} of the bucket from {first:,} were expected: count every record after the first t once"
-            )
-        t += found
-    if counts.until not in (None, t):
-        raise ValueError(f"counted for {counts.until!r} records in all, and there are {t:,} with these")
-    return BucketedCounts(
-        starts, rows, numbers if numbers.dtype.kind == "u" else numbers.astype(np.int64), counts.until
-    )
 
 
 def count_by_bucket(
@@ -163,7 +128,7 @@ def _joined(buckets: Iterable[tuple[int, Rows, NDArray[Any]]], until: int | None
     return BucketedCounts(starts, rows, counts, until)
 
 
-def _runs(values: NDArray[Any]) -> Iterator[tuple[int, int]]:
+def runs(values: NDArray[Any]) -> Iterator[tuple[int, int]]:
     """First and end of each run of equal values."""
     edges = np.flatnonzero(values[1:] != values[:-1]) + 1
     return zip([0, *edges.tolist()], [*edges.tolist(), len(values)], strict=True) if len(values) else iter(())
@@ -235,6 +200,36 @@ def _sums(first: NDArray[np.intp], size: int, counts: NDArray[Any] | None) -> In
     if counts is None:
         return np.diff(first, append=size).astype(np.int64)
     return np.add.reduceat(counts.astype(np.int64), first) if len(first) else np.empty(0, dtype=np.int64)
+
+
+class RunningSums:
+    """The sums of the first so many counts, each of which is at least one.
+
+    Where rows hardly repeat, most of a sum is how many counts there are: then only what is above one is summed.
+    """
+
+    def __init__(self, counts: NDArray[Any]) -> None:
+        (several,) = (counts > 1).nonzero()
+        few = len(several) < len(counts) // 8
+        self._size, self._several = len(counts), several if few else None
+        summed = counts[several].astype(np.int64) - 1 if few else counts
+        self._sums = np.zeros(len(summed) + 1, dtype=np.int64)
+        np.cumsum(summed, out=self._sums[1:])
+
+    def of_first(self, entries: Integers | int) -> Integers:
+        """The sum of so many counts."""
+        if self._several is None:
+            return self._sums.take(entries)
+        found: Integers = entries + self._sums.take(np.searchsorted(self._several, entries))
+        return found
+
+    def reaching(self, total: int) -> int:
+        """How many counts have this sum or a larger one; all of them, if theirs is smaller."""
+        if self._several is None:
+            return min(int(np.searchsorted(self._sums, total)), self._size)
+        last = int(np.searchsorted(self._several + 1 + self._sums[1:], total))
+        until = int(self._several[last]) + 1 if last < len(self._several) else self._size
+        return min(total - int(self._sums[last]), until)
 
 
 def whole_numbers(what: str, numbers: object) -> NDArray[Any]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.files import need
-from headwater.mechanisms.counted import Bucket, Unsigned, distinct, short, total
+from headwater.mechanisms.counted import Bucket, RunningSums, Unsigned, distinct, short, total
 from headwater.mechanisms.protocol import Arrays, Rows, null_records
+
+_MANY = 16  # parts of a bucket that are kept beside one another
+_LARGE = 1 << 17  # rows of a part that is kept beside others
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +38,25 @@ class CountedBucket:
     counts: Unsigned
 
     @staticmethod
-    def of(start: int, rows: Rows, counts: NDArray[Any], coarser: Callable[[Rows], Rows]) -> CountedBucket:
-        """Counted rows as a mechanism keeps them."""
-        null, records = null_records(rows), int(counts.sum())
+    def of(
+        start: int, records: int, rows: Rows, counts: NDArray[Any], coarser: Callable[[Rows], Rows] | None = None
+    ) -> list[CountedBucket]:
+        """Counted rows as a mechanism keeps them; of cells several, in each of which they are sorted and distinct."""
+        null = null_records(rows)
         if null.any():
             rows, counts = rows[~null], counts[~null]
-        rows = coarser(rows)
-        if rows.shape[1] == 1 and not (rows[1:, 0] > rows[:-1, 0]).all():
-            rows, counts = distinct(rows, counts)  # cells stay sorted, as counting by leaves needs them
-        return CountedBucket(start, records, rows, short(counts))
+        if coarser is not None:
+            rows = coarser(rows)
+        if rows.shape[1] > 1:
+            return [CountedBucket(start, records, rows, short(counts))]
+        (edges,) = (rows[1:, 0] <= rows[:-1, 0]).nonzero()
+        if len(edges) > _MANY:
+            rows, counts = distinct(rows, counts)
+            edges = edges[:0]
+        first, *others = pairwise([0, *(edges + 1).tolist(), len(rows)])
+        found = [CountedBucket(start, total(counts[i:j]), rows[i:j], short(counts[i:j])) for i, j in others]
+        rest = records - sum(one.records for one in found)
+        return [CountedBucket(start, rest, rows[: first[1]], short(counts[: first[1]])), *found]
 
     def plus(self, others: Iterable[CountedBucket]) -> CountedBucket:
         """The sum of this and others, as counts of the bucket of this one."""
@@ -70,23 +84,18 @@ class CountedBuckets:
         """The counts of records ``first … end − 1``, which are a bucket."""
         return [one for one in self.buckets if first <= one.start < end]
 
-    def plus(self, bucket: CountedBucket) -> Self:
-        """These and one more. Counts of one bucket are added up when they are of similar size: each is few times."""
-        buckets = [*self.buckets, bucket]
-        while len(buckets) > 1 and buckets[-2].start == buckets[-1].start:
-            if len(buckets[-2].counts) > 2 * len(buckets[-1].counts):
-                break
-            last = buckets.pop()
-            buckets[-1] = buckets[-1].plus([last])
+    def plus(self, parts: Iterable[CountedBucket]) -> Self:
+        """These and the counts of one more bucket, or more of the last one."""
+        buckets = list(self.buckets)
+        for part in parts:
+            buckets = _with(buckets, part)
         return type(self)(tuple(buckets))
 
     def merged(self, start: int) -> Self:
-        """With one sum for all that arrived since ``start``: no bucket of only some of them is measured any more."""
-        before = tuple(one for one in self.buckets if one.start < start)
-        first, *others = self.buckets[len(before) :] or (None,)
-        if first is None or (not others and first.start == start):
-            return self
-        return type(self)((*before, CountedBucket(start, first.records, first.rows, first.counts).plus(others)))
+        """With all that arrived since ``start`` as one bucket: no bucket of only some of it is measured any more."""
+        kept = [one for one in self.buckets if one.start < start]
+        since = [one if one.start == start else replace(one, start=start) for one in self.buckets[len(kept) :]]
+        return type(self)((*kept, *_few(since))) if since else self
 
     def state(self) -> Arrays:
         """As arrays, for a file; none if there are no counted records."""
@@ -130,24 +139,49 @@ class CountedBuckets:
 
 def parts_by_bucket(
     rows: Rows, counts: NDArray[Any], t: int, bucket: Bucket
-) -> Iterator[tuple[int, Rows, NDArray[Any]]]:
-    """Start, rows and counts of each bucket that counted records fall into, the first of them number ``t``.
+) -> Iterator[tuple[int, int, Rows, NDArray[Any]]]:
+    """Start, records, rows and counts of each bucket that counted records fall into, the first of them number ``t``.
 
     An entry that is in two buckets is divided: only its bucket decides what a record counts in.
     """
-    ends = np.cumsum(counts, dtype=np.int64)
-    ends += t
-    until = int(ends[-1]) if len(ends) else t
-    first = 0
+    sums, begin, first = RunningSums(counts), t, 0
+    until = begin + int(sums.of_first(len(counts)))
     while t < until:
         start, end = bucket(t)
         end = min(end, until)
-        last = int(np.searchsorted(ends, end)) + 1
+        last = sums.reaching(end - begin)
         part = counts[first:last]
-        before, after = t - (int(ends[first]) - int(counts[first])), int(ends[last - 1]) - end
-        if before or after:
+        before, beyond = t - begin - int(sums.of_first(first)), begin + int(sums.of_first(last)) - end
+        if before or beyond:
             part = part.astype(np.int64)
             part[0] -= before
-            part[-1] -= after
-        yield start, rows[first:last], part
-        first, t = last - (int(ends[last - 1]) > end), end
+            part[-1] -= beyond
+        yield start, end - t, rows[first:last], part
+        first, t = last - (beyond > 0), end
+
+
+def _with(buckets: list[CountedBucket], bucket: CountedBucket) -> list[CountedBucket]:
+    """Buckets and one more; those of the same start are kept few."""
+    same = len(buckets)
+    while same and buckets[same - 1].start == bucket.start:
+        same -= 1
+    return [*buckets[:same], *_few([*buckets[same:], bucket])]
+
+
+def _few(parts: list[CountedBucket]) -> list[CountedBucket]:
+    """The parts of one bucket; of the last ones those that are small, or whose records repeat, are added up.
+
+    Only parts of similar size are added up, so each is few times. Large ones of different records are left beside one
+    another until they are many: sorting them takes longer than counting the leaves of each, and most buckets are
+    measured before.
+    """
+    first, size = len(parts), 0
+    while first and (not size or len(parts[first - 1].counts) <= 2 * size):
+        first -= 1
+        size += max(len(parts[first].counts), 1)
+    alike = parts[first:]
+    apart = [one for one in alike if len(one.counts) >= max(_LARGE, one.records // 2)]
+    if len(apart) > _MANY:
+        apart = []
+    rest = [one for one in alike if one not in apart]
+    return [*parts[:first], *apart, *([rest[0].plus(rest[1:])] if len(rest) > 1 else rest)]

@@ -182,7 +182,8 @@ class CountingMechanism(Mechanism, Protocol):
     def update_counts(self, rows: Rows, counts: NDArray[np.int64], until: int | None = None) -> None:
         """Take records of which ``counts`` have each row: in the order of their buckets, in any order inside these.
 
-        Buckets are those of `bucket` with the same ``until``, which is how many records there are then.
+        Buckets are those of `bucket` with the same ``until``, which is how many records there are when the last of
+        those that are taken at once has come; a bucket may come in several calls.
 
         The same as `update` with the records in order, for everything that is ever measured.
         """

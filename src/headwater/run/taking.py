@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headwater.mechanisms.counted import BucketedCounts
+from headwater.mechanisms.counted_parts import CountedParts
 from headwater.mechanisms.protocol import Rows
 from headwater.run.bad_rows import BadRows, own_position
 from headwater.run.due import Due
@@ -179,7 +180,7 @@ class TakingRun:
 
     def take_counts(
         self,
-        counts: BucketedCounts,
+        counts: BucketedCounts | CountedParts,
         tally: Tally = Tally(),  # noqa: B008 - frozen
         *,
         position: Mapping[str, Any] | None = None,

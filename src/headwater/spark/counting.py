@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headwater.mechanisms.counted import BucketedCounts
+from headwater.mechanisms.counted_parts import CountedParts
 from headwater.mechanisms.protocol import Rows
 from headwater.run.config import RunConfig
 from headwater.spark.files import Files
@@ -60,7 +60,7 @@ class Counted:
         Bad rows for the quarantine.
     """
 
-    counts: BucketedCounts | None = None
+    counts: CountedParts | None = None
     rows: Rows | None = None
     tally: Tally = field(default_factory=Tally)
     bad: list[BadRow] = field(default_factory=list)
@@ -145,8 +145,8 @@ def _count(
             ]
             for part, indices in places.items()
         }
-        notes, table = unpack_notes(_counted(placed, encoder, slots, stretches, first, until, files))
-        said = {part: json.loads(note) for part, note in notes.items()}
+        table = _counted(placed, encoder, slots, stretches, first, until, files)
+        said = {part: json.loads(note) for part, note in unpack_notes(table).items()}
         if any(note["wrong"] == UNREADABLE for note in said.values()):
             placed.repeats.readable = False
             return _count(placed, encoder, times, due)
@@ -159,8 +159,8 @@ def _count(
     if encoder.person_key is not None:
         found[0].rows = unpack_rows(table, empty)
     else:
-        for key, counts in unpack(table, empty, until).items():
-            found[key].counts = counts
+        for key, parts in unpack(table, empty).items():
+            found[key].counts = CountedParts.of(parts, until[key])
     for note in said.values():
         for key, tally in note["tally"].items():
             found[int(key)].tally += Tally.from_dict(tally)
@@ -191,7 +191,7 @@ def _grouped(
         if TOO_LARGE not in str(error):
             raise
         return None  # groups are more and larger than what Python makes of them
-    return Counted(found[0], tally=found[1]) if found else None
+    return Counted(CountedParts.of_arrays(found[0]), tally=found[1]) if found else None
 
 
 def _survey(placed: Placed) -> tuple[list[Stretch], Files | None]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.mechanisms.counted import BucketedCounts
+from headwater.mechanisms.counted_parts import CountedParts
 from headwater.spark.pieces import MOST, Pieces
 from headwater.spark.places import ShuffledError, Stretch
 from headwater.spark.session import with_settings
@@ -53,7 +54,7 @@ class Repeats:
     codes: float | None = None
     readable: bool = True
 
-    def after(self, counts: BucketedCounts | None, tally: Tally) -> None:
+    def after(self, counts: CountedParts | None, tally: Tally) -> None:
         """Look at what was counted. Values that Spark has no symbol for may come again.
 
         Parameters
@@ -63,9 +64,9 @@ class Repeats:
         tally
             Of the same ones.
         """
-        if counts is not None and len(counts.counts):
+        if counts is not None and counts.codes:
             odd = tally.bad or any("unlisted" in kinds for kinds in tally.columns.values())
-            self.codes = math.inf if odd else len(counts.counts) / counts.records
+            self.codes = math.inf if odd else counts.codes / counts.records
 
     @property
     def few(self) -> bool | None:

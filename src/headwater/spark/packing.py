@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.mechanisms.counted import BucketedCounts, Parts, add_parts
+from headwater.mechanisms.counted import BucketedCounts, Parts, short
 from headwater.mechanisms.protocol import Rows, null_records
 
 _BYTES = 1 << 26  # of rows in one batch of Arrow, which must stay far below 2^31
@@ -75,36 +75,36 @@ def pack_note(part: int, note: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([one | {"rows": b"", "counts": b"", "notes": note}], COUNTED)
 
 
-def unpack_notes(table: pa.Table) -> tuple[dict[int, str], pa.Table]:
-    """The notes by partition, and the table without them."""
-    noted = table.filter(table.column("notes").is_valid())
-    notes = dict(zip(noted.column("start").to_pylist(), noted.column("notes").to_pylist(), strict=True))
-    return {-1 - start: note for start, note in notes.items()}, table.filter(table.column("notes").is_null())
+def unpack_notes(table: pa.Table) -> dict[int, str]:
+    """The notes by partition."""
+    every = zip(table.column("start").to_pylist(), table.column("notes").to_pylist(), strict=True)
+    return {-1 - start: note for start, note in every if note is not None}
 
 
 def unpack_rows(table: pa.Table, empty: Rows) -> Rows:
     """All rows that `pack_rows` has packed, in the order of their numbers."""
-    order = np.argsort(table.column("start").to_numpy(), kind="stable")
-    blobs = table.column("rows")
-    parts = [np.frombuffer(blobs[i].as_buffer(), dtype=empty.dtype).reshape(-1, empty.shape[1]) for i in order.tolist()]
+    starts, blobs = table.column("start").to_pylist(), table.column("rows")
+    order = sorted((i for i, start in enumerate(starts) if start >= 0), key=starts.__getitem__)  # the others are notes
+    parts = [np.frombuffer(blobs[i].as_buffer(), dtype=empty.dtype).reshape(-1, empty.shape[1]) for i in order]
     return np.concatenate([empty, *parts])
 
 
-def unpack(table: pa.Table, empty: Rows, until: Mapping[int, int | None] | None = None) -> dict[int, BucketedCounts]:
-    """The counts of each key in a table that `pack` has made, from any number of partitions, added up."""
-    until = until or {}
+def unpack(table: pa.Table, empty: Rows) -> dict[int, Parts]:
+    """The counts of each key in a table that `pack` has made, from any number of partitions. None is copied."""
     found = defaultdict[int, Parts](lambda: Parts(list))
     columns = [table.column(name).to_pylist() for name in COUNTED.names[:5]]
     blobs = [table.column(name) for name in ("rows", "counts")]
     for i, (key, start, null, row_bytes, count_bytes) in enumerate(zip(*columns, strict=True)):
+        if start < 0:
+            continue  # a note
         row_data, count_data = (np.frombuffer(blob[i].as_buffer(), dtype=np.uint8) for blob in blobs)
         rows = row_data.view(f"<u{row_bytes}").reshape(-1, empty.shape[1])
         counts = count_data.view(f"<u{count_bytes}")
         if null:
             nowhere = np.full((1, empty.shape[1]), np.iinfo(empty.dtype).max, dtype=empty.dtype)
-            rows, counts = np.concatenate((rows, nowhere)), np.append(counts.astype(np.int64), null)
+            rows, counts = np.concatenate((rows, nowhere)), np.append(counts, short(np.array([null])))
         found[key][start].append((rows, counts))
-    return {key: add_parts(parts, until.get(key)) for key, parts in found.items()}
+    return found
 
 
 def _word(numbers: np.ndarray[Any, Any]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from headwater.mechanisms.counted import BucketedCounts
+from headwater.mechanisms.counted import BucketedCounts, add_parts
 from headwater.mechanisms.protocol import Rows
 from headwater.run.config import RunConfig
 from headwater.spark.files import Files, UnreadableError
@@ -266,8 +266,8 @@ class Adder:
         """One row for one bucket."""
         if table.column("notes").null_count == 0:
             return table
-        ((key, counts),) = unpack(table, empty_rows(synthesizer(self.config))).items()
-        return pa.Table.from_batches(pack(key, counts), COUNTED)
+        ((key, parts),) = unpack(table, empty_rows(synthesizer(self.config))).items()
+        return pa.Table.from_batches(pack(key, add_parts(parts, None)), COUNTED)
 
 
 def empty_rows(synth: Synthesizer) -> Rows:

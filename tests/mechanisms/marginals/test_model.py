@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -400,3 +401,36 @@ def test_an_error_in_a_thread_that_draws_is_raised(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(MemoryError):
         lots.each_lot(2, fail)
+
+
+def test_before_anything_is_measured_a_gap_is_one_of_sixteen_values_and_numbers_are_everywhere() -> None:
+    """Fifty records are fewer than the first bucket holds: nothing of them is published."""
+    synth = Synthesizer(SCHEMA, epsilon=1.0, mechanism="marginals", seed=1)
+    synth.update(SCHEMA.decode(_points(50, seed=1), "pandas"))
+    sizes = synth.release().sample(2_000)["size"]
+    assert 0.03 < sizes.isna().mean() < 0.09  # 1/17
+    assert np.abs(np.quantile(sizes.dropna(), [0.25, 0.5, 0.75]) - [2.5, 5.0, 7.5]).max() < 0.5
+
+
+def test_a_law_of_the_other_column_that_does_not_fit_is_trusted_less() -> None:
+    """Of 6,000 records, color follows size: by the right law a row is known as well as one cell, by another it is not.
+
+    A law that is off by far has a variance as many times larger as its misfit, and then plain sums are taken.
+    """
+    measured = _measured(_points(6000, 3))
+    pair = (0, 1)
+    table = next(table for table in measured.tables if table.columns == pair)
+    estimator = Estimator(measured)
+    estimator.pooled = {pair: SimpleNamespace(deviation=0.0)}  # type: ignore[dict-item]
+    counts = np.maximum(table.counts, 0).astype(np.float64)
+    joints = {"right": counts, "near": counts[:, [0, 1, 1]], "wrong": counts[:, ::-1]}
+    variance = {}
+    for name, joint in joints.items():
+        estimator.joints = {(pair, table.start, table.end): joint / joint.sum()}
+        variance[name] = estimator.side(pair, table, 0).variance
+    sums = table.variance * table.counts.shape[1]
+    filled = table.counts.sum(1) > 300
+    assert filled.sum() >= 2
+    assert (variance["right"][filled] < sums * 0.99).all()
+    assert (variance["near"][filled] > variance["right"][filled]).all()
+    assert np.allclose(variance["wrong"][filled], sums)

@@ -9,7 +9,7 @@ points are counted again, in a further round whose rows these boxes are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,19 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.mechanisms.cascade.tree import Flags, Tree
+from headwater.mechanisms.counted import RunningSums, distinct_cells
 
 Integers = NDArray[np.int64]
 Cells = NDArray[np.unsignedinteger[Any]]
-Counted = tuple[Cells, Cells]
+Counted = tuple[Cells, NDArray[np.integer[Any]]]
 """Cells, and how many records each of them stands for."""
 
 _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's cache
+_TOGETHER = 1 << 17  # sorted points at a time, which are counted in neighbouring boxes
 _ROWS = 12  # at most 2^12 rows to begin with: their tables stay there as well
 
 
 def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree) -> Integers:
     """How many of these cells, all of depth ``depth``, lie in each leaf of a tree, in the order of its leaves."""
     size, deepest = len(cells).bit_length(), len(tree.splits) - 1
+    if not size:  # all that there is was counted elsewhere: no index is needed
+        return np.zeros(tree.size, dtype=np.int64)
     if deepest <= min(size, _ROWS + 2):
         return _count_equal(cells, depth, tree, deepest)
     rounds = _index_rounds(tree, depth, min(max(size - 4, 6), _ROWS, depth), cells.dtype)
@@ -60,44 +64,41 @@ def sum_leaves(parts: Sequence[Counted], depth: int, tree: Tree) -> Integers:
 
     A part has cells of depth ``depth``, sorted and distinct, and one count for each.
     """
-    order, starts = _in_order(tree, depth, parts[0][0].dtype)
     deepest, most = len(tree.splits) - 1, max(len(cells) for cells, _ in parts)
     if most < 32 * tree.size and 1 << deepest < 8 * tree.size:  # many leaves of few depths: no search is needed
-        sums, firsts = _sums(_sum_boxes(parts, depth - deepest, 1 << deepest)), starts >> (depth - deepest)
-        ends = np.append(sums.take(firsts), sums[-1])
-    else:
-        ends = np.zeros(len(starts) + 1, dtype=np.int64)
-        for cells, counts in parts:
-            ends += _sums_at(counts, np.append(np.searchsorted(cells, starts), len(cells)))
+        return _of_boxes(_sum_boxes(parts, depth - deepest, 1 << deepest), tree)
+    order, starts = _in_order(tree, depth, parts[0][0].dtype)
+    ends = np.zeros(len(starts) + 1, dtype=np.int64)
+    for cells, counts in _together(parts, 8 * tree.size):  # searching all leaves takes as long as sorting so many cells
+        ends += RunningSums(counts).of_first(np.append(np.searchsorted(cells, starts), len(cells)))
     found = np.empty(len(order), dtype=np.int64)
     found[order] = np.diff(ends)  # leaves cut the line: each ends where the next starts
     return found
 
 
-def _sums_at(counts: Cells, ends: Integers) -> Integers:
-    """The sums of the first so many counts. Where cells hardly repeat, most of a sum is how many there are."""
-    (several,) = (counts > 1).nonzero()
-    if len(several) < len(counts) // 8:
-        return ends + _sums(counts[several] - 1).take(np.searchsorted(several, ends))
-    return _sums(counts).take(ends)
+def _together(parts: Sequence[Counted], least: int) -> Iterator[Counted]:
+    """The same counts in fewer parts: neighbouring ones are added up until they have so many cells."""
+    held = list[Counted]()
+    for number, part in enumerate(parts, start=1):
+        held.append(part)
+        if number == len(parts) or sum(len(cells) for cells, _ in held) >= least:
+            yield _sum(held) if len(held) > 1 else part
+            held = []
+
+
+def _sum(parts: list[Counted]) -> Counted:
+    cells, counts = (np.concatenate(every) for every in zip(*parts, strict=True))
+    return distinct_cells(cells, counts)
 
 
 def _sum_boxes(parts: Sequence[Counted], above: int, size: int) -> Integers:
     """The sum of the counts in equal boxes."""
     found = np.zeros(size, dtype=np.int64)
     for cells, counts in parts:
-        box = (cells >> cells.dtype.type(above)).astype(np.int64)
-        found += np.bincount(box, minlength=size)
-        (several,) = (counts > 1).nonzero()
-        np.add.at(found, box[several], counts[several].astype(np.int64) - 1)
+        for start in range(0, len(cells), _TOGETHER):
+            boxes = cells[start : start + _TOGETHER] >> cells.dtype.type(above)
+            np.add.at(found, boxes.astype(np.int64), counts[start : start + _TOGETHER].astype(np.int64))
     return found
-
-
-def _sums(counts: NDArray[np.integer[Any]]) -> Integers:
-    """The sum of the first 0, 1, 2, … of them."""
-    sums = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=sums[1:])
-    return sums
 
 
 @lru_cache(maxsize=8)  # all buckets of one timescale share a few trees
@@ -110,12 +111,18 @@ def _in_order(tree: Tree, depth: int, word: np.dtype[Any]) -> tuple[Integers, ND
 
 def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree, deepest: int) -> Integers:
     """What `count_leaves` returns, for trees of few depths: one level of boxes, as wide as the narrowest leaf."""
-    starts, stops = tree.edges(depth)
-    above, ends = depth - deepest, np.zeros((1 << deepest) + 1, dtype=np.int64)
-    boxes = (cells >> cells.dtype.type(above)).astype(np.int64)
-    np.bincount(boxes, minlength=1 << deepest).cumsum(out=ends[1:])
-    counts: Integers = ends[stops >> above] - ends[starts >> above]
-    return counts
+    boxes = (cells >> cells.dtype.type(depth - deepest)).astype(np.int64)
+    return _of_boxes(np.bincount(boxes, minlength=1 << deepest), tree)
+
+
+def _of_boxes(counts: Integers, tree: Tree) -> Integers:
+    """The sum over the boxes of each leaf. There is a box for each cell of the tree's last depth."""
+    found = list[Integers]()
+    for cells, split in reversed(tree.nodes()):
+        (leaf,) = (~split).nonzero()
+        found.append(counts.take(cells.take(leaf).view(np.int64)))
+        counts = counts[::2] + counts[1::2]
+    return np.concatenate(found[::-1])
 
 
 @dataclass(frozen=True, eq=False)

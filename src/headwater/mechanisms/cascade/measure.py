@@ -141,10 +141,11 @@ class CascadeMechanism(CellRows):
 
     def update_counts(self, rows: Rows, counts: NDArray[np.int64], until: int | None = None) -> None:
         """Take counted points, in the order of their buckets and in any order inside these."""
-        for start, part, numbers in parts_by_bucket(rows, counts, self.t, lambda number: self.bucket(number, until)):
-            one = CountedBucket.of(start, part, numbers, self._counted_cells)
-            self._counted = self._counted.plus(one)
-            self.t += one.records
+        buckets = parts_by_bucket(rows, counts, self.t, lambda number: self.bucket(number, until))
+        for start, records, part, numbers in buckets:
+            found = CountedBucket.of(start, records, part, numbers, self._counted_cells)
+            self._counted = self._counted.plus(found)
+            self.t += records
             for scale in self.stage.timescales[1:]:
                 if (self.t - self.start) % scale.size == 0:  # faster buckets in this one are never measured from now on
                     self._counted = self._counted.merged(self.t - scale.size)

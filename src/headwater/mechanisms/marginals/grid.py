@@ -51,7 +51,7 @@ def transfer(source: Integers, target: Integers, size: int) -> Floats:
 def union(edges: Iterable[Integers], coding: Coding, most: int = MOST_BINS) -> Integers:
     """The coarsest bins of which all the given ones are unions, thinned evenly where there are too many."""
     different = list({one.tobytes(): one for one in edges}.values())  # tables often share them
-    if len(different) == 1 and not different[0][0] and len(different[0]) <= most:
+    if len(different) == 1 and len(different[0]) <= most and different[0][0] == 0:
         return different[0]
     found: Integers = distinct(np.concatenate([*different, [0]])).astype(np.int64)
     if coding.ordered and len(found) > most:

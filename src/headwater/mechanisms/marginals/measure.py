@@ -139,10 +139,10 @@ class MarginalsMechanism:
 
     def update_counts(self, rows: Rows, counts: Integers, until: int | None = None) -> None:
         """Take counted records, in the order of their fastest buckets and in any order inside these."""
-        for start, part, numbers in parts_by_bucket(rows, counts, self.t, self.bucket):
-            one = CountedBucket.of(start, part, numbers, lambda codes: codes)
-            self._counted = self._counted.plus(one)
-            self.t += one.records
+        for start, records, part, numbers in parts_by_bucket(rows, counts, self.t, self.bucket):
+            found = CountedBucket.of(start, records, part, numbers)
+            self._counted = self._counted.plus(found)
+            self.t += records
             if self.t == self.bucket(start)[1]:
                 self._close()
                 self._counted = self._counted.merged(self.stage.start)  # the fast bucket was measured
