@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ from typer.testing import CliRunner, Result
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
+from headwater.cli.numbers import integer, number
 
 COMMANDS = ["run", "serve", "token", "release", "report", "info", "schema", "evaluate", "audit", "demo"]
 SCHEMA = """
@@ -354,3 +357,32 @@ def test_a_copy_of_a_file_that_was_read_counts_only_if_the_user_says_so(trips: P
     assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000003000"
     assert call(*again, "--same-again").exit_code == 0
     assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000006000"
+
+
+def test_every_number_of_an_option_is_refused_with_the_way_to_write_it() -> None:
+    """Whatever the type: the parser of options says neither what is allowed nor how."""
+    found = 0
+    for command in app.registered_commands:
+        assert command.callback is not None
+        for name, hint in get_type_hints(command.callback, include_extras=True).items():
+            if "option" in str(hint).lower() and re.search(r"\b(int|float)\b", str(get_args(hint)[0])):
+                assert get_args(hint)[1].parser in (integer, number), f"{command.name} {name}"
+                found += 1
+    assert found > 15
+
+
+@pytest.mark.parametrize("words", ["--expect 1e4", "--expect 15k", "--window 1e3", "--seed x", "--epsilon 1,5"])
+def test_a_number_that_is_none_is_named_with_its_option_and_a_remedy(trips: Path, words: str) -> None:
+    refused = call("run", "trips.csv", "--schema", "trips.toml", "--epsilon", "1", *words.split())
+    assert refused.exit_code == Exit.USAGE
+    option, given = words.split()
+    said = " ".join(refused.output.split())
+    assert option in said
+    assert re.search(rf"write a .*number .*such as .*, not '{given}'", said)
+
+
+@pytest.mark.parametrize("given", ["500", "5_00", "1,500"])
+def test_numbers_of_records_may_be_grouped(trips: Path, given: str) -> None:
+    words = ("run", "trips.csv", "--schema", "trips.toml", "--epsilon", "1", "--every", "3000", "--window", given)
+    assert call(*words).exit_code == 0
+    assert Path(f"releases/last-{integer(given)}").is_dir()

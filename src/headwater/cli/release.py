@@ -10,6 +10,7 @@ import typer
 
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
+from headwater.cli.numbers import INTEGER
 from headwater.files import write_whole
 from headwater.run import FolderSink, Published, Run
 from headwater.run.limits import limit
@@ -22,8 +23,10 @@ from headwater.synthesizer import Synthesizer
 def command(
     state: Annotated[Path, typer.Argument(help="The state of a run, stopped or under way.")],
     out_: Annotated[Path, typer.Option("--out", help="The folder that the release goes to.")] = Path("releases"),
-    last: Annotated[int | None, typer.Option(help="Only about the last so many records.")] = None,
-    since: Annotated[int | None, typer.Option(help="Only about the records after the first so many.")] = None,
+    last: Annotated[int | None, typer.Option(help="Only about the last so many records.", **INTEGER)] = None,
+    since: Annotated[
+        int | None, typer.Option(help="Only about the records after the first so many.", **INTEGER)
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="Of the table: parquet or csv.")] = "parquet",
     rows: Annotated[str, typer.Option(help="Publish a sample of at most so many rows, or all.")] = "all",
     allow_copy: Annotated[
