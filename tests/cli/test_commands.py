@@ -113,6 +113,14 @@ def test_the_examples_in_the_help_work_one_after_the_other(trips: Path) -> None:
     assert judged.exit_code == 0, judged.output
 
 
+def test_a_report_of_one_release_names_the_folder_to_give(trips: Path) -> None:
+    assert run().exit_code == 0
+    for more in ((), ("--against", "trips.csv")):
+        refused = call("report", "releases/release-000000003000", *more)
+        assert refused.exit_code == Exit.STATE
+        assert "give the folder that it is in:" in " ".join(refused.output.split())
+
+
 def test_a_run_publishes_on_time_and_at_the_end_and_going_on_adds_nothing(trips: Path) -> None:
     first = run("--every", "1300")
     assert first.exit_code == 0, first.output

@@ -14,7 +14,7 @@ from headwater.partition import Partition, Points
 from headwater.table.bad_rows import BadRow, EncodedBatch, check_policy, complete_records, names_person
 from headwater.table.build import build
 from headwater.table.columns import COLUMN_KINDS, Column
-from headwater.table.declared import check_format, declared_columns
+from headwater.table.declared import also_open, check_format, declared_columns
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed
 from headwater.table.file_options import FILE_KEYS, declared_options
 from headwater.table.frames import columns_of, kind_of
@@ -85,9 +85,8 @@ class Schema:
             try:
                 column.check()  # open bounds are refused here, with what to write
             except SchemaError as error:
-                others = [one for one, column in named.items() if one != name and getattr(column, "open", None)]
-                too = f"; {listed(others)} must be declared too" if others else ""
-                raise SchemaError(error.problem, error.remedy + too, column=name) from None
+                others = {one: column for one, column in named.items() if one != name}
+                raise SchemaError(error.problem, error.remedy + also_open(others), column=name) from None
         object.__setattr__(self, "_items", tuple(named.items()))
 
     @property
