@@ -154,6 +154,16 @@ def test_a_window_says_which_records_it_covers(trips: Path) -> None:
     assert card["rows"] == card["span"][1] - card["span"][0]
 
 
+def test_a_window_far_from_what_was_asked_says_how_many_and_why(trips: Path) -> None:
+    assert run().exit_code == 0
+    for words, wanted in (("--last 2", 2), ("--since 2990", 10), ("--last 3000", 3000), ("--since 0", 3000)):
+        done = call("release", "releases.state", "--out", f"windows{wanted}", *words.split())
+        (folder,) = Path(f"windows{wanted}").iterdir()
+        start, end = json.loads((folder / "card.json").read_text())["span"]
+        said = f"that is {end - start} records, not {wanted}: a window begins where a bucket"
+        assert (said in " ".join(done.output.split())) == (wanted < 3000), done.output
+
+
 def test_a_release_is_not_published_again_in_another_format(trips: Path) -> None:
     assert run().exit_code == 0
     window = ("release", "releases.state", "--out", "windows", "--last", "500")

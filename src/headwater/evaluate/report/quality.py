@@ -25,8 +25,7 @@ from headwater.evaluate.meaning import (
     grade,
     some,
 )
-
-TWO_WAY = "two-way total variation"
+from headwater.mechanisms.accuracy import TWO_WAY
 
 
 def expected_columns(card: dict[str, Any], columns: Sequence[ColumnAxis]) -> list[tuple[float, float] | None]:
