@@ -507,6 +507,8 @@ def test_bounds_that_cut_the_real_data_are_on_the_page(tmp_path: Path) -> None:
     real = {"x": [0.05, 0.5, 0.7, 0.9], "y": [0.5] * 4}
     found = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=real))
     assert found["quality"]["cut"] == [{"name": "x", "below": 0, "above": 0.75, "log": False}]
+    assert {column["name"]: column["beyond"] for column in found["quality"]["columns"]} == {"x": True, "y": False}
+    assert found["quality"]["beyond"].startswith("‡: real values beyond")
     x, y = found["columns"]
     assert (x["beyond"], y["beyond"]) == ([3], [0])
     assert sum(x["real"][0]) == 1
