@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ from typer.testing import CliRunner, Result
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
+from headwater.cli.numbers import integer, number
 
 COMMANDS = ["run", "serve", "token", "release", "report", "info", "schema", "evaluate", "audit", "demo"]
 SCHEMA = """
@@ -110,6 +113,14 @@ def test_the_examples_in_the_help_work_one_after_the_other(trips: Path) -> None:
     assert judged.exit_code == 0, judged.output
 
 
+def test_a_report_of_one_release_names_the_folder_to_give(trips: Path) -> None:
+    assert run().exit_code == 0
+    for more in ((), ("--against", "trips.csv")):
+        refused = call("report", "releases/release-000000003000", *more)
+        assert refused.exit_code == Exit.STATE
+        assert "give the folder that it is in:" in " ".join(refused.output.split())
+
+
 def test_a_run_publishes_on_time_and_at_the_end_and_going_on_adds_nothing(trips: Path) -> None:
     first = run("--every", "1300")
     assert first.exit_code == 0, first.output
@@ -141,6 +152,16 @@ def test_a_window_says_which_records_it_covers(trips: Path) -> None:
     assert card["span"][1] == 3000
     assert card["span"][0] <= 2500
     assert card["rows"] == card["span"][1] - card["span"][0]
+
+
+def test_a_window_far_from_what_was_asked_says_how_many_and_why(trips: Path) -> None:
+    assert run().exit_code == 0
+    for words, wanted in (("--last 2", 2), ("--since 2990", 10), ("--last 3000", 3000), ("--since 0", 3000)):
+        done = call("release", "releases.state", "--out", f"windows{wanted}", *words.split())
+        (folder,) = Path(f"windows{wanted}").iterdir()
+        start, end = json.loads((folder / "card.json").read_text())["span"]
+        said = f"that is {end - start} records, not {wanted}: a window begins where a bucket"
+        assert (said in " ".join(done.output.split())) == (wanted < 3000), done.output
 
 
 def test_a_release_is_not_published_again_in_another_format(trips: Path) -> None:
@@ -354,3 +375,32 @@ def test_a_copy_of_a_file_that_was_read_counts_only_if_the_user_says_so(trips: P
     assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000003000"
     assert call(*again, "--same-again").exit_code == 0
     assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000006000"
+
+
+def test_every_number_of_an_option_is_refused_with_the_way_to_write_it() -> None:
+    """Whatever the type: the parser of options says neither what is allowed nor how."""
+    found = 0
+    for command in app.registered_commands:
+        assert command.callback is not None
+        for name, hint in get_type_hints(command.callback, include_extras=True).items():
+            if "option" in str(hint).lower() and re.search(r"\b(int|float)\b", str(get_args(hint)[0])):
+                assert get_args(hint)[1].parser in (integer, number), f"{command.name} {name}"
+                found += 1
+    assert found > 15
+
+
+@pytest.mark.parametrize("words", ["--expect 1e4", "--expect 15k", "--window 1e3", "--seed x", "--epsilon 1,5"])
+def test_a_number_that_is_none_is_named_with_its_option_and_a_remedy(trips: Path, words: str) -> None:
+    refused = call("run", "trips.csv", "--schema", "trips.toml", "--epsilon", "1", *words.split())
+    assert refused.exit_code == Exit.USAGE
+    option, given = words.split()
+    said = " ".join(refused.output.split())
+    assert option in said
+    assert re.search(rf"write a .*number .*such as .*, not '{given}'", said)
+
+
+@pytest.mark.parametrize("given", ["500", "5_00", "1,500"])
+def test_numbers_of_records_may_be_grouped(trips: Path, given: str) -> None:
+    words = ("run", "trips.csv", "--schema", "trips.toml", "--epsilon", "1", "--every", "3000", "--window", given)
+    assert call(*words).exit_code == 0
+    assert Path(f"releases/last-{integer(given)}").is_dir()

@@ -116,6 +116,28 @@ def test_bounds_that_cut_real_values_are_named_and_not_taken_for_a_good_score() 
     assert set(found.to_dict()["bounds_that_cut"]) == {"x", "n", "t"}
 
 
+def test_a_w1_that_holds_values_beyond_the_bounds_says_so() -> None:
+    """One value far out of a thousand is most of it; a column within its bounds has no mark."""
+    schema = hw.Schema(hours=hw.Integer(0, 48), age=hw.Integer(0, 48))
+    made = {"hours": [24] * 1_000, "age": [24] * 1_000}
+    found = hw.evaluate(made | {"hours": [24] * 999 + [61_370]}, made, schema)
+    hours, age = found.columns
+    assert hours.distance > 1 > age.distance
+    lines = str(found).splitlines()
+    assert [line.split()[0] for line in lines if f"{hours.distance:.4f} ‡" in line] == ["hours"]
+    assert sum("‡" in line for line in lines) == 2
+    assert lines[-1].startswith("‡: real values beyond the bounds are in this W1")
+    assert "‡" not in str(hw.evaluate(made, made, schema))
+
+
+def test_real_tables_may_have_columns_that_the_schema_leaves_out() -> None:
+    schema = hw.Schema(x=hw.Number(0, 1)).with_reading(ignore_extra=True)
+    real = pd.DataFrame({"rownames": [1, 2], "x": [0.25, 2.0]})
+    found = hw.evaluate(real, {"x": [0.25, 1.0]}, schema)
+    assert [column.name for column in found.columns] == ["x"]
+    assert found.cut[0].above == 0.5
+
+
 def test_values_at_the_bounds_and_missing_ones_are_not_beyond_them() -> None:
     schema = hw.Schema(
         x=hw.Number(0.1, 0.3, missing=True), n=hw.Integer(-3, 3), t=hw.Datetime("2024-01-01", "2024-02-01")

@@ -285,6 +285,12 @@ def test_a_folder_without_releases_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path / "nowhere", tmp_path / "r.html")
 
 
+def test_a_single_release_names_the_folder_to_give(out: Path, tmp_path: Path) -> None:
+    release = out / "release-000000000040"
+    with pytest.raises(FileRefusedError, match=rf"this is one release; give the folder that it is in: {out}$"):
+        write_report(release, tmp_path / "r.html")
+
+
 def test_an_unknown_or_infinite_error_is_left_open(tmp_path: Path) -> None:
     write_release(tmp_path / "out", SMALL, table_of(5), 5, expected_error=None)
     write_release(tmp_path / "out", SMALL, table_of(6), 6, expected_error={"typical": math.inf, "upper": math.inf})
@@ -501,6 +507,8 @@ def test_bounds_that_cut_the_real_data_are_on_the_page(tmp_path: Path) -> None:
     real = {"x": [0.05, 0.5, 0.7, 0.9], "y": [0.5] * 4}
     found = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=real))
     assert found["quality"]["cut"] == [{"name": "x", "below": 0, "above": 0.75, "log": False}]
+    assert {column["name"]: column["beyond"] for column in found["quality"]["columns"]} == {"x": True, "y": False}
+    assert found["quality"]["beyond"].startswith("‡: real values beyond")
     x, y = found["columns"]
     assert (x["beyond"], y["beyond"]) == ([3], [0])
     assert sum(x["real"][0]) == 1

@@ -340,6 +340,24 @@ def test_bars_on_a_logarithmic_axis_are_as_high_as_their_shares(browser: str, pa
     assert found["name"] == "stays_<wbr>in.<wbr>nights"
 
 
+def test_bounds_that_cut_one_value_are_on_the_page_as_evaluate_lists_them(browser: str, tmp_path: Path) -> None:
+    """However rare; and what an automatic axis is, and a W1 with values far out, is said where they are."""
+    schema = Schema(hours=Number(0, 48), age=Number(0, 1000), even=Number(0, 1))
+    made = {"hours": [24.0] * 2_000, "age": [5.0, 20.0] * 1_000, "even": [0.25, 0.75] * 1_000}
+    write_release(tmp_path / "out", schema, made, 2_000)
+    far = made | {"hours": [24.0] * 1_999 + [61_370.0], "age": [5.0, 20.0] * 999 + [5.0, 2_000.0]}
+    body = load(browser, write_report(tmp_path / "out", tmp_path / "r.html", against=far))
+    assert "hours: 0.05% above; age: 0.05% above." in body.text.replace("\u00a0", " ")
+    assert body.text.count("\u00a0‡") == 2
+    assert "‡: real values beyond the bounds are in this W1" in body.text
+    assert "Logarithmic axis: chosen by itself where most values" in body.text
+    plain = {"hours": made["hours"], "even": made["even"]}
+    write_release(tmp_path / "plain", Schema(hours=Number(0, 48), even=Number(0, 1)), plain, 2_000)
+    other = load(browser, write_report(tmp_path / "plain", tmp_path / "p.html", against=plain))
+    assert "ogarithmic axis" not in other.text
+    assert "‡" not in other.text
+
+
 def test_heights_can_be_logarithmic(browser: str, pages: tuple[Path, Path]) -> None:
     found = drive(
         browser,

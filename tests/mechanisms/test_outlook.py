@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.mechanisms.accuracy import ExpectedError
+from headwater.mechanisms.accuracy import IN_WORDS, ExpectedError
 from headwater.mechanisms.outlook import is_poor
 
 
@@ -105,3 +105,16 @@ def test_how_many_records_are_needed_hardly_depends_on_how_many_there_are(mechan
     needed = [number for number in few if number is not None]
     assert len(needed) == 4
     assert max(needed) <= 1.5 * min(needed)
+
+
+def test_errors_are_named_as_evaluate_names_them() -> None:
+    """Of one column beforehand, of two with each release: the words say that these are two numbers."""
+    wide = table(5, 4)
+    fine = hw.outlook(wide, epsilon=1.0, records=100_000)
+    assert ": error of one column (one-way total variation) about 0." in str(fine)
+    each = str(ExpectedError(0.01, 0.02, "two-way total variation"))
+    assert each == "error of two columns (two-way total variation) about 0.01, below 0.02 in nine cases of ten"
+    assert str(ExpectedError(0.01, 0.02)) == "W1 about 0.01, below 0.02 in nine cases of ten"
+    rows = {name: list("01") for name in wide.names}
+    words = {line.partition("  ")[0] for line in str(hw.evaluate(rows, rows, wide)).splitlines()}
+    assert words >= {text.partition(" (")[0] for text in IN_WORDS.values()}

@@ -134,6 +134,10 @@ def column_of(values: list[str], name: str = "x") -> tuple[dict[str, Any], str]:
         (["2010/01/01 00:00:00"], {"kind": "datetime", "format": "%Y/%m/%d %H:%M:%S"}),
         (["31.01.2024", "?"], {"kind": "datetime", "format": "%d.%m.%Y", "missing": True, "null_values": ["?"]}),
         (["13:45", "01:00"], {"kind": "time-of-day"}),
+        (["1,5", "k.A."], {"kind": "number", "decimal": ",", "decimals": 1, "missing": True, "null_values": ["k.A."]}),
+        (["5", "s/d", "n.v."], {"kind": "integer", "missing": True, "null_values": ["n.v.", "s/d"]}),
+        (["ja", "keine Angabe"], {"kind": "category", "missing": True, "null_values": ["keine Angabe"]}),
+        (["ND", "SD"], {"kind": "category"}),  # states of the USA
         (["red", "green"], {"kind": "category"}),
         (["007", "042"], {"kind": "category"}),
     ],

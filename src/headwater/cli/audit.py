@@ -9,14 +9,17 @@ import typer
 
 from headwater.cli.console import complain, out, say
 from headwater.cli.exit_codes import Exit, reports_errors
+from headwater.cli.numbers import INTEGER
 
 
 @reports_errors
 def command(
     size: Annotated[str, typer.Option(help="quick (about a minute), standard or full (hours).")] = "quick",
-    runs: Annotated[int | None, typer.Option(help="How often each case runs, if not as the size says.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="How often each case runs, if not as the size says.", **INTEGER)
+    ] = None,
     only: Annotated[str | None, typer.Option(help="Only cases whose name contains this.")] = None,
-    search: Annotated[int, typer.Option(help="How many random pairs of streams to try as well.")] = 0,
+    search: Annotated[int, typer.Option(help="How many random pairs of streams to try as well.", **INTEGER)] = 0,
     checkpoint: Annotated[Path | None, typer.Option(help="Keep finished work here, and go on from it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:

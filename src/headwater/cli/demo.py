@@ -13,6 +13,7 @@ from headwater.cli import report, run
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.cli.live_demo import serve_live
+from headwater.cli.numbers import INTEGER, NUMBER
 
 _NAME = "Flights from New York City, 2013"
 _FLIGHTS = 336_776
@@ -23,9 +24,9 @@ _FILES = ("flights.csv.gz", "flights.toml", "README.md")
 @reports_errors
 def command(
     folder: Annotated[Path, typer.Option("--out", help="Where to put everything.")] = Path("headwater-demo"),
-    epsilon: Annotated[float, typer.Option(help="The privacy budget.")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="The privacy budget.", **NUMBER)] = 1.0,
     live: Annotated[bool, typer.Option("--live", help="Serve the flights live, and feed them, until Ctrl-C.")] = False,
-    port: Annotated[int, typer.Option(help="Of the live service; 0 for any that is free.")] = 8640,
+    port: Annotated[int, typer.Option(help="Of the live service; 0 for any that is free.", **INTEGER)] = 8640,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier demonstration in the same place.")] = False,
 ) -> None:
     """Run on all flights that left New York City in 2013, in order of time, and draw what came out.

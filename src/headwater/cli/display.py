@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headwater.cli.console import complain, interactive, out, say, shown
 from headwater.mechanisms import registry
-from headwater.mechanisms.accuracy import ONE_WAY
+from headwater.mechanisms.accuracy import IN_WORDS, ONE_WAY
 from headwater.mechanisms.outlook import Outlook, is_poor, outlook
 from headwater.release.release import Release
 from headwater.run import FolderSink, Published, Run
@@ -85,7 +85,7 @@ class Display:
         if not is_poor(expected):
             return
         one_way = expected.parts.get("one-way")
-        about = f", {ONE_WAY} about {one_way[0]:.2g}" if one_way else ""
+        about = f", {IN_WORDS[ONE_WAY]} about {one_way[0]:.2g}" if one_way else ""
         likely = outlook(
             release.schema,
             epsilon=release.epsilon,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli.numbers import INTEGER
 from headwater.people import Person
 
 Column = Annotated[
@@ -16,7 +17,8 @@ Column = Annotated[
     ),
 ]
 Records = Annotated[
-    int | None, typer.Option("--records-per-person", help="How many records of a person count: noise grows with it.")
+    int | None,
+    typer.Option("--records-per-person", help="How many records of a person count: noise grows with it.", **INTEGER),
 ]
 Period = Annotated[
     str | None,
@@ -28,7 +30,8 @@ Null = Annotated[
     str, typer.Option("--null-person", help="A record that names nobody: refuse; own (a person of its own); nowhere.")
 ]
 PerBucket = Annotated[
-    int | None, typer.Option("--records-per-bucket", help="Of those, how many count in one bucket; with --delta only.")
+    int | None,
+    typer.Option("--records-per-bucket", help="Of those, how many count in one bucket; with --delta only.", **INTEGER),
 ]
 
 _OPTIONS = {

@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
-Delta = Annotated[float, typer.Option(help="By how much probabilities may differ beyond ε, such as 1e-9. 0: pure ε.")]
+from headwater.cli.numbers import NUMBER, integer
+
+Delta = Annotated[
+    float, typer.Option(help="By how much probabilities may differ beyond ε, such as 1e-9. 0: pure ε.", **NUMBER)
+]
 Out = Annotated[Path, typer.Option("--out", help="The folder that releases go to.")]
 Every = Annotated[str, typer.Option(help="Publish after so many records (10000) or so much time (30s, 15min, 1h).")]
 State = Annotated[
@@ -17,7 +21,10 @@ Mechanism = Annotated[
     str, typer.Option(help="How records are measured: auto, cascade, marginals or paper. auto goes by the schema.")
 ]
 Expect = Annotated[
-    int | None, typer.Option(metavar="RECORDS", help="How many records you expect in all, if you know: plan for them.")
+    int | None,
+    typer.Option(
+        parser=integer, metavar="RECORDS", help="How many records you expect in all, if you know: plan for them."
+    ),
 ]
 Format = Annotated[str, typer.Option("--format", help="Of releases: parquet or csv.")]
 Rows = Annotated[str, typer.Option(help="A release of more rows is published as a sample of so many; or all.")]

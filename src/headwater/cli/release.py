@@ -10,7 +10,9 @@ import typer
 
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
+from headwater.cli.numbers import INTEGER
 from headwater.files import write_whole
+from headwater.release.card import read_card
 from headwater.run import FolderSink, Published, Run
 from headwater.run.limits import limit
 from headwater.run.requests import OwnerGoneError, request_release
@@ -22,8 +24,13 @@ from headwater.synthesizer import Synthesizer
 def command(
     state: Annotated[Path, typer.Argument(help="The state of a run, stopped or under way.")],
     out_: Annotated[Path, typer.Option("--out", help="The folder that the release goes to.")] = Path("releases"),
-    last: Annotated[int | None, typer.Option(help="Only about the last so many records.")] = None,
-    since: Annotated[int | None, typer.Option(help="Only about the records after the first so many.")] = None,
+    last: Annotated[
+        int | None,
+        typer.Option(help="Only about the last so many records, and those before them in their bucket.", **INTEGER),
+    ] = None,
+    since: Annotated[
+        int | None, typer.Option(help="Only about the records after the first so many, as --last.", **INTEGER)
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="Of the table: parquet or csv.")] = "parquet",
     rows: Annotated[str, typer.Option(help="Publish a sample of at most so many rows, or all.")] = "all",
     allow_copy: Annotated[
@@ -46,6 +53,13 @@ def command(
             "removed; give another --out for this one"
         )
     say(text)
+    start, end = read_card(Path(place))["span"]
+    wanted = last or (end - since if since is not None else end - start)
+    if end - start > 1.1 * wanted:
+        say(
+            f"that is {end - start:,} records, not {wanted:,}: a window begins where a bucket of the run did, and no "
+            "later one reaches back as far as was asked"
+        )
 
 
 def _published(state: Path, sink: FolderSink, last: int | None, since: int | None, allow_copy: bool) -> tuple[str, str]:

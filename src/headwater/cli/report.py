@@ -11,7 +11,6 @@ from rich.progress import Progress
 from headwater.cli import reading
 from headwater.cli.console import complain, err, say
 from headwater.cli.exit_codes import reports_errors
-from headwater.release.folder import folders, read_card
 from headwater.table.schema import schema_from_dict
 
 
@@ -53,17 +52,15 @@ def command(
     """
     from headwater.evaluate.inputs import rows_of  # here, so that the other commands start faster
     from headwater.evaluate.report import usual_name, write_report
+    from headwater.evaluate.report.releases import find
 
     truth = None
     if against:
-        found = folders(releases)
-        if not found:
-            raise FileNotFoundError(2, "there are no releases here", str(releases))
         written = reading.options(
             input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats
         )
         options = written | {"bad_rows": bad_rows}
-        truth = rows_of(against, schema_from_dict(read_card(found[-1])["schema"]), **options)
+        truth = rows_of(against, schema_from_dict(find(releases)[-1].card["schema"]), **options)
     elif target is not None or public:
         raise ValueError("--target and --public are about the real data: name them with --against")
     pairs = [_pair(names) for names in pair] if pair else None

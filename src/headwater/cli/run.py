@@ -16,6 +16,7 @@ import typer
 from headwater.cli import people, publishing, reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
+from headwater.cli.numbers import INTEGER, NUMBER, integer
 from headwater.mechanisms.outlook import outlook
 from headwater.privacy import warn_of_delta
 from headwater.run import Run, RunConfig, Schedule, feed
@@ -40,7 +41,7 @@ def command(
         typer.Argument(metavar="INPUT", help="Files or folders, oldest records first; - is standard input."),
     ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
-    epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.")],
+    epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.", **NUMBER)],
     delta: publishing.Delta = 0.0,
     out_: publishing.Out = Path("releases"),
     every: publishing.Every = "10000",
@@ -56,7 +57,9 @@ def command(
     window: Annotated[
         list[int] | None,
         typer.Option(
-            metavar="LAST", help="Also publish the last so many records, in a subfolder of --out. May be repeated."
+            parser=integer,
+            metavar="LAST",
+            help="Also publish the last so many records, in a subfolder of --out. May be repeated.",
         ),
     ] = None,
     input_format: reading.InputFormat = None,
@@ -90,7 +93,7 @@ def command(
     person_period: people.Period = None,
     null_person: people.Null = "refuse",
     records_per_bucket: people.PerBucket = None,
-    seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.")] = None,
+    seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.", **INTEGER)] = None,
 ) -> None:
     """Read records in order of time and publish synthetic tables, again and again, under one ε.
 

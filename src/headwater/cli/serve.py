@@ -12,6 +12,7 @@ import typer
 from headwater.cli import people, publishing, reading
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
+from headwater.cli.numbers import INTEGER, NUMBER
 from headwater.run import Schedule
 from headwater.run.limits import KEEP, ROWS, limit
 from headwater.table.schema import Schema
@@ -24,7 +25,9 @@ def command(
         Path | None, typer.Argument(metavar="[SERVICE.TOML]", help="One table for each run; or give --schema.")
     ] = None,
     schema: Annotated[Path | None, typer.Option(help="What the columns are, of a single run.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The privacy budget of the whole run, for ever.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="The privacy budget of the whole run, for ever.", **NUMBER)
+    ] = None,
     delta: publishing.Delta = 0.0,
     out_: publishing.Out = Path("releases"),
     every: publishing.Every = "10000",
@@ -45,7 +48,9 @@ def command(
     allow_copy: publishing.AllowCopy = False,
     public: Annotated[bool, typer.Option("--public", help="Reading needs no token.")] = False,
     host: Annotated[str | None, typer.Option(help="The address to listen at. Default: 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to listen at. Default: 8640; 0 for any.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port to listen at. Default: 8640; 0 for any.", **INTEGER)
+    ] = None,
     tokens: Annotated[Path | None, typer.Option(help="The file that `headwater token` wrote.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No log line for requests that went well.")] = False,
 ) -> None:

@@ -69,6 +69,16 @@ class ColumnDistance:
         """The share of real rows whose value the bounds cut."""
         return self.below + self.above
 
+    @property
+    def has_w1(self) -> bool:
+        """Whether `distance` is a W₁: of a column with an order, of which both tables have values."""
+        return self.measure == "W1" and self.distance == self.distance
+
+    @property
+    def has_w1_beyond(self) -> bool:
+        """Whether values beyond the bounds are in that W₁, as they are."""
+        return self.has_w1 and self.cut > 0
+
 
 @dataclass(frozen=True)
 class TableDistance:

@@ -116,7 +116,7 @@ class Encoder:
         if not isinstance(self._schema, Schema):
             return Encoded(points)
         names = self._schema.names
-        series, _ = columns_of(table, names)
+        series, _ = columns_of(table, names, ignore_extra=self._schema.reading.get("ignore_extra", False))
 
         def values(rows: Integers) -> list[list[Any]]:
             return [[item_of(series[name], row) for name in names] for row in rows.tolist()]

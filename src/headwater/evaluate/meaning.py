@@ -32,6 +32,9 @@ FINER = (
     "sixteenth of the real values each, and no pair with such a column is called better than the column. Narrower "
     'bounds, or scale = "log" (on which 0 counts as the lower bound), resolve it better.'
 )
+BEYOND = (
+    "‡: real values beyond the bounds are in this W1 as they are, so a single one that lies far out can be most of it."
+)
 CROWDED_RELEASE = (
     "†: most synthetic values lie in one sixteenth of the declared range; the expected error is about sixteenths of "
     "the range, and says nothing of differences within one."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headwater.evaluate.evaluation import MEANING, NOT_PRIVATE, WORST, Evaluation
-from headwater.evaluate.meaning import FINER, grade, in_sixteenths
+from headwater.evaluate.meaning import BEYOND, FINER, grade, in_sixteenths
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -61,7 +61,7 @@ def column_cells(found: Evaluation) -> Cells:
             c.name,
             f"{c.judged:.4f}" + ("" if c.finer_error is None else " †"),
             grade(c.judged),
-            f"{c.distance:.4f}" if c.measure == "W1" and c.distance == c.distance else "",  # none without values
+            f"{c.distance:.4f}" + (" ‡" if c.has_w1_beyond else "") if c.has_w1 else "",
             f"{c.missing_real:.2%}",
             f"{c.missing_synthetic:.2%}",
         )
@@ -91,7 +91,11 @@ def text(found: Evaluation) -> str:
 
 def _meaning(found: Evaluation) -> list[str]:
     """What the numbers are, in words."""
-    return [*MEANING, *([FINER] if any(column.finer_error is not None for column in found.columns) else [])]
+    return [
+        *MEANING,
+        *([FINER] if found.finer else []),
+        *([BEYOND] if any(column.has_w1_beyond for column in found.columns) else []),
+    ]
 
 
 def _aligned(cells: list[tuple[str, ...]] | list[tuple[str, str]]) -> list[str]:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-W1, ONE_WAY = "W1", "one-way total variation"
+W1, ONE_WAY, TWO_WAY = "W1", "one-way total variation", "two-way total variation"
+IN_WORDS = {ONE_WAY: f"error of one column ({ONE_WAY})", TWO_WAY: f"error of two columns ({TWO_WAY})"}
+"""Measures as `headwater.evaluate` calls them, and as statisticians do."""
 POOR = {W1: 0.1, ONE_WAY: 0.2}
 """Errors from which on a release says little: a tenth of the width of the columns; a fifth of the records misplaced."""
 
@@ -92,4 +94,5 @@ class ExpectedError:
     def __str__(self) -> str:
         if math.isnan(self.typical):
             return f"{self.measure} unknown: this mechanism has no estimate"
-        return f"{self.measure} about {self.typical:.2g}, below {self.upper:.2g} in nine cases of ten"
+        what = IN_WORDS.get(self.measure, self.measure)
+        return f"{what} about {self.typical:.2g}, below {self.upper:.2g} in nine cases of ten"

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from headwater.mechanisms import registry
-from headwater.mechanisms.accuracy import ONE_WAY, POOR, W1, ExpectedError
+from headwater.mechanisms.accuracy import IN_WORDS, ONE_WAY, POOR, W1, ExpectedError
 from headwater.mechanisms.protocol import AnySchema
 from headwater.privacy import Budget, check_delta, check_epsilon
 
@@ -64,7 +64,7 @@ class Outlook:
         )
         if math.isnan(self.typical):
             return f"{what}: nothing is known of the error"
-        text = f"{what}: {self.measure} about {self.typical:.2g}"
+        text = f"{what}: {IN_WORDS.get(self.measure, self.measure)} about {self.typical:.2g}"
         if not self.poor:
             return text
         enough = f" Below {POOR[self.measure]:g} it comes from about {self.needed:,} records on;" if self.needed else ""

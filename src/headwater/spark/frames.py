@@ -122,7 +122,8 @@ def place(
     columns = [name for name in frame.columns if name not in given]
     if isinstance(schema, Schema):
         wanted = [*schema.names, *([person.column] if person else [])]
-        check_names(columns, wanted, person.column if person else None)
+        extra = schema.reading.get("ignore_extra", False)
+        check_names(columns, wanted, person.column if person else None, ignore_extra=extra)
         columns = wanted
     elif len(columns) != schema.dimension:
         raise TableError(

@@ -158,16 +158,18 @@ def complete_records(
     records: Any,  # noqa: ANN401 - one record or many
     names: Sequence[str],
     person: str | None = None,
+    *,
+    ignore_extra: bool = False,
 ) -> tuple[list[Any], dict[int, TableError]]:
     """Records with the right keys; those with others are replaced by empty ones, and their errors are kept.
 
-    Of those only the person stays.
+    Of those only the person stays. With ``ignore_extra`` further keys are no error.
     """
     found, wrong, nothing = list[Any](), dict[int, TableError](), dict.fromkeys(names)
     for row, given in enumerate([records] if isinstance(records, Mapping) else records):
         record = given if type(given) is dict else record_of(given)
         try:
-            check_record(record, names, person)
+            check_record(record, names, person, ignore_extra=ignore_extra)
             found.append(record)
         except failures() as error:  # ours, or of a key
             named = record is not None and names_person(record, person)

@@ -127,7 +127,7 @@ class Column(ABC):
             lines = " and ".join(f"`{self.required[name]}`" for name in self.open)
             raise SchemaError(
                 f"{' and '.join(self.open)} of {type(self).__name__} must be declared: "
-                "bounds come from what you know, never from the data, for a bound taken from the data reveals a record",
+                "they come from what you know, never from the data, for what is taken from the data reveals a record",
                 f"in a schema file write {lines} with your own values, in Python {type(self).__name__}({arguments})",
             )
 

@@ -59,3 +59,12 @@ def _column(name: str, declared: object, shared: Mapping[str, Any]) -> Column:
     except SchemaError as error:
         raise error.at(column=name) from None
     return column
+
+
+def also_open(columns: Mapping[str, Column]) -> str:
+    """What other columns leave open, in words that go on a sentence."""
+    needing = dict[str, list[str]]()
+    for name, column in columns.items():
+        if found := " and ".join(getattr(column, "open", ())):
+            needing.setdefault(found, []).append(name)
+    return "".join(f"; {what} of {listed(names)} must be declared too" for what, names in needing.items())

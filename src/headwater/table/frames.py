@@ -52,28 +52,35 @@ def columns_of(
     table: Any,  # noqa: ANN401 - of any library
     names: Sequence[str],
     person: str | None = None,
+    *,
+    ignore_extra: bool = False,
 ) -> tuple[dict[str, Any], int]:
-    """The columns of a table by name, and how many rows it has; exactly these names in any order, or an error."""
+    """The columns of a table by name, and how many rows it has; exactly these names in any order, or an error.
+
+    With ``ignore_extra`` there may be others, which are left out; an array has no names, so it has these and no others.
+    """
     kind = kind_of(table)
     if kind == "numpy":
         return _of_array(table, names, person)
     if kind == "records":
-        return _of_records([table] if isinstance(table, Mapping) else table, names, person)
+        return _of_records([table] if isinstance(table, Mapping) else table, names, person, ignore_extra)
     if kind == "columns":
-        check_names(list(table), names, person)
+        check_names(list(table), names, person, ignore_extra=ignore_extra)
         ragged = [name for name in names if not _is_column(table[name])]
         if ragged:
             raise TableError("one value where other columns have many", "give a list of values", column=ragged[0])
-        return dict(table), len(table[names[0]])
+        return {name: table[name] for name in names}, len(table[names[0]])
     if kind == "arrow-batch" or kind == "arrow":
-        check_names(table.schema.names, names, person)
+        check_names(table.schema.names, names, person, ignore_extra=ignore_extra)
         return {name: table.column(name) for name in names}, table.num_rows
-    check_names(list(table.columns), names, person)
+    check_names(list(table.columns), names, person, ignore_extra=ignore_extra)
     return {name: table[name] for name in names}, len(table)
 
 
-def check_names(found: Sequence[Any], names: Sequence[str], person: str | None = None) -> None:
-    """Raise an error unless the names found are the names wanted, in any order.
+def check_names(
+    found: Sequence[Any], names: Sequence[str], person: str | None = None, *, ignore_extra: bool = False
+) -> None:
+    """Raise an error unless the names found are the names wanted, in any order, or with ``ignore_extra`` hold them.
 
     Names that are not in the schema are shown only if all that are in it were found. Otherwise what was taken for
     names may be a row of data.
@@ -93,10 +100,11 @@ def check_names(found: Sequence[Any], names: Sequence[str], person: str | None =
     if twice:
         raise TableError("there are two columns of this name", "rename or leave out one of them", column=twice[0])
     extra = [str(name) for name in times if name not in names]
-    if extra:
+    if extra and not ignore_extra:
         raise TableError(
             f"the schema has no column {listed(extra)}",
-            "leave it out, or declare it in the schema; if it says who a record belongs to, name it by person= instead",
+            "declare it in the schema, or leave it out: ignore_extra = true at the top of the schema file, in Python "
+            "schema.with_reading(ignore_extra=True); if it says who a record belongs to, name it by person= instead",
             sender=LEAVE_OUT,
             column=extra[0],
         )
@@ -107,11 +115,13 @@ NO_RECORD = TableError(
 )
 
 
-def check_record(record: object, names: Sequence[str], person: str | None = None) -> None:
-    """Raise an error unless this is a record with the names wanted, in any order."""
+def check_record(
+    record: object, names: Sequence[str], person: str | None = None, *, ignore_extra: bool = False
+) -> None:
+    """Raise an error unless this is a record with the names wanted, in any order; others as `check_names` says."""
     if not isinstance(record, Mapping):
         raise NO_RECORD.at()
-    check_names(list(record), names, person)
+    check_names(list(record), names, person, ignore_extra=ignore_extra)
 
 
 def _of_array(
@@ -128,14 +138,16 @@ def _of_array(
     return {name: table[:, axis] for axis, name in enumerate(names)}, len(table)
 
 
-def _of_records(records: Sequence[Any], names: Sequence[str], person: str | None) -> tuple[dict[str, Any], int]:
+def _of_records(
+    records: Sequence[Any], names: Sequence[str], person: str | None, ignore_extra: bool
+) -> tuple[dict[str, Any], int]:
     wanted = set(names)
     if not all(type(record) is dict for record in records):
         records = [record_of(record) for record in records]
     for row, record in enumerate(records):
         try:
             if record is None or record.keys() != wanted:
-                check_record(record, names, person)
+                check_record(record, names, person, ignore_extra=ignore_extra)
         except failures() as error:  # of a key
             raise refusal(error, NO_RECORD).at(row=row) from None
     return {name: [record[name] for record in records] for name in names}, len(records)

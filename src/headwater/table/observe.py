@@ -19,8 +19,12 @@ from headwater.table.observe_values import ZONED, look_at_identity, look_at_numb
 from headwater.table.observed import Observed
 from headwater.table.values import is_missing
 
-NULLS = ("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "NaN", "nan", "?", "-", "--", ".", "\\N")
-"""Texts that commonly mean "missing"."""
+NULLS = (
+    *("NA", "N/A", "n/a", "#N/A", "NULL", "Null", "null", "None", "none", "NaN", "nan", "?", "-", "--", ".", "\\N"),
+    *("n.a.", "N.A.", "k.A.", "k. A.", "keine Angabe", "o.A.", "o. A.", "n.v.", "n. v.", "n.b."),  # German
+    *("n/d", "N/D", "n.d.", "N.D.", "s/d", "S/D", "s.d.", "s/o", "S/O", "s.o.", "S.O."),  # French, Spanish, Portuguese
+)
+"""Texts that commonly mean "missing"; none that is an abbreviation of something else as often, such as ND."""
 
 _DAYS = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%y", "%m/%d/%y", "%d.%m.%y")
 _NAMED = ("%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%a, %d %b %Y")

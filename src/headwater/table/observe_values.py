@@ -79,13 +79,14 @@ def look_at_numbers(seen: Observed, values: list[Any]) -> None:
 def _sentinels(numbers: list[Decimal]) -> list[str]:
     """Which ends of some sorted numbers are one value that comes often and is unlike the others.
 
-    It is farther from them than they spread, or the only one of its sign. 0 is a value like others.
+    It is farther from them than they spread, or the only one of its sign. 0 is a value like others; and where the
+    others are all alike, as in a column of 0 and 1, neither says anything.
     """
     found = []
     for side, ends in (("lowest", numbers), ("highest", [-number for number in reversed(numbers)])):
         others = [number for number in ends if number != ends[0]]
         often = len(ends) - len(others) >= max(2, len(ends) / 1000)
-        if ends[0] and often and len(others) >= _FEW:
+        if ends[0] and often and len(others) >= _FEW and others[0] < others[-1]:
             far, alone = others[0] - ends[0] > others[-1] - others[0], ends[0] < 0 <= others[0]
             found += [side] if far or alone else []
     return found

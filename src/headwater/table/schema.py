@@ -14,7 +14,7 @@ from headwater.partition import Partition, Points
 from headwater.table.bad_rows import BadRow, EncodedBatch, check_policy, complete_records, names_person
 from headwater.table.build import build
 from headwater.table.columns import COLUMN_KINDS, Column
-from headwater.table.declared import check_format, declared_columns
+from headwater.table.declared import also_open, check_format, declared_columns
 from headwater.table.errors import SchemaError, TableError, is_unicode, listed
 from headwater.table.file_options import FILE_KEYS, declared_options
 from headwater.table.frames import columns_of, kind_of
@@ -85,9 +85,8 @@ class Schema:
             try:
                 column.check()  # open bounds are refused here, with what to write
             except SchemaError as error:
-                others = [one for one, column in named.items() if one != name and getattr(column, "open", None)]
-                too = f"; {listed(others)} must be declared too" if others else ""
-                raise SchemaError(error.problem, error.remedy + too, column=name) from None
+                others = {one: column for one, column in named.items() if one != name}
+                raise SchemaError(error.problem, error.remedy + also_open(others), column=name) from None
         object.__setattr__(self, "_items", tuple(named.items()))
 
     @property
@@ -117,7 +116,8 @@ class Schema:
         ----------
         table
             A data frame, an Arrow table, a dictionary of columns, records or one record, or an array with the columns
-            in order. Each value is read by itself, whatever else is in the table; where a library has put whole
+            in order. Columns that the schema does not name are an error, or left out if it declares ``ignore_extra``
+            (`with_reading`). Each value is read by itself, whatever else is in the table; where a library has put whole
             numbers and fractions into one array before, they are what that array holds.
 
         Raises
@@ -143,11 +143,12 @@ class Schema:
         stop = check_policy(bad_rows) == "stop"
         wrong, unread = dict[int, TableError](), tuple[int, ...]()
         names = self.names if beside is None else (*self.names, beside)
+        extra: dict[str, bool] = {"ignore_extra": self.reading.get("ignore_extra", False)}
         if not stop and kind_of(table) == "records":
             given = [table] if isinstance(table, Mapping) else cast("Sequence[Mapping[str, Any]]", table)
-            table, wrong = complete_records(given, names, beside)
+            table, wrong = complete_records(given, names, beside, **extra)
             unread = tuple(row for row in wrong if not names_person(given[row], beside))
-        series, rows = columns_of(table, names, beside)
+        series, rows = columns_of(table, names, beside, **extra)
         points, tally = np.empty((self.dimension, rows)).T, Tally(rows)  # each column in one piece
         for axis, (name, column) in enumerate(self._items):
             try:
@@ -212,7 +213,8 @@ class Schema:
         ----------
         declared
             ``encoding`` (such as ``"latin-1"``), ``delimiter``, ``input_format`` (``"csv"``, ``"jsonl"``, ``"json"``,
-            ``"parquet"``, ``"arrow"``) and ``ignore_extra``, which leaves out columns that the schema does not name.
+            ``"parquet"``, ``"arrow"``) and ``ignore_extra``, which leaves out columns that the schema does not name,
+            of tables in memory too.
         """
         unknown = [key for key in declared if key not in FILE_KEYS]
         if unknown:

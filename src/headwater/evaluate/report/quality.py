@@ -14,6 +14,7 @@ from headwater.evaluate.encoded import Encoded
 from headwater.evaluate.evaluation import WORST, Evaluation
 from headwater.evaluate.marginals import binned, normalised_information
 from headwater.evaluate.meaning import (
+    BEYOND,
     CROWDED_RELEASE,
     FINER,
     TOTAL_VARIATION,
@@ -25,8 +26,7 @@ from headwater.evaluate.meaning import (
     grade,
     some,
 )
-
-TWO_WAY = "two-way total variation"
+from headwater.mechanisms.accuracy import TWO_WAY
 
 
 def expected_columns(card: dict[str, Any], columns: Sequence[ColumnAxis]) -> list[tuple[float, float] | None]:
@@ -111,7 +111,8 @@ def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[
                 "upper": pair and pair[1],
                 "grade": grade(column.judged),
                 "crowded": column.finer_error is not None,
-                "w1": column.distance if column.measure == "W1" and not math.isnan(column.distance) else None,
+                "w1": column.distance if column.has_w1 else None,
+                "beyond": column.has_w1_beyond,
             }
             for column in found.ranked_columns
         ],
@@ -121,6 +122,7 @@ def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[
         ],
         "pairs_total": len(found.judged_pairs),
         "crowded": FINER if found.finer else None,
+        "beyond": BEYOND if any(column.has_w1_beyond for column in found.columns) else None,
         "cut": [{"name": c.name, "below": c.below, "above": c.above, "log": c.log} for c in found.cut],
         "w1": {"value": w1.value, "error": w1.error} if w1 else {"reason": found.distance.reason},
         "dependence": {

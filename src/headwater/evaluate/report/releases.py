@@ -49,6 +49,10 @@ def find(place: str | os.PathLike[str]) -> list[Published]:
     place = Path(place)
     if not place.is_dir():
         raise FileNotFoundError(f"{place}: there is no such folder of releases")
+    if (place / "card.json").exists():
+        raise FileRefusedError(
+            f"{place}: this is one release; give the folder that it is in: {place.absolute().parent}"
+        )
     found = [Published(folder, read_card(folder)) for folder in folders(place) if has_table(folder)]
     if not found:
         raise FileRefusedError(f"{place}: there are no releases in this folder: nothing in it is called release-…")

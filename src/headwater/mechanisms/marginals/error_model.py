@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from headwater.mechanisms.accuracy import ONE_WAY
+from headwater.mechanisms.accuracy import ONE_WAY, TWO_WAY
 from headwater.mechanisms.marginals.codes import codings
 from headwater.mechanisms.marginals.grid import Floats
 from headwater.mechanisms.marginals.measured import Coding
@@ -27,7 +27,6 @@ from headwater.mechanisms.marginals.table_noise import variances
 from headwater.mechanisms.protocol import AnySchema, CapErrors
 from headwater.privacy import Budget
 
-TWO_WAY = "two-way total variation"
 TWO_WAY_BLIND = 0.21  # two-way total variation of columns that depend on each other, if they are taken for independent
 LEFT = 0.035  # structure that is left of a pair that is not measured
 DIFFERENT = {ONE_WAY: 0.5, TWO_WAY: 0.65}  # total variation of tables of people who have nothing in common

@@ -25,6 +25,7 @@ function introduce() {
   byId("facts").append(...facts.map(([term, text]) => make("div", { class: text.length > 60 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, text))));
   byId("columns-key").append(make("span", {}, make("i"), "release: share of rows that have a value"));
   byId("origin").textContent = `${card.note ? `${card.note} ` : ""}${data.real ? "" : "This page was computed from published releases alone. "}Bins come from the declared bounds of the schema, not from the data.`;
+  if (columns.some((column) => column.log)) byId("columns-key").append(make("span", {}, "Logarithmic axis: chosen by itself where most values of the last release lie in the first sixteenth of the declared range."));
   if (!data.real) return;
   if (!data.real.public) document.title = `NOT PRIVATE: ${document.title}`;
   byId("warning").hidden = byId("badge").hidden = data.real.public;

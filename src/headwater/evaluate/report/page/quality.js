@@ -39,8 +39,8 @@ function drawQuality(quality) {
   byId("worst-columns").hidden = columns.length === 0;
   const longest = Math.max(...columns.map((c) => c.error ?? c.expected), 1e-9);
   tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "", "Answers are", ...(measured ? [["W1"]] : [])],
-    columns.map((c) => [[...breakable(c.name), c.crowded ? "\u00a0†" : ""], ...(measured ? [four(c.error)] : []), ...(expected ? [measured && c.crowded ? "" : four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
-  byId("worst-columns").querySelector(".note").textContent = quality.crowded ?? "";
+    columns.map((c) => [[...breakable(c.name), c.crowded ? "\u00a0†" : ""], ...(measured ? [four(c.error)] : []), ...(expected ? [measured && c.crowded ? "" : four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [`${four(c.w1)}${c.beyond ? "\u00a0‡" : ""}`] : [])]));
+  byId("worst-columns").querySelector(".note").textContent = [quality.crowded, quality.beyond].filter(Boolean).join(" ");
   byId("worst-pairs").hidden = pairs.length === 0;
   tabulate(byId("worst-pairs").querySelector("table"), ["Pair", ["Error"], "", "Answers are"], pairs.map((p) =>
     [[...breakable(p.x), " × ", ...breakable(p.y), p.crowded ? "\u00a0†" : ""], four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
@@ -54,8 +54,7 @@ function drawQuality(quality) {
 }
 
 /** Which bounds of the schema cut real values: the first thing to correct. */
-function drawCut(all) {
-  const cut = all.filter((c) => c.below + c.above >= 0.001);  // of rarer ones the column itself says it
+function drawCut(cut) {
   const mild = cut.every((c) => c.below + c.above < 0.01);
   byId("cut").hidden = cut.length === 0;
   byId("cut").classList.toggle("mild", mild);
