@@ -203,7 +203,7 @@ class Estimator:
 
         With known conditional law ``c`` of the other column, ``Σ c·y / Σ c²`` has the variance of one count divided by
         ``Σ c²``; a plain sum has that of all counts in the row. The law is estimated, and over all time: the
-        variance is as many times larger as counts are farther from the law than their noise explains.
+        variance is as many times larger as counts are farther from the law than the noise of both explains.
         """
         axis = pair.index(column)
         known, (sums, variance) = self.joints.get((pair, table.start, table.end)), table.sums[axis]
@@ -215,8 +215,9 @@ class Estimator:
         law = law / law.sum(1, keepdims=True)
         power = (law**2).sum(1)
         filtered = (law * counts).sum(1) / power
-        far = ((counts - law * filtered[:, None]) ** 2).sum(1) / (max(counts.shape[1] - 1, 1) * table.variance)
-        error = (table.variance + uncertain) / power * np.maximum(far, 1.0)
+        noise = table.variance + uncertain
+        far = ((counts - law * filtered[:, None]) ** 2).sum(1) / (max(counts.shape[1] - 1, 1) * noise)
+        error = noise / power * np.maximum(far, 1.0)
         better = error < variance
         counts, variance = np.where(better, filtered, sums), np.where(better, error, variance)
         return Side(table.start, table.end, table.edges[axis], counts, variance)
