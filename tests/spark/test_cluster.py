@@ -163,6 +163,14 @@ def test_without_an_order_a_shuffled_frame_is_refused(spark: Any) -> None:  # no
     assert synth.t == 100
 
 
+def test_columns_of_a_frame_are_left_out_if_the_schema_says_so(spark: Any) -> None:  # noqa: ANN401
+    frame = spark.createDataFrame(pa.table({"x": [0.5, 0.25], "rownames": [7, 8]}))
+    schema = hw.Schema(x=hw.Number(0, 1))
+    with pytest.raises(hw.TableError, match=r'"rownames".*ignore_extra = true'):
+        place(frame, schema)
+    assert place(frame, schema.with_reading(ignore_extra=True)).frame.columns == ["x"]
+
+
 def test_files_in_partitions_of_a_table_are_refused_without_an_order(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
     """Their paths hold values; a stream of them is refused when the first micro-batch shows them."""
     table = records(TABLE, 100, 1).append_column("place", pa.array(range(100)))
