@@ -187,7 +187,7 @@ def test_evaluation_says_first_that_it_is_not_private(trips: Path) -> None:
     assert found["w1"]["error"] == 0
     large = json.loads(call("evaluate", "trips.csv", "releases/release-000000003000", "--json").stdout)["w1"]
     assert (large["value"] is None) == (large["reason"] is not None)  # a number that can be compared, or why not
-    assert large["value"] is None or large["error"] < large["value"] / 3
+    assert large["value"] is None or large["error"] < large["value"] / 3 + 1e-6  # both are rounded
 
 
 def test_standard_input_is_read(trips: Path) -> None:
