@@ -103,7 +103,7 @@ class WrittenNumber(Bounded):
 
 
 def check_unit(unit: object) -> None:
-    """Refuse what cannot be told from a number."""
+    """Refuse what cannot be distinguished from a number."""
     odd = not isinstance(unit, str) or not unit.strip() or not is_unicode(unit) or len(unit) > LONGEST_UNIT
     if odd or any(sign.isdigit() or sign in "+-.,_\r\n" for sign in str(unit)):
         raise SchemaError(

@@ -39,7 +39,7 @@ def later_records(
 ) -> dict[str, set[Any]]:
     """As `later_values`; also for keys that are none of ``names`` because no record before had them."""
     found = {name: set[Any]() for name in names}
-    with beginning(source, encoding) as lines, suppress(TableError):  # what is wrong later is told by a run
+    with beginning(source, encoding) as lines, suppress(TableError):  # what is wrong later is reported by a run
         for line in lines:
             record = _record(line)
             if record is None:

@@ -68,7 +68,7 @@ def later_values(source: Input, encoding: str | None, names: Sequence[str], gaps
     pa, pc, csv = pyarrow(), pyarrow("compute"), pyarrow("csv")
     keys = [str(index) for index in range(len(names))]
     found = [set[Any]() for _ in names]
-    wrong = pa.ArrowException, UnicodeDecodeError, TableError  # what is wrong later is told by a run
+    wrong = pa.ArrowException, UnicodeDecodeError, TableError  # what is wrong later is reported by a run
     with beginning(source, encoding) as file, suppress(*wrong):
         read = csv.ReadOptions(column_names=keys, skip_rows_after_names=1, block_size=_BLOCK)
         parse = csv.ParseOptions(
