@@ -72,6 +72,19 @@ def test_a_report_says_that_real_records_are_missing(place: Path) -> None:
     assert "TOO FEW" not in Path("report.html").read_text()
 
 
+def test_real_rows_that_are_no_records_are_said_first(place: Path) -> None:
+    """A file that is read otherwise than by the run: nearly all rows are bad, and left out."""
+    lines = Path("in.txt").read_text().splitlines()
+    Path("odd.txt").write_text("\n".join([*lines[:31], *(line.replace(";", "|") for line in lines[31:])]) + "\n")
+    said = "TOO FEW REAL RECORDS: of 100 rows only 30 are records"
+    reading = f"{READING} --bad-rows null"
+    printed = call(f"evaluate odd.txt releases/release-000000000100 {reading}").stdout
+    assert said in " ".join(printed.split())
+    done = call(f"report releases --against odd.txt {reading}")
+    assert done.exit_code == 0, done.output
+    assert said in Path("report.html").read_text()
+
+
 def test_files_that_are_no_release_need_a_schema(place: Path) -> None:
     done = call(f"evaluate in.txt in.txt {READING}")
     assert done.exit_code == Exit.USAGE

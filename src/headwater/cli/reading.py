@@ -12,7 +12,7 @@ InputFormat = Annotated[
 ]
 Delimiter = Annotated[str | None, typer.Option(help="Between the fields of CSV input: a comma unless given.")]
 IgnoreExtra = Annotated[bool, typer.Option("--ignore-extra", help="Leave out columns that the schema does not name.")]
-Encoding = Annotated[str | None, typer.Option(help="Of text: UTF-8 unless given, such as latin-1 or utf-16.")]
+Encoding = Annotated[str | None, typer.Option(help="Of text: UTF-8 unless given, such as cp1252 or utf-16.")]
 NullValues = Annotated[
     list[str] | None,
     typer.Option(

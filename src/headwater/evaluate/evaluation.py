@@ -23,12 +23,21 @@ WORST = 10
 """Pairs that are named."""
 
 
-def shortage(rows: int, span: tuple[int, int], which: str = "the release") -> str | None:
+FEW_KNOWN = 0.9
+"""If fewer of the real rows than this are records, they are not read as the run did."""
+
+
+def shortage(rows: int, span: tuple[int, int], which: str = "the release", known: int | None = None) -> str | None:
     """A warning if there are too few real records for a release about those of ``span``; None if there are enough.
 
-    Just as many as the span is long are taken for its own.
+    Just as many as the span is long are taken for its own. So many of them are ``known``: the others are bad rows.
     """
     start, end = span
+    if known is not None and known < FEW_KNOWN * rows:
+        return (
+            f"TOO FEW REAL RECORDS: of {rows:,} rows only {known:,} are records, and all errors are against these; "
+            "name how the run has read its files such as their encoding, if it lost fewer."
+        )
     if rows >= end or rows == end - start:
         return None
     return (

@@ -51,7 +51,7 @@ def tables_of(
     if schema is None:
         schema = inferred(real, synthetic)
     x = encoded(real, schema, end=span[1] if span else None, **(reading or {}))
-    short = shortage(len(x), span) if span is not None else None
+    short = shortage(len(x), span, known=len(x.known())) if span is not None else None
     if span is not None and len(x) >= span[1]:  # a release is about some records, not about all that came since
         x = x[slice(*span)]
     ours = schema.for_releases() if _are_paths(synthetic) and isinstance(schema, Schema) else schema

@@ -116,7 +116,7 @@ def write_report(
     if len(last):
         page.quality = expected_quality(shown[-1].card, columns, last)
     if real is not None:
-        page.compare(real_counts, measured, len(real), public=public)
+        page.compare(real_counts, measured, (len(real), len(real.known())), public=public)
         if judged is not None:
             page.quality = measured_quality(judged, shown[-1].card, columns)
             page.sample["real"] = some.texts()

@@ -77,7 +77,7 @@ class Page:
     quality: dict[str, Any] | None = None
     sample: dict[str, Any] | None = None
     real: list[Counts] | None = None
-    real_rows: int = 0
+    real_rows: tuple[int, int] = (0, 0)  # and so many of them are records
     public: bool = False
     errors: list[Errors | None] = field(default_factory=list)
 
@@ -86,7 +86,7 @@ class Page:
         self.releases.append(release)
         self.counts.append(counts)
 
-    def compare(self, real: list[Counts], errors: list[Errors | None], rows: int, *, public: bool) -> None:
+    def compare(self, real: list[Counts], errors: list[Errors | None], rows: tuple[int, int], *, public: bool) -> None:
         """Put the real data beside the releases. From here on the page is not private, unless these are public."""
         self.real, self.errors, self.real_rows, self.public = real, errors, rows, public
 
@@ -111,8 +111,9 @@ class Page:
 
     def _real(self) -> dict[str, Any]:
         end = max(release.span[1] for release in self.releases)
-        short = shortage(self.real_rows, (0, end), "the last release")  # from 0: rows are compared by their places
-        return {"rows": self.real_rows, "public": self.public, "shortage": short}
+        rows, known = self.real_rows
+        short = shortage(rows, (0, end), "the last release", known)  # from 0: rows are compared by their places
+        return {"rows": rows, "public": self.public, "shortage": short}
 
     def _column(self, i: int) -> dict[str, Any]:
         bins = self.cuts.fine[i]

@@ -28,7 +28,7 @@ Bytes = bytes | bytearray
 
 NOT_UTF8 = TableError(
     "text that is not UTF-8",
-    "give its encoding (--encoding latin-1), or save the file as UTF-8",
+    "give its encoding (--encoding cp1252 is that of most Windows files), or save the file as UTF-8",
     sender="send it as UTF-8",
 )
 DIVIDE = (
