@@ -10,6 +10,7 @@ from headwater.kafka import TopicBatch
 from headwater.table.columns import Category, Number
 from headwater.table.errors import TableError
 from headwater.table.schema import Schema
+from tests.support.batch_points import points_in_places
 
 ONE = Schema(x=Number(0, 1, missing=True))
 TWO = Schema(x=Number(0, 1, missing=True), kind=Category("a", "b", "two\nlines", other="a"))
@@ -34,13 +35,7 @@ def points(values: list[bytes], schema: Schema, form: str, policy: str) -> list[
     found: list[Any] = []
     batch = TopicBatch(values, [(0, number) for number in range(len(values))], {})
     for part in batch.read(schema, form, policy):
-        encoded = schema.encode_batch(part.table, bad_rows=policy)
-        records: list[Any] = [None] * part.records
-        for place, point in zip(part.places.tolist(), encoded.points.tolist(), strict=True):
-            records[place] = point
-        for bad in part.all_bad(encoded.bad):
-            records[bad.row] = None
-        found += records
+        found += points_in_places(part, schema, policy)
     return found
 
 

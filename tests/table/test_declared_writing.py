@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from headwater.table.columns import Column, Integer, Number
 from headwater.table.readers import open_source
 from headwater.table.schema import Schema
+from tests.support.batch_points import points_in_places
 from tests.support.nightly import NIGHTLY
 
 FILES = settings(max_examples=1000 if NIGHTLY else 100, suppress_health_check=[HealthCheck.too_slow], database=None)
@@ -113,13 +114,7 @@ def encoded(path: Path, text: str, schema: Schema, **options: Any) -> list[list[
     with open_source(path, schema, delimiter=";", **options) as source:
         for batch in source:
             if batch is not None:
-                of_batch = schema.encode_batch(batch.table, bad_rows=options["bad_rows"])
-                records: list[Any] = [None] * batch.records
-                for place, point in zip(batch.places.tolist(), of_batch.points.tolist(), strict=True):
-                    records[place] = point
-                for bad in batch.all_bad(of_batch.bad):
-                    records[bad.row] = None
-                found += records
+                found += points_in_places(batch, schema, options["bad_rows"])
     return found
 
 

@@ -36,7 +36,7 @@ def shortage(rows: int, span: tuple[int, int], which: str = "the release", known
     if known is not None and known < FEW_KNOWN * rows:
         return (
             f"TOO FEW REAL RECORDS: of {rows:,} rows only {known:,} are records, and all errors are against these; "
-            "name how the run has read its files such as their encoding, if it lost fewer."
+            "if the run lost fewer, give what it was given to read its files, such as their encoding."
         )
     if rows >= end or rows == end - start:
         return None
