@@ -17,7 +17,6 @@ WIDE = hw.Schema(
     leaves=hw.TimeOfDay(step="5min"),
     fare=hw.Number(0, 99.99, decimals=2, missing=True),
     height=hw.Number(-1, 1),
-    stops=hw.Integer(0, 40),
     back=hw.Boolean(missing=True),
     **NARROW.columns,
 )
@@ -44,7 +43,6 @@ def trips(n: int) -> dict[str, list[Any]]:
         "leaves": np.array([f"{int(h):02}:{int(h * 60) % 60:02}" for h in hour]),
         "fare": _gaps(rng, 0.05, np.minimum(2 + minutes / 4, 99.99).round(2)),
         "height": rng.normal(0, 0.3, n).clip(-1, 1).round(6),
-        "stops": rng.poisson(minutes / 8).clip(0, 40),
         "back": _gaps(rng, 0.03, minutes > 30),
         "minutes": minutes,
         "riders": _gaps(rng, 0.1, rng.integers(1, 7, n)),
