@@ -10,63 +10,44 @@ from typer.testing import CliRunner
 import headwater as hw
 from headwater.cli.app import app
 
-NULL = 2**64 - 1
-
 
 def encoded(synth: hw.Synthesizer, table: object, bad_rows: str | None = None) -> Any:  # noqa: ANN401
-    """What the mechanism keeps of each record; of a null record, `NULL`. Whose the records are is left out."""
-    kept = synth.encode(table, bad_rows=bad_rows)
-    rows = kept[:, : synth._mechanism.width]
-    found = rows.astype(np.uint64)
-    found[(rows == np.iinfo(rows.dtype).max).all(axis=1)] = NULL
+    """What the mechanism keeps of each record, but for whose it is; the largest integers of a null record."""
+    kept = synth.encode(table, bad_rows=bad_rows)[:, : synth._mechanism.width]
+    found = kept.astype(np.uint64)
+    found[(kept == np.iinfo(kept.dtype).max).all(axis=1)] = np.iinfo(np.uint64).max
     return found
 
 
-def take_rows(synth: hw.Synthesizer, table: object, bad_rows: str | None = None) -> None:
+def take_encoded(synth: hw.Synthesizer, table: object, bad_rows: str | None = None) -> None:
     """Take records that were encoded before."""
     synth.update_rows(synth.encode(table, bad_rows=bad_rows))
 
 
-def take_counts(synth: hw.Synthesizer, parts: list[Any], bad_rows: str | None = None) -> None:
-    """Take records that were counted before, each part by itself, the last part first."""
-    first, counted = synth.t, []
+def take_counted(synth: hw.Synthesizer, parts: list[Any], bad_rows: str | None = None) -> None:
+    """Take records that were counted before, the last part first."""
+    first, counted = synth.t, list[hw.BucketedCounts]()
     for part in parts:
         rows = synth.encode(part, bad_rows=bad_rows)
-        counted.append(synth.count_rows(rows, first))
+        counted.insert(0, synth.count_rows(rows, first))
         first += len(rows)
-    synth.update_counts(hw.BucketedCounts.merge(counted[::-1]))
+    synth.update_counts(hw.BucketedCounts.merge(counted))
 
 
-def measured(synth: hw.Synthesizer, last: int | None = None) -> list[Any]:
-    """The noisy counts that a release of this moment is made from: plain numbers, in an order of their own."""
-    found: Any = synth.measured(last=last)
-    kinds = {"cascade": _of_cascade, "marginals": _of_marginals, "paper": _of_paper}
-    return kinds[synth.mechanism](found)
-
-
-def _of_cascade(found: Any) -> list[Any]:  # noqa: ANN401
-    buckets = [*found.history.slow, *found.history.recent, *found.fast]
-    return [
-        [one.start, one.end, number, part.variance, list(part.tree.splits), part.counts]
-        for one in sorted(buckets, key=lambda one: (one.start, one.end))
-        for number, part in enumerate(one.parts)
-    ]
-
-
-def _of_marginals(found: Any) -> list[Any]:  # noqa: ANN401
+def measured(synth: hw.Synthesizer) -> list[Any]:
+    """The noisy counts that a release of this moment is made from, and what they count."""
+    found: Any = synth.measured()
+    if synth.mechanism == "paper":
+        return [[one.depth, one.cells, one.counts] for one in found.noisy]
+    if synth.mechanism == "cascade":
+        buckets = sorted(
+            [*found.history.slow, *found.history.recent, *found.fast], key=lambda one: (one.start, one.end)
+        )
+        parts = [part for one in buckets for part in one.parts]
+        return [[one.start, one.end, one.variance, list(one.tree.splits), one.counts] for one in parts]
     tables = sorted(found.tables, key=lambda one: (one.end, one.start, one.columns))
-    return [
-        [
-            [one.start, one.end, list(one.columns), one.scale, one.variance, one.gaussian, one.joint, one.present],
-            list(one.edges),
-            one.counts,
-        ]
-        for one in tables
-    ]
-
-
-def _of_paper(found: Any) -> list[Any]:  # noqa: ANN401
-    return [[one.depth, one.cells, one.counts] for one in found.noisy]
+    names = ("start", "end", "columns", "edges", "counts", "present", "scale", "variance", "gaussian", "joint")
+    return [[getattr(one, name) for name in names] for one in tables]
 
 
 def command(*words: object) -> None:

@@ -1,46 +1,22 @@
-"""Digests of numbers: of values and shapes alone, whatever classes and types of array hold them."""
+"""Digests of numbers and texts, whatever classes and types of array hold them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 
-def digest(*what: Any) -> str:  # noqa: ANN401 - anything made of numbers and texts
-    """Of arrays, numbers, texts, sequences and mappings, in this order; mappings by key."""
-    hashed = hashlib.sha256()
-    for part in _parts(what):
-        hashed.update(len(part).to_bytes(8, "little") + part)
-    return hashed.hexdigest()[:16]
+def digest(*what: Any) -> str:  # noqa: ANN401 - arrays, sequences, mappings, numbers, texts
+    """Of all of it, in order; of mappings by key."""
+    return hashlib.sha256(repr(_plain(what)).encode()).hexdigest()[:16]
 
 
-def _parts(what: Any) -> Iterator[bytes]:  # noqa: ANN401
-    if isinstance(what, np.ndarray):
-        yield from _of_array(what)
-    elif isinstance(what, Mapping):
-        for key in sorted(what):
-            yield str(key).encode()
-            yield from _parts(what[key])
-    elif isinstance(what, list | tuple):
-        yield b"%d parts" % len(what)
-        for part in what:
-            yield from _parts(part)
-    else:
-        yield repr(what.item() if isinstance(what, np.generic) else what).encode()
-
-
-def _of_array(array: NDArray[Any]) -> Iterator[bytes]:
-    yield repr(array.shape).encode()
-    kind = array.dtype.kind
-    if kind == "M":
-        array = array.astype("datetime64[us]")
-    if kind in "biuM" and not (kind == "u" and array.size and int(array.max()) >> 63):
-        yield array.astype("<i8").tobytes()
-    elif kind in "uf":
-        yield (array + 0).astype(f"<{kind}8").tobytes()  # there is one zero
-    else:
-        yield from _parts(array.tolist())
+def _plain(what: Any) -> Any:  # noqa: ANN401
+    if isinstance(what, np.ndarray | np.generic):
+        return _plain(what.tolist()) if what.dtype == object else what.tolist()
+    if isinstance(what, Mapping):
+        return [[name, _plain(what[name])] for name in sorted(what)]
+    return [_plain(part) for part in what] if isinstance(what, list | tuple) else what

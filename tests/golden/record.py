@@ -18,10 +18,7 @@ from pathlib import Path
 
 from tests.golden.runs import RUNS, SAME
 
-ROOT = Path(__file__).parents[2]
-RECORDED = Path(__file__).parent / "recorded.json"
-GROUPS = ("cascade", "marginals", "paper", "pmm", "form")
-"""How the names of runs begin."""
+ROOT, RECORDED = Path(__file__).parents[2], Path(__file__).with_name("recorded.json")
 FIXED = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -29,7 +26,6 @@ FIXED = {
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL",
 }
 """Every x86-64 processor with AVX2 computes the same under these."""
-
 Recorded = dict[str, dict[str, str]]
 
 
@@ -39,9 +35,9 @@ def recorded() -> Recorded:
     return found | {name: found[same] for name, same in SAME.items()}
 
 
-def found(groups: Sequence[str] = GROUPS) -> Recorded:
-    """What the runs of some groups give now."""
-    words = [sys.executable, "-m", "tests.golden.record", *groups]
+def found(beginning: str = "") -> Recorded:
+    """What the runs give now whose names begin like this."""
+    words = [sys.executable, "-m", "tests.golden.record", "--print", beginning]
     done = subprocess.run(words, env=os.environ | FIXED, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"a golden run failed:\n{done.stderr}")
@@ -49,24 +45,18 @@ def found(groups: Sequence[str] = GROUPS) -> Recorded:
     return every
 
 
-def _run(groups: Sequence[str]) -> Recorded:
-    warnings.simplefilter("ignore")  # of seeds and of odd budgets
-    every: Recorded = {}
-    for name, digests in RUNS.items():
-        if name.startswith(tuple(groups)):
+def main(words: Sequence[str]) -> None:
+    """Record what all runs give; or print what some give, in this process."""
+    if words:
+        warnings.simplefilter("ignore")  # of seeds and of odd budgets
+        some: Recorded = {}
+        for name in (name for name in RUNS if name.startswith(words[-1])):
             with tempfile.TemporaryDirectory() as folder:
-                every[name] = digests(Path(folder))
-    return every
-
-
-def main(groups: Sequence[str]) -> None:
-    """Print what some groups give, or record what all of them give."""
-    if groups:
-        print(json.dumps(_run(groups)))
+                some[name] = RUNS[name](Path(folder))
+        print(json.dumps(some))
         return
     every = {name: digests for name, digests in found().items() if name not in SAME}
     RECORDED.write_text(json.dumps(every, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
-    print(f"{RECORDED}: {len(every)} runs")
 
 
 if __name__ == "__main__":

@@ -32,11 +32,6 @@ class Golden:
     bad: bool = False
     way: str = "batches"
 
-    @property
-    def policy(self) -> str | None:
-        """What happens to rows that are no records."""
-        return "null" if self.bad else None
-
     def table(self) -> Any:  # noqa: ANN401
         """All records; every seventh is none, if there shall be bad ones."""
         if not isinstance(self.schema, hw.Schema):
@@ -52,43 +47,43 @@ class Golden:
         budget: Any = {"epsilon": self.epsilon, **self.more}
         synth = hw.Synthesizer(self.schema, mechanism=self.mechanism, seed=self.records, **budget)
         table, n = self.table(), self.records
-        found: Digests = {"rows": digest(adapter.encoded(synth, table, self.policy))}
+        found: Digests = {"rows": digest(adapter.encoded(synth, table, "null" if self.bad else None))}
         for end in (n * 37 // 100, n * 71 // 100, n):
-            self._take(synth, table, end)
+            cuts = np.linspace(synth.t, end, 6).astype(int).tolist()
+            self._take(synth, [part_of(table, first, last) for first, last in pairwise(cuts)])
             if self.way == "saved":
                 synth.save(folder / "state")
                 synth = hw.Synthesizer.load(folder / "state")
-            ledger, spans = synth.ledger(), dict.fromkeys((None, self.last))
+            ledger = synth.ledger()
+            windows = [synth.release(last=last) for last in (None, self.last or synth.t)]
             of_moment = {
-                "measured": digest([adapter.measured(synth, last) for last in spans]),
-                "released": digest([self._released(synth, last, folder) for last in spans]),
+                "measured": digest(adapter.measured(synth)),
+                "released": digest([self._shown(release, folder) for release in windows]),
                 "spent": digest(str(ledger.total), str(ledger.rho)),
                 "ledger": digest(str(ledger)),
             }
             found |= {name: f"{found.get(name, '')} {value}".lstrip() for name, value in of_moment.items()}
         return found
 
-    def _take(self, synth: hw.Synthesizer, table: Any, end: int) -> None:  # noqa: ANN401
-        cuts = np.linspace(synth.t, end, 6).astype(int).tolist()
-        parts = [part_of(table, first, last) for first, last in pairwise(cuts)]
+    def _take(self, synth: hw.Synthesizer, parts: list[Any]) -> None:
+        policy = "null" if self.bad else None
         counted = {"counted": 5, "counted, then in order": 2}.get(self.way, 0)
         if counted:
-            adapter.take_counts(synth, parts[:counted], self.policy)
+            adapter.take_counted(synth, parts[:counted], policy)
         for part in parts[counted:]:
             if self.way == "encoded":
-                adapter.take_rows(synth, part, self.policy)
+                adapter.take_encoded(synth, part, policy)
                 continue
             for some in records_of(part) if self.way == "one by one" else [part]:
-                synth.update(some, bad_rows=self.policy)
+                synth.update(some, bad_rows=policy)
 
-    def _released(self, synth: hw.Synthesizer, last: int | None, folder: Path) -> list[Any]:
-        release = synth.release(last=last)
+    def _shown(self, release: hw.Release, folder: Path) -> list[Any]:
         if self.way == "saved":
             release.save(folder / "release")
             release = hw.Release.load(folder / "release")
         found: list[Any] = [release.span, release.points()]
         if isinstance(self.schema, hw.Schema):
-            found += [release.sample(kind="columns"), release.sample(40, kind="columns")]
+            found += [release.sample(n, kind="columns") for n in (None, 40)]
             found.append(release.sample(40, where={"riders": (2, 4)}, kind="columns"))
         return found
 
@@ -137,14 +132,10 @@ WAYS = {
 """How else records come, by the name of a run."""
 
 
-def _without_a_run(_: Path) -> Digests:
+def _other(_: Path) -> Digests:
     released = [hw.pmm(points(2000, d), hw.unit_cube(d), epsilon=2.0, seed=d).points() for d in (1, 2)]
-    counters: list[Any] = [
-        hw.BinaryCounter(400, epsilon=1.0, seed=1),
-        hw.SparseCounter(400, epsilon=9.0, seed=2),
-        hw.HybridCounter(epsilon=1.0, seed=3),
-        hw.InhomogeneousCounter(epsilon=1.0, seed=4),
-    ]
+    finite = [kind(400, epsilon=2.0, seed=1) for kind in (hw.BinaryCounter, hw.SparseCounter)]
+    counters: list[Any] = finite + [kind(epsilon=2.0, seed=2) for kind in (hw.HybridCounter, hw.InhomogeneousCounter)]
     seen = []
     for counter in counters:
         for step in range(400):
@@ -153,16 +144,16 @@ def _without_a_run(_: Path) -> Digests:
     return {"released": digest(released), "counts": digest(seen), "ledger": digest([str(c.budget()) for c in counters])}
 
 
-_GOLDEN = dict(_runs())
-_FORMS = {f"form: {name}": partial(formats.digests, name) for name in (*formats.TABLES, *formats.FILES)}
-_FIRST, *_OTHERS = [*_FORMS, "form: file that grows"]
-SAME = {f"{name}, {way}": name for name in WAYS for way in WAYS[name]} | dict.fromkeys(_OTHERS, _FIRST)
+_RUNS = dict(_runs())
+_WAYS = {f"{name}, {way}": (name, way) for name in WAYS for way in WAYS[name]}
+_FORMS = {f"form: {name}": partial(formats.digests, name) for name in formats.FORMS}
+_FIRST, *_OTHERS = _FORMS
+SAME = {name: same for name, (same, _) in _WAYS.items()} | dict.fromkeys(_OTHERS, _FIRST)
 """By name: the runs that must give what another one gives."""
 RUNS: dict[str, Callable[[Path], Digests]] = {
-    **{name: run.digests for name, run in _GOLDEN.items()},
-    **{f"{name}, {way}": replace(_GOLDEN[name], way=way).digests for name in WAYS for way in WAYS[name]},
-    "pmm and counters": _without_a_run,
+    **{name: run.digests for name, run in _RUNS.items()},
+    **{name: replace(_RUNS[same], way=way).digests for name, (same, way) in _WAYS.items()},
+    "pmm and counters": _other,
     **_FORMS,
-    "form: file that grows": formats.grown,
 }
 """What gives the digests of each run, in an empty folder."""

@@ -9,14 +9,8 @@ import numpy as np
 
 import headwater as hw
 
-Columns = dict[str, list[Any]]
-
-NARROW = hw.Schema(
-    minutes=hw.Number(0.5, 200, scale="log", decimals=1),
-    riders=hw.Integer(1, 6, missing=True),
-    paid=hw.Category("card", "cash", "other", other="other"),
-    shared=hw.Boolean(),
-)
+TWO = hw.Schema(minutes=hw.Number(0.5, 200, scale="log", decimals=1), riders=hw.Integer(1, 6, missing=True))
+NARROW = hw.Schema(**TWO.columns, paid=hw.Category("card", "cash", other="cash"), shared=hw.Boolean())
 WIDE = hw.Schema(
     day=hw.Datetime("2024-01-01", "2024-12-31", step="1d"),
     seen=hw.Datetime("2024-01-01", "2025-01-01", step="1s", missing=True),
@@ -27,7 +21,6 @@ WIDE = hw.Schema(
     back=hw.Boolean(missing=True),
     **NARROW.columns,
 )
-TWO = hw.Schema(minutes=NARROW.columns["minutes"], riders=NARROW.columns["riders"])
 
 
 def points(n: int, d: int) -> Any:  # noqa: ANN401
@@ -39,17 +32,15 @@ def points(n: int, d: int) -> Any:  # noqa: ANN401
 
 
 @cache
-def trips(n: int) -> Columns:
+def trips(n: int) -> dict[str, list[Any]]:
     """Records of `WIDE`, and `who` they belong to; None is missing."""
     rng = np.random.default_rng([n, 77])
-    paid, hour = rng.choice(["card", "cash", "other"], n, p=[0.6, 0.3, 0.1]), rng.normal(14, 4, n) % 24
+    paid, hour = rng.choice(["card", "cash", "coin"], n, p=[0.6, 0.3, 0.1]), rng.normal(14, 4, n) % 24
     minutes = np.clip(rng.gamma(2, 8, n) * np.where(paid == "card", 1.5, 1), 0.5, 200).round(1)
     day = np.datetime64("2024-01-01") + (rng.beta(2, 3, n) * 366).astype(int)
-    seconds = day.astype("datetime64[s]") + (hour * 3600).astype(int)
-    person = (n / 3 * rng.random(n) ** 2).astype(int)
     found = {
         "day": day.astype(str),
-        "seen": _gaps(rng, 0.2, seconds.astype(str)),
+        "seen": _gaps(rng, 0.2, (day.astype("datetime64[s]") + (hour * 3600).astype(int)).astype(str)),
         "leaves": np.array([f"{int(h):02}:{int(h * 60) % 60:02}" for h in hour]),
         "fare": _gaps(rng, 0.05, np.minimum(2 + minutes / 4, 99.99).round(2)),
         "height": rng.normal(0, 0.3, n).clip(-1, 1).round(6),
@@ -59,7 +50,7 @@ def trips(n: int) -> Columns:
         "riders": _gaps(rng, 0.1, rng.integers(1, 7, n)),
         "paid": paid,
         "shared": minutes > 20,
-        "who": _gaps(rng, 0.05, np.char.add("p", person.astype(str))),
+        "who": _gaps(rng, 0.05, np.char.add("p", (n / 3 * rng.random(n) ** 2).astype(int).astype(str))),
     }
     return {name: values.tolist() for name, values in found.items()}
 
