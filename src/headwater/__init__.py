@@ -14,8 +14,8 @@ from headwater.public.time_of_day import TimeOfDay
 from headwater.public.times import Datetime
 from headwater.public.unit_cube import unit_cube
 from headwater.public.version import __version__
+from headwater.secret.batch import Batch
 from headwater.secret.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.secret.counts import BucketedCounts
 from headwater.secret.noise import SeededRunWarning
 from headwater.secret.read.draft import draft
 from headwater.secret.read.tables import read
@@ -24,7 +24,7 @@ from headwater.synthesizer import Synthesizer, pmm
 __all__ = [
     "BinaryCounter",
     "Boolean",
-    "BucketedCounts",
+    "Batch",
     "Category",
     "Datetime",
     "DeltaWarning",

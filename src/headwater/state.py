@@ -3,114 +3,63 @@
 from __future__ import annotations
 
 import os
-from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
-from numpy.typing import NDArray
+import numpy as np
 
 from headwater.public import files
+from headwater.public.bad_rows import BadRow, flags_of
 from headwater.public.budget import Budget, Guarantee, OverdrawnError, check_delta, check_epsilon
-from headwater.public.frames import TABLE_KINDS, kind_of
+from headwater.public.errors import TableError
+from headwater.public.frames import TABLE_KINDS
 from headwater.public.input_schema import InputSchema
-from headwater.public.person import Person
-from headwater.public.protocol import AnySchema, Arrays, Header, Rows, with_null_records
+from headwater.public.person import OWN
+from headwater.public.protocol import AnySchema, Arrays, Header, with_null_records
 from headwater.public.schema import Schema, schema_from_dict
+from headwater.public.series import Values
 from headwater.public.tally import Tally
-from headwater.public.unit_cube import UnitCube
-from headwater.secret.counts import CountedParts
-from headwater.secret.mechanism import CountingMechanism, Mechanism, mechanism_class
+from headwater.secret.batch import Batch, Span, check_counts, check_rows, fastest
+from headwater.secret.mechanism import Mechanism, mechanism_class
 from headwater.secret.noise import GAUSSIAN_VERSION, Noise, restored_keys
-from headwater.secret.people import People
-
-
-def checked_schema(schema: object) -> AnySchema:
-    if not isinstance(schema, Schema | UnitCube):
-        raise TypeError(f"schema must be a Schema or unit_cube(d), not {type(schema).__name__}")
-    return schema
-
-
-def checked_person(person: object, schema: AnySchema) -> Person:
-    if not isinstance(person, Person):
-        raise TypeError(f'person must be such as Person("user_id", records=20), not {type(person).__name__}')
-    InputSchema(schema, person.column)  # type: ignore[arg-type]  # or refused
-    return person
-
-
-def options_of(kind: type[Mechanism], given: dict[str, Any]) -> dict[str, Any]:
-    """What a mechanism takes by name."""
-    found: dict[str, Any] = {name: values[0] for name, values in kind.options.items() if isinstance(values, tuple)}
-    for name, value in given.items():
-        if value is None:
-            continue
-        values = kind.options.get(name)
-        if name == "expect":
-            if whole(name, value) < 1:
-                raise ValueError(f"expect must be a number of records from 1 on, not {value}")
-            if values is not None:
-                found[name] = whole(name, value)
-            continue
-        if not isinstance(values, tuple):
-            raise ValueError(f"{name}= means nothing to mechanism={kind.name!r}; leave it out")
-        if value not in values:
-            raise ValueError(f"{name} must be one of {', '.join(values)}, not {value!r}")
-        found[name] = value
-    return found
-
-
-def window_start(t: int, last: int | None, since: int | None) -> int:
-    """How many of the first records a release leaves out."""
-    if last is not None and since is not None:
-        raise ValueError("give last= or since=, not both")
-    if last is not None:
-        if whole("last", last) < 1:
-            raise ValueError(f"last must be at least 1, not {last}")
-        return max(t - last, 0)
-    if since is not None and not 0 <= whole("since", since) <= t:
-        raise ValueError(f"since must lie between 0 and the number of records so far, {t}, but is {since}")
-    return since or 0
-
-
-def whole(what: str, number: object) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} must be a whole number, not {type(number).__name__}")
-    return int(number.__index__())
-
-
-def table_kind(schema: AnySchema, table: object) -> str | None:
-    return kind_of(table) if isinstance(schema, Schema) else None
-
+from headwater.secret.people import NOBODY, SOMEBODY, People
+from headwater.secret.read.batch import Batch as Lines
 
 _STAGES = 50  # doublings of the time
-_BANNER = "headwater state 2: SECRET, protect it like the data it was made from"
+_BANNER = "headwater state 3: SECRET, protect it like the data it was made from"
 
 
 @dataclass(frozen=True)
-class SynthesizerState:
-    """Everything that a synthesizer needs to go on."""
+class State:
+    """Everything that a synthesizer needs to go on. `after` gives another one; this one stays as it is."""
 
     schema: AnySchema
     budget: Budget
-    options: dict[str, Any]
+    expect: int | None
     public: bytes
+    noise: Noise
     mechanism: Mechanism
     tally: Tally
-    kind: str | None
+    kind: str | None = None
     people: People | None = None
 
     @staticmethod
     def begin(
-        kind: type[Mechanism],
+        name: str,
         schema: AnySchema,
         budget: Budget,
-        options: dict[str, Any],
+        expect: int | None,
         keys: tuple[Noise, bytes],
         people: People | None = None,
-    ) -> SynthesizerState:
+    ) -> State:
         noise, public = keys
-        mechanism = kind(schema, budget.of_record, noise, **options)
-        return SynthesizerState(schema, budget, options, public, mechanism, Tally(), None, people)
+        mechanism = mechanism_class(name)(schema, budget.of_record, noise, expect)
+        return State(schema, budget, expect, public, noise, mechanism, Tally(), None, people)
+
+    @property
+    def t(self) -> int:
+        return self.mechanism.t
 
     @property
     def guarantee(self) -> Guarantee:
@@ -126,37 +75,72 @@ class SynthesizerState:
         found, person = self.budget.guarantee, self.people.person if self.people else None
         return found if person is None else replace(found, unit=person.unit, neighbours=person.neighbours)
 
-    def check_doublings(self, t: int) -> None:
-        for q in range(self.mechanism.t.bit_length(), t.bit_length()):
-            self.mechanism.ledger(1 << q).check(self.budget.of_record)
+    def encode(self, table: object, policy: str) -> Batch:
+        """Records as the mechanism keeps them, in order of arrival, with what was bad or clipped in them. Pure."""
+        if isinstance(table, Lines):
+            return self._encode_lines(table, policy)
+        if self.people is not None:
+            return _encode_with_people(self.people, self.mechanism, cast("Schema", self.schema), table, policy)
+        found = self.schema.encode_batch(table, bad_rows=policy)
+        rows = with_null_records(self.mechanism.encode(found.points), found.flags)
+        return Batch(rows, tally=found.tally, bad=found.bad)
 
-    def checked(self, rows: NDArray[Any]) -> Rows:
-        if self.people is None:
-            return self.mechanism.check(rows)
-        of_mechanism, _, _ = self.people.split(rows, self.mechanism.width)
-        self.mechanism.check(of_mechanism)
-        return self.people.stamped(rows, self.mechanism.width)
+    def _encode_lines(self, lines: Lines, policy: str) -> Batch:
+        """The same for records of a file: those that could not be read are null records, perhaps of somebody."""
+        try:
+            found = self.encode(lines.table, policy)
+        except TableError as error:
+            raise lines.with_line(error) from None
+        if not (lines.bad or found.bad):
+            return found
+        rows = np.full((lines.records, found.rows.shape[1]), np.iinfo(found.rows.dtype).max, dtype=found.rows.dtype)
+        rows[lines.places] = found.rows
+        named = [one for one in lines.bad if one.person is not None]
+        if self.people is not None and named:
+            nobody = InputSchema(cast("Schema", self.schema), self.people.person.column).nobody
+            hashes, _, _ = self.people.read(Values([one.person for one in named]), None, tuple(nobody))
+            null = np.full((len(named), len(self.mechanism.sizes)), np.iinfo(rows.dtype).max, dtype=rows.dtype)
+            rows[[one.row for one in named]] = self.people.attached(null, hashes)
+        tally, bad = (
+            found.tally + Tally(len(lines.bad)).add_bad(one.error for one in lines.bad),
+            lines.all_bad(found.bad),
+        )
+        if bad:  # with its file and line
+            tally.first_bad = str(bad[0].error.without_row())
+        return Batch(rows, tally=tally, bad=tuple(bad))
 
-    def after(self, rows: Rows, tally: Tally, kind: str | None) -> SynthesizerState:
-        """With more records: a copy of the mechanism takes them, so this state stays as it is."""
-        mechanism, people = copy(self.mechanism), self.people
+    def checked(self, batch: Batch, t: int | None = None) -> Batch:
+        """A batch that `after` can take, perhaps from another process, or an error that says what is wrong with it."""
+        width = len(self.mechanism.sizes)
+        like = self.mechanism.encode(np.empty((0, self.schema.dimension)))
+        if self.people is not None:
+            if batch.counts is not None:
+                raise ValueError("counted records have no owners: give update() the records where there is a person=")
+            check_rows(self.people.split(batch.rows, width)[0], like, self.mechanism.sizes)
+            return replace(batch, rows=self.people.stamped(batch.rows, width))
+        batch = replace(batch, rows=check_rows(batch.rows, like, self.mechanism.sizes))
+        if batch.starts is not None:
+            check_counts(batch, self.t if t is None else t, lambda number: self.bucket(number, batch.until))
+        return batch
+
+    def bucket(self, number: int, until: int | None = None) -> Span:
+        """The fastest bucket of a record: see `headwater.Synthesizer.bucket`."""
+        if not (spans := self.mechanism.spans(number)):
+            raise ValueError(f"counted records need mechanism='cascade' or 'marginals', not {self.mechanism.name!r}")
+        return fastest(spans, until)
+
+    def after(self, batch: Batch, kind: str | None = None) -> State:
+        """With more records, which `checked` has checked."""
+        mechanism, people, rows = self.mechanism, self.people, batch.rows
         if people is not None:
-            rows, hashes, stamps = people.split(rows, mechanism.width)
-            ends = getattr(mechanism, "bucket_end", None)
-            counted, people = people.after(hashes, stamps, mechanism.t, ends)
+            rows, hashes, stamps = people.split(rows, len(mechanism.sizes))
+            counted, people = people.after(hashes, stamps, self.t, lambda t: mechanism.spans(t)[0].end)
             if not counted.all():
                 rows = with_null_records(rows.copy(), ~counted)
-        self.check_doublings(mechanism.t + len(rows))
-        mechanism.update(rows)
-        return replace(self, mechanism=mechanism, tally=self.tally + tally, kind=kind or self.kind, people=people)
-
-    def after_counts(self, counts: CountedParts, tally: Tally) -> SynthesizerState:
-        mechanism = copy(self.mechanism)
-        assert isinstance(mechanism, CountingMechanism)  # noqa: S101 - the caller has checked that
-        self.check_doublings(counts.until or mechanism.t + counts.records)
-        for _, rows, numbers in counts.parts:
-            mechanism.update_counts(rows, numbers, counts.until)
-        return replace(self, mechanism=mechanism, tally=self.tally + tally)
+        for q in range(self.t.bit_length(), (self.t + batch.records).bit_length()):
+            mechanism.ledger(1 << q).check(self.budget.of_record)
+        mechanism = mechanism.update(replace(batch, rows=rows))
+        return replace(self, mechanism=mechanism, tally=self.tally + batch.tally, kind=kind or self.kind, people=people)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         files.write(path, _BANNER, *self._parts(), mode=0o600)
@@ -169,62 +153,73 @@ class SynthesizerState:
         header |= {
             "schema": self.schema.to_dict(),
             "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
             "mechanism": self.mechanism.name,
-            "consistency": self.options.get("consistency", "halving"),
-            "key": self.mechanism.noise.key.hex(),
+            "version": self.mechanism.version,
+            "gaussian": GAUSSIAN_VERSION,
+            "expect": self.expect,
+            "key": self.noise.key.hex(),
             "public": self.public.hex(),
             "kind": self.kind,
             "tally": self.tally.to_dict(),
         }
-        if "expect" in self.options:
-            header["expect"] = self.options["expect"]
-        if self.budget.delta:
-            header |= {"delta": self.budget.delta, "gaussian": GAUSSIAN_VERSION}
         if self.people is not None:
             header["people"], of_people = self.people.state()
             arrays |= of_people
         return header, arrays
 
     @staticmethod
-    def read(path: str | os.PathLike[str]) -> SynthesizerState:
+    def read(path: str | os.PathLike[str]) -> State:
         return _restored(files.read(path, _BANNER), str(path))
 
     @staticmethod
-    def from_bytes(data: bytes) -> SynthesizerState:
+    def from_bytes(data: bytes) -> State:
         return _restored(files.unpack(data, _BANNER, "these bytes"), "these bytes")
 
 
-def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> SynthesizerState:
+def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> State:
     header, arrays = parts
     with files.assembling(where):
         kind = mechanism_class(header["mechanism"])
-        options = options_of(kind, {name: header.get(name) for name in kind.options})
-        files.need(kind.online, "mechanism")
-        if header.get("version", kind.version) != kind.version:
-            raise files.FileRefusedError(
-                f"this run measures by another rule of {kind.name} than this version does: go on with the version that "
-                "it began with, or begin a new run"
-            )
+        rules = {f"of {kind.name}": (header["version"], kind.version)}
+        if header["delta"]:
+            rules["for Gaussian noise"] = header["gaussian"], GAUSSIAN_VERSION  # another rule would draw it anew
+        for rule, (theirs, ours) in rules.items():
+            if theirs != ours:
+                raise files.FileRefusedError(
+                    f"this run measures by another rule {rule} than this version does: go on with the version that it "
+                    "began with, or begin a new run"
+                )
         schema = schema_from_dict(header["schema"])
-        budget = Budget(check_epsilon(header["epsilon"]), check_delta(header.get("delta", 0.0)))
-        files.need(kind.deltas or not budget.delta, "delta")
-        if budget.delta and header.get("gaussian", 1) != GAUSSIAN_VERSION:  # its noise would be drawn anew
-            raise files.FileRefusedError(
-                "this run drew its Gaussian noise by another rule than this version does: go on with the version "
-                "that it began with, or begin a new run"
-            )
-        keys = restored_keys(header["key"], header["public"])
+        budget = Budget(check_epsilon(header["epsilon"]), check_delta(header["delta"]))
+        noise, public = restored_keys(header["key"], header["public"])
         people = People.restore(header["people"], arrays) if "people" in header else None
         if people is not None:
             budget = replace(budget, records=people.person.records, per_bucket=people.person.per_bucket)
-        state = SynthesizerState.begin(kind, schema, budget, options, keys, people)
-        state = replace(state, tally=Tally.from_dict(header.get("tally")), kind=header["kind"])
-        files.need(len(state.public) == 32, "public")
-        files.need(state.kind is None or (isinstance(schema, Schema) and state.kind in TABLE_KINDS), "kind")
-        try:
-            state.mechanism.restore(header, arrays)
-        except files.FileRefusedError:
-            raise
-        except Exception as error:  # whatever it is, it comes from the file
-            raise files.FileRefusedError("the state cannot be put together again") from error
-        return state
+        files.need(header["kind"] is None or header["kind"] in TABLE_KINDS, "kind")
+        mechanism = kind.restore(schema, budget.of_record, noise, (header, arrays), header["expect"])
+        tally = Tally.from_dict(header["tally"])
+        return State(schema, budget, header["expect"], public, noise, mechanism, tally, header["kind"], people)
+
+
+def _encode_with_people(people: People, mechanism: Mechanism, schema: Schema, table: object, policy: str) -> Batch:
+    """A batch whose records belong to people: behind what the mechanism keeps of a record is who it belongs to."""
+    column = people.person.column
+    nobody = tuple(InputSchema(schema, column).nobody)
+    found = schema.encode_batch(table, bad_rows=policy, beside=column)
+    assert found.beside is not None  # noqa: S101 - it was asked for
+    unread = flags_of(list(found.unread), len(found.points)) if found.unread else None
+    hashes, nowhere, errors = people.read(found.beside, unread, nobody)
+    wrong: dict[int, TableError] = {row: error.at(row=row, column=column) for row, error in errors.items()}
+    unnamed = (hashes == (SOMEBODY if people.person.null == OWN else NOBODY)).all(axis=1)
+    unnamed[[*wrong, *found.unread]] = False
+    found.tally.add(column, "missing", int(np.count_nonzero(unnamed)))
+    if wrong and policy == "stop":
+        raise wrong[min(wrong)]
+    known = {bad.row: bad.error for bad in found.bad}
+    found.tally.add_bad(error for row, error in wrong.items() if row not in known)
+    wrong |= known
+    bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
+    null = nowhere | flags_of(list(wrong), len(hashes))
+    rows = with_null_records(mechanism.encode(found.points), null if null.any() else None)
+    return Batch(people.attached(rows, hashes), tally=found.tally, bad=bad)

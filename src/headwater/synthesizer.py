@@ -2,32 +2,64 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from threading import RLock
+from typing import TYPE_CHECKING, NoReturn, Self, cast
 
-from headwater.one_run import CountedUpdates, EncodedRows, encode_with_people
+import numpy as np
+
 from headwater.public import protocol as registry
 from headwater.public.bad_rows import policy_of
-from headwater.public.budget import Budget, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
-from headwater.public.errors import TableError
-from headwater.public.laws import IntegerLaplace
+from headwater.public.budget import (
+    Budget,
+    Guarantee,
+    Ledger,
+    check_delta,
+    check_epsilon,
+    warn_of_delta,
+    warn_of_epsilon,
+)
+from headwater.public.files import this_process
+from headwater.public.frames import kind_of
+from headwater.public.input_schema import InputSchema
 from headwater.public.person import Person
-from headwater.public.protocol import AnySchema, Facts, Measured, Rows, with_null_records
+from headwater.public.protocol import AnySchema, Facts, Measured
 from headwater.public.release import Release
 from headwater.public.schema import Schema
 from headwater.public.tally import Tally
-from headwater.secret.counts import BucketedCounts, whole_numbers
-from headwater.secret.mechanism import mechanism_class
-from headwater.secret.noise import new_keys, new_person_key, release_seed
+from headwater.public.unit_cube import UnitCube
+from headwater.secret.batch import Batch, Span, count_by_bucket, whole_numbers
+from headwater.secret.mechanism import Kept, Mechanism
+from headwater.secret.noise import GAUSSIAN_VERSION, new_keys, new_person_key, release_seed, run_id
 from headwater.secret.people import People
-from headwater.secret.read.batches import Chunk, batches_of
-from headwater.state import SynthesizerState, checked_person, checked_schema, options_of, table_kind, window_start
+from headwater.secret.pmm import ledger as pmm_ledger
+from headwater.secret.pmm import measure_once
+from headwater.secret.read.batches import batches_of
+from headwater.state import State
+
+_COPIED = (
+    "a synthesizer cannot be copied or pickled: two copies would put the same noise on different records, which shows "
+    "what it should hide. Write it with save() and go on once with Synthesizer.load()"
+)
+_FORKED = (
+    "this synthesizer belongs to the process that this one was forked from: going on in both would put the same noise "
+    "on different records, which shows what it should hide. Make it in the forked process; or write it with save() "
+    "beforehand, and go on once, in one process, with Synthesizer.load()"
+)
+_UPDATE = "update(table) takes records, one or many, as often as more arrive"
+_SAMPLE = "release().sample(n) gives synthetic records"
+_OTHER_NAMES = {
+    **dict.fromkeys(("fit", "partial_fit", "learn_one", "learn_many", "fit_processed_data", "add", "append"), _UPDATE),
+    **dict.fromkeys(("sample", "generate", "predict", "transform", "sample_from_conditions"), _SAMPLE),
+    **dict.fromkeys(("fit_transform", "fit_sample"), f"{_UPDATE}, and {_SAMPLE}"),
+    "merge": "a run has one owner: encode(table) can run anywhere, and take() counts what it gives",
+}
+"""By the name of a method in scikit-learn, SDV, river and sketches: what to call here."""
 
 
-def pmm(
-    table: object, schema: AnySchema, *, epsilon: float, consistency: str | None = None, seed: int | None = None
-) -> Release:
+def pmm(table: object, schema: AnySchema, *, epsilon: float, seed: int | None = None) -> Release:
     """One ε-private release of a data set that is already complete.
 
     Parameters
@@ -38,8 +70,6 @@ def pmm(
         What a record is.
     epsilon
         The privacy budget.
-    consistency
-        How noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
     seed
         For tests only: makes the release repeatable, and so protects nobody.
 
@@ -51,16 +81,15 @@ def pmm(
     """
     warn_of_epsilon(check_epsilon(epsilon), 2)
     noise, public = new_keys(seed)
-    points, kind = checked_schema(schema).encode(table), mechanism_class("pmm")
-    mechanism = kind(schema, check_epsilon(epsilon), noise, **options_of(kind, {"consistency": consistency}))
-    mechanism.update(mechanism.encode(points))
-    seed = release_seed(public, mechanism.t, 0)
-    facts = Facts(mechanism.t, mechanism.ledger().guarantee(float(epsilon)), schema, "pmm")
-    model = registry.model("pmm").fit(mechanism.measured(0, seed), schema, seed)
-    return Release(facts, 0, model, seed, table_kind(schema, table))
+    points, partition = _checked_schema(schema).encode(table), schema.partition
+    seed = release_seed(public, len(points), 0)
+    guarantee = pmm_ledger(len(points), partition, epsilon).guarantee(float(epsilon))
+    measured = measure_once(points, partition, epsilon, noise, seed)
+    model = registry.model("pmm").fit(measured, schema, seed)
+    return Release(Facts(len(points), guarantee, schema, "pmm"), 0, model, seed, _table_kind(schema, table))
 
 
-class Synthesizer(CountedUpdates):
+class Synthesizer:
     """Turns a stream of records into synthetic data that may be published at any moment, under one fixed ε.
 
     A synthesizer may be shared between threads: updates are taken one after another, in some order, and a release is
@@ -82,8 +111,6 @@ class Synthesizer(CountedUpdates):
         published numbers.
         ``"marginals"``: noisy counts of columns and of pairs of columns, in buckets of time.
         ``"paper"``: Algorithms 1 to 4 of He, Vershynin and Zhu.
-    consistency
-        Of the paper's mechanism only: how noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
     expect
         How many records you expect in all, if you know without looking at them. Marginals then lets a stage end with
         them, so that a release of so many has up to half the noise; the run goes on after them as before. The other
@@ -118,29 +145,33 @@ class Synthesizer(CountedUpdates):
         epsilon: float,
         delta: float = 0.0,
         mechanism: str = registry.AUTO,
-        consistency: str | None = None,
         expect: int | None = None,
         person: Person | None = None,
         seed: int | None = None,
     ) -> None:
-        schema, budget = checked_schema(schema), Budget(check_epsilon(epsilon), check_delta(delta))
+        schema, budget = _checked_schema(schema), Budget(check_epsilon(epsilon), check_delta(delta))
         people = None
         if person is not None:
-            people = People.begin(checked_person(person, schema), new_person_key(seed))
+            if not isinstance(person, Person):
+                raise TypeError(f'person must be such as Person("user_id", records=20), not {type(person).__name__}')
+            InputSchema(cast("Schema", schema), person.column)  # or refused
+            people = People.begin(person, new_person_key(seed))
             budget = replace(budget, records=person.records, per_bucket=person.per_bucket)
             if person.per_bucket is not None and not budget.delta:
                 raise ValueError("per_bucket lowers noise with a delta only: leave it out, or give a delta (--delta)")
-        mechanism = registry.resolved(mechanism, schema)
-        kind = mechanism_class(mechanism)
-        if not kind.online:
-            raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
-        if budget.delta and not kind.deltas:
-            raise ValueError(
-                f"mechanism={mechanism!r} keeps pure ε only: leave out delta, or take cascade or marginals"
-            )
-        options = options_of(kind, {"consistency": consistency, "expect": expect})
+        if expect is not None and _whole("expect", expect) < 1:
+            raise ValueError(f"expect must be a number of records from 1 on, not {expect}")
+        name = registry.resolved(mechanism, schema)
         warn_of_epsilon(budget.epsilon, 2)
-        super().__init__(SynthesizerState.begin(kind, schema, budget, options, new_keys(seed), people))
+        self._begin(State.begin(name, schema, budget, expect, new_keys(seed), people))
+
+    def _begin(self, state: State) -> None:
+        self._state, self._process, self._turn = state, this_process(), RLock()
+        self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
+        self.epsilon = state.budget.epsilon
+        self.guarantee: Guarantee = state.guarantee
+
+    # ---- records in
 
     def update(self, table: object, *, bad_rows: str | None = None) -> None:
         """Take one record or a batch of them, in order of arrival.
@@ -160,104 +191,30 @@ class Synthesizer(CountedUpdates):
             record has arrived and is nowhere: `t` counts it, and nothing else does. None: as the schema says, or else
             ``"stop"``.
         """
-        bad_rows = policy_of(bad_rows, self.schema)
-        if bad_rows == "quarantine":
+        policy, before = policy_of(bad_rows, self.schema), self.t
+        if policy == "quarantine":
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
-        before = self.t
-        for part in batches_of(table, self.input_schema, bad_rows):
+        for part in batches_of(table, self.input_schema, policy):
             try:
-                self._update_batch(part, bad_rows)
+                self.take(self.encode(part, bad_rows=policy), kind=_table_kind(self.schema, part))
             except (TypeError, ValueError) as error:
-                named = part.batch.with_line(error) if part.batch and isinstance(error, TableError) else error
                 if self.t > before:
-                    named.add_note(f"The {self.t - before:,} records before this batch were counted.")
-                raise named from None
+                    error.add_note(f"The {self.t - before:,} records before this batch were counted.")
+                raise
 
-    def _update_batch(self, part: Chunk, bad_rows: str) -> None:
-        encoded = self.encode_batch(part.table, bad_rows=bad_rows)
-        if part.batch is not None and (part.batch.bad or encoded.bad):
-            encoded = encoded.among(part.batch)
-        with self._lock:
-            rows, kind = self.stamped(encoded.rows), table_kind(self.schema, part.table)
-            self._state = self._state.after(rows, encoded.tally, kind)
-
-    def encode(self, table: object, *, bad_rows: str | None = None) -> Rows:
-        """What `update` keeps of a batch: a row of integers for every record. Not private.
+    def encode(
+        self,
+        table: object,
+        numbers: object = None,
+        until: int | None = None,
+        *,
+        bad_rows: str | None = None,
+        person_key: bytes | None = None,
+    ) -> Batch:
+        """What `update` keeps of records: one by one in order of arrival, or, with numbers, counted. Not private.
 
         Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same;
-        with ``person=`` it needs the run's `person_key` as well.
-
-        Parameters
-        ----------
-        table
-            Any kind of table that the schema reads.
-        bad_rows
-            As for `update`.
-        """
-        return self.encode_batch(table, bad_rows=bad_rows).rows
-
-    def encode_batch(
-        self, table: object, *, bad_rows: str | None = None, person_key: bytes | None = None
-    ) -> EncodedRows:
-        """The same, with the rows that are bad and a tally of what was clipped.
-
-        Parameters
-        ----------
-        table
-            Any kind of table that the schema reads.
-        bad_rows
-            As for `update`; ``"quarantine"`` as well.
-        person_key
-            The `person_key` of the run that takes the rows, where records belong to people; this run's unless given.
-        """
-        bad_rows = policy_of(bad_rows, self.schema)
-        people = self._state.people
-        if people is not None:
-            people = people if person_key is None else replace(people, key=person_key)
-            return encode_with_people(people, self._mechanism, cast("Schema", self.schema), table, bad_rows)
-        found = self.schema.encode_batch(table, bad_rows=bad_rows)
-        return EncodedRows(with_null_records(self._mechanism.encode(found.points), found.flags), found.bad, found.tally)
-
-    def stamped(self, rows: Rows) -> Rows:
-        """Rows with the period of this moment, where periods of people go by the clock: before they are kept.
-
-        Parameters
-        ----------
-        rows
-            As `encode` gives them.
-        """
-        people = self._state.people
-        return rows if people is None else people.stamped(rows, self._mechanism.width)
-
-    def update_rows(self, rows: object) -> None:
-        """Take records as `encode` gave them, here or elsewhere. The same as `update` with the records themselves.
-
-        A row that stands for no record of the schema counts as a record that is nowhere.
-
-        Parameters
-        ----------
-        rows
-            An array of shape ``(n, width)``.
-        """
-        with self._lock:
-            self._state = self._state.after(self.check_rows(rows), Tally(), None)
-
-    def check_rows(self, rows: object) -> Rows:
-        """Rows that `update_rows` can take, or an error that says what is wrong with them; `stamped` as well.
-
-        Parameters
-        ----------
-        rows
-            As `encode` gave them, here or elsewhere.
-        """
-        return self._state.checked(whole_numbers("rows", rows))
-
-    def histogram(
-        self, table: object, numbers: object, *, bad_rows: str | None = None, until: int | None = None
-    ) -> BucketedCounts:
-        """Records counted by bucket and row, for `update_counts` of the run that they belong to. Not private.
-
-        Reads and changes nothing of the run: any process with the same schema, ε and mechanism gets the same.
+        with ``person=`` it needs the run's `person_key` as well. `take` counts it, here or in the run's own process.
 
         Parameters
         ----------
@@ -266,24 +223,96 @@ class Synthesizer(CountedUpdates):
         numbers
             The number of each record in the order of arrival, from 0; or that of the first one, if they follow one
             another. They must not depend on what records hold: if replacing a record changed the numbers of others,
-            the loss would not be ε.
-        bad_rows
-            As for `update`.
+            the loss would not be ε. Not of the paper's mechanism, nor with ``person=``.
         until
-            How many records the run will have when one `update_counts` has taken these and all others before them, if
-            that is known: then they are counted in fewer and larger buckets (`bucket`).
+            With numbers: how many records the run will have when one `take` has taken these and all others before
+            them, if that is known: then they are counted in fewer and larger buckets (`bucket`).
+        bad_rows
+            As for `update`; ``"quarantine"`` as well.
+        person_key
+            The `person_key` of the run that takes the batch, where records belong to people; this run's unless given.
 
         Examples
         --------
         >>> from headwater import unit_cube
         >>> owner, worker = (Synthesizer(unit_cube(2), epsilon=1.0) for _ in range(2))
         >>> table = [[0.1, 0.2], [0.9, 0.9], [0.1, 0.2], [0.1, 0.2]]
-        >>> odd, even = worker.histogram(table[1::2], [1, 3]), worker.histogram(table[::2], [0, 2])
-        >>> owner.update_counts(odd + even)
-        >>> owner.t, (odd + even).counts.tolist()
-        (4, [3, 1])
+        >>> odd, even = worker.encode(table[1::2], [1, 3]), worker.encode(table[::2], [0, 2])
+        >>> owner.take(odd + even)
+        >>> owner.t, (odd + even).records
+        (4, 4)
         """
-        return self.count_rows(self.encode(table, bad_rows=bad_rows), numbers, until)
+        state = self._state
+        if person_key is not None and state.people is not None:
+            state = replace(state, people=replace(state.people, key=person_key))
+        found = state.encode(table, policy_of(bad_rows, self.schema))
+        return found if numbers is None else self.count(found, numbers, until)
+
+    def count(self, batch: Batch, numbers: object, until: int | None = None) -> Batch:
+        """Records that `encode` gave one by one, counted by bucket and row.
+
+        Parameters
+        ----------
+        batch
+            As `encode` gave it, without numbers.
+        numbers, until
+            As for `encode`.
+        """
+        if self.person is not None:
+            raise ValueError("counted records have no owners: give update() the records where there is a person=")
+        array = whole_numbers("numbers", numbers)
+        first = _whole("numbers", numbers) if array.ndim == 0 else None
+        if first is None and (array.shape != (batch.records,) or (array.dtype.kind not in "iu" and array.size)):
+            raise ValueError(f"numbers must be {batch.records} whole numbers, or that of the first record")
+        if array.size and array.min() < 0:
+            raise ValueError("numbers must be at least 0")
+        state, given = self._state, array.astype(np.int64) if first is None else first
+        found = count_by_bucket(
+            batch.rows, given, lambda number: state.bucket(number, until), state.mechanism.coarser, until
+        )
+        return replace(found, tally=batch.tally, bad=batch.bad)
+
+    def bucket(self, number: int, until: int | None = None) -> Span:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Public.
+
+        A function of schema, ε, mechanism and ``until`` alone: any process with the same ones gets the same.
+
+        Parameters
+        ----------
+        number
+            From 0.
+        until
+            If the records up to this number are taken at once: the slowest bucket whose faster ones are never measured.
+        """
+        return self._state.bucket(_whole("number", number), until)
+
+    def take(self, batch: Batch, *, kind: str | None = None) -> None:
+        """Count a batch, all of it or nothing: the same as `update` with the records themselves, bit for bit.
+
+        Parameters
+        ----------
+        batch
+            As `encode` gave it, here or elsewhere; counted ones are all records after the first `t` up to any number,
+            each of them once.
+        kind
+            What kind of table releases give, unless asked for another.
+        """
+        with self._lock:
+            self._state = self._state.after(self._state.checked(batch), kind)
+
+    def checked(self, batch: Batch, t: int | None = None) -> Batch:
+        """A batch that `take` can take, or an error that says what is wrong with it.
+
+        Parameters
+        ----------
+        batch
+            As for `take`.
+        t
+            How many records there will be before it; those that there are unless given.
+        """
+        return self._state.checked(batch, t)
+
+    # ---- releases out
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The synthetic data set of this moment. Costs no further ε; asking again gives the same one.
@@ -326,7 +355,7 @@ class Synthesizer(CountedUpdates):
 
     def _laws(self) -> str:
         if not self.budget.delta:
-            return str(getattr(self._mechanism, "noise_name", IntegerLaplace.name))
+            return self._mechanism.ledger().laws
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
         return Ledger(spend for ledger in ledgers for spend in ledger).laws
 
@@ -342,6 +371,197 @@ class Synthesizer(CountedUpdates):
             return self._measure(last, since)[-1]
 
     def _measure(self, last: int | None, since: int | None) -> tuple[int, int, Measured]:
-        start = self._mechanism.window(window_start(self.t, last, since))
+        start = self._mechanism.window(_window_start(self.t, last, since))
         seed = release_seed(self._state.public, self.t, start)
         return start, seed, self._mechanism.measured(start, seed)
+
+    def kept(self) -> Kept:
+        """All that was measured until now, by the records that it was measured of. Public."""
+        with self._lock:
+            return self._state.mechanism.kept()
+
+    def know(self, kept: Kept) -> None:
+        """Take for measured what was measured and kept before: it is never measured again.
+
+        Parameters
+        ----------
+        kept
+            As `kept` gave it, in this process or before it was killed.
+        """
+        with self._lock:
+            self._state = replace(self._state, mechanism=self._state.mechanism.knowing(kept))
+
+    # ---- what is known of the run
+
+    @property
+    def t(self) -> int:
+        """How many records have arrived. Public."""
+        return self._mechanism.t
+
+    @property
+    def expect(self) -> int | None:
+        """How many records the plan is laid out for; None if that was not declared, or is of no use. Public."""
+        return self._state.expect
+
+    @property
+    def person(self) -> Person | None:
+        """Who records belong to, as it was declared. Public."""
+        return self._state.people.person if self._state.people else None
+
+    @property
+    def person_key(self) -> bytes | None:
+        """The key of `headwater.people.hash_people` in this run. Secret."""
+        return self._state.people.key if self._state.people else None
+
+    @property
+    def input_schema(self) -> AnySchema | InputSchema:
+        """The columns that are read: those of the schema, and the one that names the person."""
+        return self.schema if self.person is None else InputSchema(cast("Schema", self.schema), self.person.column)
+
+    @property
+    def tally(self) -> Tally:
+        """What `update` has clipped, not found listed, found missing, or capped. Secret: there is no noise in it."""
+        return self._state.tally.with_capped(self.capped, self.t)
+
+    @property
+    def capped(self) -> int:
+        """How many records did not count, because their person had enough that did. Secret: there is no noise in it."""
+        return self._state.people.capped if self._state.people else 0
+
+    @property
+    def _lock(self) -> RLock:
+        if this_process() != self._process:
+            raise RuntimeError(_FORKED)
+        return self._turn
+
+    @property
+    def _mechanism(self) -> Mechanism:
+        return self._state.mechanism
+
+    def plan(self, until: int | None = None) -> object:
+        """The schedule of buckets and budgets, of cascade with the noise: print it. Not of the paper's mechanism.
+
+        Parameters
+        ----------
+        until
+            Up to which time; twice the present one unless given.
+        """
+        return self._mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
+
+    def ledger(self, t: int | None = None) -> Ledger:
+        """Every draw of noise that a record arriving now can move; it adds up to at most ε, or to a ρ that keeps it.
+
+        Parameters
+        ----------
+        t
+            How many records arrived before it, if it is another one than the next: past or to come.
+        """
+        return Ledger(self._mechanism.ledger(None if t is None else _whole("t", t)), self.budget)
+
+    @property
+    def run_id(self) -> str:
+        """A name of this run, the same for ever and on all its cards. Public: depends on neither data nor noise."""
+        return run_id(self._state.public)
+
+    @property
+    def measurement_version(self) -> str:
+        """Names the rule that decides what is measured. A state goes on only under the rule that it began with."""
+        gaussian = f", Gaussian noise {GAUSSIAN_VERSION}" if self.budget.delta else ""
+        return f"{self.mechanism} {self._mechanism.version}{gaussian}"
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether `release` can be about the last records only. Public."""
+        return self._mechanism.windows
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        """
+        with self._lock:
+            self._state.write(path)
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes, as bytes: as secret as the data."""
+        with self._lock:
+            return self._state.to_bytes()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Go on from where `save` was called, with the very same noise.
+
+        Go on **once**: two runs from one file publish the same noise on different data.
+
+        Parameters
+        ----------
+        path
+            A file that `save` wrote.
+        """
+        return cls._of(State.read(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Go on from where `to_bytes` was called, **once**, like `load`.
+
+        Parameters
+        ----------
+        data
+            What `to_bytes` gave.
+        """
+        return cls._of(State.from_bytes(data))
+
+    @classmethod
+    def _of(cls, state: State) -> Self:
+        synth = cls.__new__(cls)
+        synth._begin(state)
+        return synth
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:  # copy() and deepcopy() call it as well
+        raise TypeError(_COPIED)
+
+    def __repr__(self) -> str:
+        delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
+        budget = f"epsilon={self.epsilon:g}{delta}"
+        expect = f", expect={self.expect}" if self.expect else ""
+        return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}{expect}) at t = {self.t:,}"
+
+    if not TYPE_CHECKING:  # a checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Names of other libraries, answered with ours."""
+            known = f"; {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
+            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{known}", name=name, obj=self)
+
+
+def _checked_schema(schema: object) -> AnySchema:
+    if not isinstance(schema, Schema | UnitCube):
+        raise TypeError(f"schema must be a Schema or unit_cube(d), not {type(schema).__name__}")
+    return schema
+
+
+def _window_start(t: int, last: int | None, since: int | None) -> int:
+    """How many of the first records a release leaves out."""
+    if last is not None and since is not None:
+        raise ValueError("give last= or since=, not both")
+    if last is not None:
+        if _whole("last", last) < 1:
+            raise ValueError(f"last must be at least 1, not {last}")
+        return max(t - last, 0)
+    if since is not None and not 0 <= _whole("since", since) <= t:
+        raise ValueError(f"since must lie between 0 and the number of records so far, {t}, but is {since}")
+    return since or 0
+
+
+def _whole(what: str, number: object) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{what} must be a whole number, not {type(number).__name__}")
+    return int(number.__index__())
+
+
+def _table_kind(schema: AnySchema, table: object) -> str | None:
+    """What kind of table to give back for this one. Points of a cube are always an array."""
+    return kind_of(getattr(table, "table", table)) if isinstance(schema, Schema) else None

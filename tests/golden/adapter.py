@@ -8,12 +8,11 @@ import numpy as np
 from typer.testing import CliRunner
 
 import headwater as hw
-from headwater.cli.app import app
 
 
 def encoded(synth: hw.Synthesizer, table: object, bad_rows: str | None = None) -> Any:  # noqa: ANN401
     """What the mechanism keeps of each record, but for whose it is; the largest integers of a null record."""
-    kept = synth.encode(table, bad_rows=bad_rows)[:, : synth._mechanism.width]
+    kept = synth.encode(table, bad_rows=bad_rows).rows[:, : len(synth._mechanism.sizes)]
     found = kept.astype(np.uint64)
     found[(kept == np.iinfo(kept.dtype).max).all(axis=1)] = np.iinfo(np.uint64).max
     return found
@@ -21,17 +20,16 @@ def encoded(synth: hw.Synthesizer, table: object, bad_rows: str | None = None) -
 
 def take_encoded(synth: hw.Synthesizer, table: object, bad_rows: str | None = None) -> None:
     """Take records that were encoded before."""
-    synth.update_rows(synth.encode(table, bad_rows=bad_rows))
+    synth.take(synth.encode(table, bad_rows=bad_rows))
 
 
 def take_counted(synth: hw.Synthesizer, parts: list[Any], bad_rows: str | None = None) -> None:
     """Take records that were counted before, the last part first."""
-    first, counted = synth.t, list[hw.BucketedCounts]()
+    first, counted = synth.t, list[hw.Batch]()
     for part in parts:
-        rows = synth.encode(part, bad_rows=bad_rows)
-        counted.insert(0, synth.count_rows(rows, first))
-        first += len(rows)
-    synth.update_counts(hw.BucketedCounts.merge(counted))
+        counted.insert(0, synth.encode(part, first, bad_rows=bad_rows))
+        first += counted[0].records
+    synth.take(hw.Batch.merge(counted))
 
 
 def measured(synth: hw.Synthesizer) -> list[Any]:
@@ -52,4 +50,6 @@ def measured(synth: hw.Synthesizer) -> list[Any]:
 
 def command(*words: object) -> None:
     """A command of the command line, in this process."""
+    from headwater.cli.app import app
+
     CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False, standalone_mode=False)

@@ -27,7 +27,7 @@ class Display:
         self._endless = endless
         self._run: Run | None = None
         self._began, self._from, self._t = time.monotonic(), 0, 0
-        self._level, self._guarantee, self._releases = "", "", 0
+        self._guarantee, self._releases = "", 0
         self._tally = Tally()
         self._quarantine: Path | None = None
         self._last: Published | None = None
@@ -60,7 +60,7 @@ class Display:
     def update(self) -> None:
         """Read how far the run is."""
         if self._run:
-            self._t, self._level = self._run.t, self._run.synth.status
+            self._t = self._run.t
             self._tally, self._quarantine = self._run.tally, self._run.quarantine
 
     def expect(self, expected: Outlook) -> None:
@@ -111,7 +111,6 @@ class Display:
         table = Table.grid(padding=(0, 2))
         table.add_row("records in", f"[bold]{self._t:,}[/]   {self.rate():,.0f} a second")
         if self._run:
-            table.add_row("level", shown(self._level))
             table.add_row("guarantee", shown(f"{self._guarantee}, in all, for ever"))
         last = f", the last in {self._last.place}" if self._last else ""
         table.add_row("releases", shown(f"{self._releases}{last}"))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headwater.public.files import need
+from headwater.public.laws import IntegerLaplace
 from headwater.public.partition import Axis, Cells, Partition, Points
 from headwater.public.protocol import (
     AnySchema,
@@ -152,6 +153,7 @@ class CellModel:
     counts: NDArray[np.int64]
     spread: float | None = None
 
+    noise: ClassVar[str] = IntegerLaplace.name
     even: ClassVar[bool] = False
     """Whether records are spread evenly inside their cell, instead of independently (`cell_sampling.sample`)."""
 

@@ -22,9 +22,6 @@ def cell_budget(depth: int, level: int, dimension: int, epsilon: float) -> float
     return share * epsilon * math.exp2((depth - level) * exponent)
 
 
-Strategy = Callable[[Counts, Counts, Counts, Counts], Counts]
-
-
 def halving(parent: Counts, left: Counts, right: Counts, odd: Counts) -> Counts:
     gap = parent - left - right
     missing = np.maximum(gap, 0)
@@ -33,19 +30,6 @@ def halving(parent: Counts, left: Counts, right: Counts, odd: Counts) -> Counts:
     taken = np.maximum(taken, excess - right)  # what the right child cannot give, the left one gives
     result: Counts = left + (missing + odd) // 2 - taken
     return result
-
-
-def proportional(parent: Counts, left: Counts, right: Counts, odd: Counts) -> Counts:
-    total = left + right
-    shared = np.floor(parent * (left / np.maximum(total, 1)) + 0.5).astype(np.int64)
-    # Rounding may step over a child's own count; these bounds are what "both move the same way" allows.
-    grows = parent >= total
-    low = np.where(grows, left, parent - np.minimum(right, parent))
-    high = np.where(grows, parent - right, np.minimum(left, parent))
-    return np.where(total == 0, (parent + odd) // 2, np.clip(shared, low, high))
-
-
-STRATEGIES: dict[str, Strategy] = {"halving": halving, "proportional": proportional}
 
 
 @dataclass(frozen=True)
@@ -65,11 +49,11 @@ class Layer:
         first = self.cells << np.uint64(1)
         return np.stack([first, first | np.uint64(1)], axis=1).reshape(-1)
 
-    def refine(self, noisy: CellCounts, strategy: Strategy, rng: np.random.Generator, partition: Partition) -> Layer:
+    def refine(self, noisy: CellCounts, rng: np.random.Generator, partition: Partition) -> Layer:
         """The next depth, out of noisy counts of `children`."""
         halves = np.maximum(noisy.counts, 0).reshape(-1, 2)
         odd = rng.integers(0, 2, size=len(halves))
-        left = strategy(self.counts, halves[:, 0], halves[:, 1], odd)
+        left = halving(self.counts, halves[:, 0], halves[:, 1], odd)
         share = partition.shares(self.cells, self.depth)
         left = np.where(share == 1, self.counts, np.where(share == 0, 0, left))
         counts = np.stack([left, self.counts - left], axis=1).reshape(-1)
@@ -89,14 +73,13 @@ def measure(
     t: int,
     depth: int,
     partition: Partition,
-    strategy: str,
     seed: int,
 ) -> Measured:
     rng = np.random.default_rng([seed, 1])  # apart from the generator that places the points
     layer, asked = Layer.root(t), list[CellCounts]()
     for level in range(1, depth + 1):
         asked.append(noisy_counts(level, layer.children()))
-        layer = layer.refine(asked[-1], STRATEGIES[strategy], rng, partition)
+        layer = layer.refine(asked[-1], rng, partition)
     return Measured(t, partition, tuple(asked), layer)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,6 +182,9 @@ class ErrorModel(Protocol):
 class Model(Protocol):
     """What a release holds: a distribution of records, fitted to noisy counts. Immutable, and may be published."""
 
+    noise: ClassVar[str]
+    """The laws of the noise in what it is fitted to, if there is no δ."""
+
     @classmethod
     def fit(cls, measured: Any, schema: AnySchema, seed: int) -> Self:  # noqa: ANN401 - of the mechanism's own type
         """The model of what was measured. ``seed`` is public randomness."""
@@ -218,12 +221,11 @@ MODULES = {
     "cascade": ("headwater.secret.cascade", "headwater.public.cascade.model"),
     "marginals": ("headwater.secret.marginals", "headwater.public.marginals.model"),
     "paper": ("headwater.secret.paper", "headwater.public.paper"),
-    "pmm": ("headwater.secret.pmm", "headwater.public.pmm"),
+    "pmm": ("", "headwater.public.pmm"),
 }
-"""By mechanism: the module whose `MECHANISM` measures, and the one whose `MODEL` (and `ERROR_MODEL`) releases hold."""
+"""By mechanism: the module whose `MECHANISM` measures, and the one whose `MODEL` (and `ERROR_MODEL`) releases hold.
 
-OFFLINE = ("pmm",)
-"""Mechanisms that take all records at once."""
+`pmm` measures once, by a function: it is no mechanism."""
 
 AUTO = "auto"
 """Not a mechanism: stands for the one that `choose` names."""
@@ -237,7 +239,7 @@ def choose(schema: AnySchema) -> str:
 
 
 def resolved(name: str, schema: AnySchema) -> str:
-    if name != AUTO and name not in names():
+    if name != AUTO and name not in online():
         raise ValueError(f"mechanism must be one of {', '.join((AUTO, *online()))}, not {name!r}")
     return choose(schema) if name == AUTO else name
 
@@ -280,7 +282,7 @@ def names() -> tuple[str, ...]:
 
 
 def online() -> tuple[str, ...]:
-    return tuple(name for name in MODULES if name not in OFFLINE)
+    return tuple(name for name, (mechanism, _) in MODULES.items() if mechanism)
 
 
 def model(name: str) -> type[Model]:

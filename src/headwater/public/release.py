@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ _NO_MODEL = "a release that was read from its folder has rows and no model; copy
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """The rows of a table that was published."""
+
+    noise: ClassVar[str] = ""
 
     rows: Points
     expected: ExpectedError

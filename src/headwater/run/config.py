@@ -12,7 +12,6 @@ from headwater.public.person import Person
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import schema_from_dict
 from headwater.run.store import Store, StoreError
-from headwater.secret.mechanism import mechanism_class
 from headwater.synthesizer import Synthesizer
 
 
@@ -61,7 +60,7 @@ class RunConfig:
             "mechanism": mechanism,
             "seed": self.seed,
             "person": None if self.person is None else self.person.to_dict(),
-            "expect": self.expect if "expect" in mechanism_class(mechanism).options else None,
+            "expect": self.expect,
         }
 
     @staticmethod

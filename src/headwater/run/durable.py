@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater.run.config import RunConfig
 from headwater.run.restore import counted, measured_by, restored
 from headwater.run.store import Store, StoreError
-from headwater.run.store.entries import Entry, Position, Rows, merge
+from headwater.run.store.entries import Entry, Position, merge
+from headwater.secret.batch import Batch
 from headwater.synthesizer import Synthesizer
 
 LEAST_SNAPSHOT = 1 << 23  # bytes of journal up to which no snapshot is made
@@ -92,15 +92,14 @@ class DurableSynthesizer:
 
     def keep(
         self,
-        rows: Rows,
+        batch: Batch,
         position: Mapping[str, Any],
         receipts: bytes = b"",
-        counts: NDArray[np.int64] | None = None,
-        whole: bool = False,
     ) -> int:
-        entry, self._journal_stays = Entry(self.t, rows, dict(position), counts, whole), False
+        counts, whole = None if batch.counts is None else batch.counts.astype(np.int64), batch.until is not None
+        entry, self._journal_stays = Entry(self.t, batch.rows, dict(position), counts, whole), False
         if self.store:
-            self.store.append(rows, entry.position, receipts, counts, whole)
+            self.store.append(batch.rows, entry.position, receipts, counts, whole)
         else:
             merge(self._position, entry.position)
         self._pending.append(entry)
@@ -108,7 +107,7 @@ class DurableSynthesizer:
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
         if self.store:
-            self.store.append(np.empty((0, self.synth.width), dtype=np.uint8), dict(position))
+            self.store.append(np.empty((0, 1), dtype=np.uint8), dict(position))
         else:
             merge(self._position, position)
 

@@ -10,14 +10,12 @@ from contextlib import closing
 from itertools import chain, repeat
 from typing import TypeVar, cast
 
-from headwater.public.errors import TableError
 from headwater.run.requests import answer_requests
 from headwater.run.run import Run
-from headwater.run.taking import EncodedBatch
 from headwater.secret.read.batch import Batch, Position
 
 T = TypeVar("T")
-Ready = tuple[EncodedBatch, Position]
+Ready = tuple[Batch, Position]
 
 INPUT = "input"
 """The name under which a run keeps the position of its files."""
@@ -27,7 +25,7 @@ AHEAD = 3
 
 def feed(
     run: Run,
-    source: Iterable[Batch | None],
+    source: Iterable[Lines | None],
     *,
     bad_rows: str | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -61,8 +59,8 @@ def feed(
     with closing(_ahead(encoded) if getattr(source, "complete", False) else encoded) as batches:
         for batch in batches:
             if batch is not None:
-                (rows, tally, bad), position = batch
-                run.take_rows(rows, tally, position={INPUT: position}, quarantined=bad)
+                found, position = batch
+                run.take_batch(found, position={INPUT: position})
             elif pending := getattr(source, "pending", None):
                 run.keep_position({INPUT: pending})
             progress()
@@ -78,16 +76,13 @@ def feed(
     run.publish()
 
 
-def _encoded(source: Iterable[Batch | None], encode: Callable[[Batch], EncodedBatch]) -> Generator[Ready | None]:
+def _encoded(source: Iterable[Lines | None], encode: Callable[[object], Batch]) -> Generator[Ready | None]:
     """What a run takes of each batch, and the position behind it; None where the source was idle."""
     for batch in source:
         if batch is None:
             yield None
             continue
-        try:
-            found = encode(batch)
-        except TableError as error:
-            raise batch.with_line(error) from None
+        found = encode(batch)
         position = batch.position
         del batch  # its text and its table would wait with what was made of them
         yield found, position

@@ -12,6 +12,7 @@ from headwater.run.config import RunConfig
 from headwater.run.store import Store, StoreError, is_store
 from headwater.run.store.entries import Entry
 from headwater.run.store.errors import damaged
+from headwater.secret.batch import Batch
 from headwater.secret.noise import warn_of_seed
 from headwater.synthesizer import Synthesizer
 
@@ -44,10 +45,7 @@ def restored(store: Store) -> tuple[Synthesizer, list[Entry]]:
 def counted(store: Store | None, synth: Synthesizer, entry: Entry) -> None:
     """Count records, which may come from a journal: if they do not fit, the state is damaged."""
     try:
-        if entry.counts is None:
-            synth.update_rows(entry.rows)
-        else:
-            synth.update_counted_rows(entry.rows, entry.counts, entry.end if entry.whole else None)
+        synth.take(Batch(entry.rows, entry.counts, until=entry.end if entry.whole else None))
     except (TypeError, ValueError) as error:
         if store is None:
             raise

@@ -13,7 +13,6 @@ def status_of(synth: Synthesizer, *, t: int | None = None, plan: bool = False) -
         "guarantee": str(synth.guarantee),
         "mechanism": synth.mechanism,
         "chosen": registry.reason(synth.mechanism, synth.schema),
-        "level": synth.status,
         **({} if synth.expect is None else {"expect": f"{synth.expect:,} records"}),
         "schema": str(synth.schema),
     }

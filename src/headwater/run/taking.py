@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from headwater.public.bad_rows import BadRow, row_texts
-from headwater.public.protocol import Rows
+from headwater.public.bad_rows import row_texts
 from headwater.public.tally import Tally
 from headwater.run.bad_rows import BadRows, own_position
 from headwater.run.due import Due
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.schedule import Schedule
 from headwater.run.store import Store
-from headwater.secret.counts import BucketedCounts, CountedParts
-from headwater.secret.read.batch import Batch
+from headwater.secret.batch import Batch
+from headwater.secret.read.batch import Batch as Lines
 from headwater.synthesizer import Synthesizer
-
-
-class EncodedBatch(NamedTuple):
-    """A batch as a run keeps it: what of its records, what was bad or clipped in it, and bad rows for quarantine."""
-
-    rows: Rows
-    tally: Tally
-    bad: Sequence[BadRow]
 
 
 class TakingRun:
@@ -118,88 +110,57 @@ class TakingRun:
             What happens to rows that are no records (`headwater.public.bad_rows`): ``"stop"``, ``"null"`` or
             ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
         """
-        position, policy = own_position(position), self.policy(bad_rows)
-        found = self.synth.encode_batch(table, bad_rows=policy)  # all of it is checked before any of it is kept
-        bad = row_texts(table, found.bad) if policy == "quarantine" and found.bad else ()
-        return self.take_rows(found.rows, found.tally, position=position, quarantined=bad)
+        return self.take_batch(self.encode(table, bad_rows=bad_rows), position=position)
 
-    def encode_batch(self, batch: Batch, *, bad_rows: str | None = None) -> EncodedBatch:
-        """What `take_rows` takes of a batch that was read from files: rows, what was bad or clipped, bad rows' text.
+    def encode(self, table: object, *, bad_rows: str | None = None) -> Batch:
+        """What `take_batch` takes of a table, or of records that were read from a file.
 
         Parameters
         ----------
-        batch
-            Of `headwater.secret.read`.
+        table
+            Any kind of table that the schema reads, or a batch of `headwater.secret.read`, read under the same policy.
         bad_rows
-            As for `take`; the batch must have been read under the same policy.
+            As for `take`.
         """
-        return self.encoder(bad_rows)(batch)
+        return self.encoder(bad_rows)(table)
 
-    def encoder(self, bad_rows: str | None = None) -> Callable[[Batch], EncodedBatch]:
-        """`encode_batch` for another thread: it does not wait while records are counted, for it uses none of them.
+    def encoder(self, bad_rows: str | None = None) -> Callable[[object], Batch]:
+        """`encode` for another thread: it does not wait while records are counted, for it uses none of them.
 
         Parameters
         ----------
         bad_rows
-            As for `encode_batch`.
+            As for `encode`.
         """
         synth, policy = self.synth, self.policy(bad_rows)
 
-        def encode(batch: Batch) -> EncodedBatch:
-            found = synth.encode_batch(batch.table, bad_rows=policy)
-            bad = batch.all_bad(found.bad) if policy == "quarantine" else ()
-            found = found.among(batch) if batch.bad or found.bad else found
-            return EncodedBatch(found.rows, found.tally, bad)
+        def encode(table: object) -> Batch:
+            found = synth.encode(table, bad_rows=policy)
+            if policy != "quarantine":
+                return replace(found, bad=())
+            if found.bad and not isinstance(table, Lines):
+                found = replace(found, bad=tuple(row_texts(table, found.bad)))
+            return found
 
         return encode
 
-    def take_rows(
-        self,
-        rows: Rows,
-        tally: Tally = Tally(),  # noqa: B008 - frozen
-        *,
-        position: Mapping[str, Any] | None = None,
-        quarantined: Sequence[BadRow] = (),
-        receipts: bytes = b"",
-    ) -> int:
-        """Take a batch that was encoded before (`Synthesizer.encode_batch`), as `take` does.
+    def take_batch(self, batch: Batch, *, position: Mapping[str, Any] | None = None, receipts: bytes = b"") -> int:
+        """Take a batch that was encoded before (`encode`, `Synthesizer.encode`), as `take` does.
 
-        ``tally`` says what was clipped, unlisted, missing or bad in it; the text of rows that are ``quarantined`` is
-        put beside the state; `receipts` gives ``receipts`` back. Rows that no encoding has given are refused.
+        The text of its bad rows is put beside the state; `receipts` gives ``receipts`` back. If it was counted to be
+        taken at once (``until``), no release may be due before the last of its records (`next_due`).
         """
         named = own_position(position)
         with self._durable.turn:
-            checked = self.synth.check_rows(rows)  # before the step: what is wrong leaves everything as it is
+            checked = self.synth.checked(batch, self.t)  # before the step: what is wrong leaves everything as it is
+            if checked.until is not None and (self.next_due or checked.until) < checked.until:
+                raise ValueError("a release is due inside records that were counted to be taken at once")
             with self._durable.step():
-                kept = named | self._bad_rows.add(tally, quarantined)
-                t = self._durable.keep(checked, kept, receipts)
+                kept = named | self._bad_rows.add(batch.tally, batch.bad)
+                t = self._durable.keep(replace(checked, tally=Tally(), bad=()), kept, receipts)
                 self._count()
                 self._durable.snapshot_if_large()
                 return t
-
-    def take_counts(
-        self,
-        counts: BucketedCounts | CountedParts,
-        tally: Tally = Tally(),  # noqa: B008 - frozen
-        *,
-        position: Mapping[str, Any] | None = None,
-        quarantined: Sequence[BadRow] = (),
-    ) -> int:
-        """Take records that were counted elsewhere (`Synthesizer.histogram`), as `take` does with the records.
-
-        They are all records after the first `t`, up to any number, each of them counted once. If they were counted to
-        be taken at once (``until``), no release may be due before the last of them (`next_due`).
-        """
-        named = own_position(position)
-        with self._durable.step():
-            checked = self.synth.check_counts(counts, self.t)
-            if checked.until is not None and (self.next_due or checked.until) < checked.until:
-                raise ValueError("a release is due inside records that were counted to be taken at once")
-            kept = named | self._bad_rows.add(tally, quarantined)
-            t = self._durable.keep(checked.rows, kept, counts=checked.counts, whole=checked.until is not None)
-            self._count()
-            self._durable.snapshot_if_large()
-            return t
 
     def receipts(self) -> list[bytes]:
         """What `take_rows` has kept as receipts, oldest first; very old ones are forgotten."""

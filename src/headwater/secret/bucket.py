@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.laws import Accounting, Pure, scale_for
-from headwater.public.marginals.codes import NULL, Codes, Coding, Measured, NoisyTable
+from headwater.public.marginals.codes import Codes, Coding, Measured, NoisyTable
 from headwater.public.marginals.plan import Stage, divide, variance
 from headwater.public.marginals.predict import UNITS, Outlook, Prediction
 from headwater.public.marginals.questions import (
@@ -42,8 +42,8 @@ from headwater.public.marginals.questions import (
 from headwater.public.marginals.tables import bin_of
 from headwater.public.marginals.tree import Pair
 from headwater.public.partition import Integers
+from headwater.public.protocol import Rows
 from headwater.secret.choices import SENSITIVITY, choose, choose_exponentially, distance
-from headwater.secret.held import CountedBucket
 from headwater.secret.noise import Noise
 
 Axis = tuple[int, int]
@@ -58,10 +58,7 @@ def count(
     codings: Sequence[Coding],
     weights: NDArray[np.unsignedinteger[Any]] | None = None,
 ) -> list[Integers]:
-    """For each question its table of counts: every record is in exactly one cell of each, a null record in none."""
-    null = codes[0] == NULL  # then in all other columns too
-    if null.any():
-        codes, weights = codes[:, ~null], None if weights is None else weights[~null]
+    """For each question its table of counts: every record is in exactly one cell of each."""
     axes = [tuple((c, id(e)) for c, e in zip(q.columns, q.edges, strict=True)) for q in questions]
     edges = {axis: e for q, of_q in zip(questions, axes, strict=True) for axis, e in zip(of_q, q.edges, strict=True)}
     sizes = {axis: len(e) for axis, e in edges.items()}
@@ -137,7 +134,7 @@ class Bucket:
         start: int,
         end: int,
         accounting: Accounting = Pure,
-        counted: Sequence[CountedBucket] = (),
+        counted: Sequence[tuple[Rows, NDArray[Any]]] = (),
     ) -> None:
         self.codes, self.codings, self.noise, self.accounting = codes, codings, noise, accounting
         self.timescale, self.start, self.end, self.counted = timescale, start, end, counted
@@ -149,8 +146,8 @@ class Bucket:
 
     def count(self, questions: Sequence[Question]) -> list[Integers]:
         found = count(self.codes, questions, self.codings)
-        for one in self.counted:
-            further = count(np.ascontiguousarray(one.rows.T), questions, self.codings, one.counts)
+        for rows, counts in self.counted:
+            further = count(np.ascontiguousarray(rows.T), questions, self.codings, counts)
             found = [table + more for table, more in zip(found, further, strict=True)]
         return found
 

@@ -1,158 +1,113 @@
-"""Counted records of a slow bucket that is open: what a mechanism keeps of them until it is measured."""
+"""Records of a slow bucket that is open: what a mechanism keeps of them until it is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.files import need
 from headwater.public.protocol import Arrays, Rows, null_records
-from headwater.secret.counts import Bucket, RunningSums, Unsigned, distinct, short, total
-
-_MANY = 16  # parts of a bucket that are kept beside one another
-_LARGE = 1 << 17  # rows of a part that is kept beside others
+from headwater.secret.batch import Batch, Span, distinct, short
 
 
-@dataclass(frozen=True, eq=False)
-class CountedBucket:
-    """Counted records that the same buckets hold from now on: their order and their numbers are forgotten."""
+class Part(NamedTuple):
+    """Records that the same buckets hold from now on: their order is forgotten. ``counts`` None: one record a row."""
 
     start: int
-    records: int
+    records: int  # null records too, which have no row
     rows: Rows
-    counts: Unsigned
+    counts: NDArray[Any] | None = None
 
-    @staticmethod
-    def of(
-        start: int, records: int, rows: Rows, counts: NDArray[Any], coarser: Callable[[Rows], Rows] | None = None
-    ) -> list[CountedBucket]:
-        """Counted rows as a mechanism keeps them; of cells several, in each of which they are sorted and distinct."""
-        null = null_records(rows)
-        if null.any():
-            rows, counts = rows[~null], counts[~null]
-        if coarser is not None:
-            rows = coarser(rows)
-        if rows.shape[1] > 1:
-            return [CountedBucket(start, records, rows, short(counts))]
-        (edges,) = (rows[1:, 0] <= rows[:-1, 0]).nonzero()
-        if len(edges) > _MANY:
-            rows, counts = distinct(rows, counts)
-            edges = edges[:0]
-        first, *others = pairwise([0, *(edges + 1).tolist(), len(rows)])
-        found = [CountedBucket(start, total(counts[i:j]), rows[i:j], short(counts[i:j])) for i, j in others]
-        rest = records - sum(one.records for one in found)
-        return [CountedBucket(start, rest, rows[: first[1]], short(counts[: first[1]])), *found]
 
-    def plus(self, others: Iterable[CountedBucket]) -> CountedBucket:
-        every = [self, *others]
-        rows, counts = distinct(*(np.concatenate([getattr(one, f) for one in every]) for f in ("rows", "counts")))
-        return CountedBucket(self.start, sum(one.records for one in every), rows, short(counts))
+def cut(batch: Batch, t: int, bucket: Callable[[int], Span]) -> Iterator[Part]:
+    """A batch cut where a bucket ends; an entry that is in two buckets is divided. ``bucket`` is asked as it goes."""
+    sums = None if batch.counts is None else np.concatenate(([0], np.cumsum(batch.counts, dtype=np.int64)))
+    begin, size = t, len(batch.rows) if sums is None else int(sums[-1])
+    while t < begin + size:
+        start, end = bucket(t)
+        end = min(end, begin + size)
+        a, b = t - begin, end - begin
+        if sums is None:
+            yield Part(start, end - t, batch.rows[a:b])
+        else:
+            i, j = int(np.searchsorted(sums, a, side="right")) - 1, int(np.searchsorted(sums, b))
+            yield Part(start, end - t, batch.rows[i:j], np.diff(np.clip(sums[i : j + 1], a, b)))
+        t = end
 
 
 @dataclass(frozen=True, eq=False)
-class CountedBuckets:
-    """All counted records of an open slow bucket."""
+class Held:
+    """All records of an open slow bucket."""
 
-    buckets: tuple[CountedBucket, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     @property
     def records(self) -> int:
-        return sum(one.records for one in self.buckets)
+        return sum(part.records for part in self.parts)
 
-    def before(self, number: int) -> int:
-        return sum(one.records for one in self.buckets if one.start < number)
+    def within(self, span: Span) -> tuple[list[Rows], list[tuple[Rows, NDArray[Any]]]]:
+        """Rows of one record each, and counted rows, of the buckets that begin in a span."""
+        found = [part for part in self.parts if span.start <= part.start < span.end and len(part.rows)]
+        plain = [part.rows for part in found if part.counts is None]
+        return plain, [(part.rows, part.counts) for part in found if part.counts is not None]
 
-    def within(self, first: int, end: int) -> list[CountedBucket]:
-        return [one for one in self.buckets if first <= one.start < end]
-
-    def plus(self, parts: Iterable[CountedBucket]) -> Self:
-        buckets = list(self.buckets)
-        for part in parts:
-            buckets = _with(buckets, part)
-        return type(self)(tuple(buckets))
+    def plus(self, part: Part, coarser: Callable[[Rows], Rows] = lambda rows: rows) -> Self:
+        """With more records of the last bucket, or of the next one. Parts of similar size are joined, so few are left."""
+        rows, counts, null = part.rows, part.counts, null_records(part.rows)
+        if null.any():
+            rows, counts = rows[~null], None if counts is None else counts[~null]
+        new = Part(part.start, part.records, coarser(rows), None if counts is None else short(counts))
+        parts = list(self.parts)
+        while parts and _alike(parts[-1], new) and len(parts[-1].rows) <= 2 * len(new.rows):
+            new = _joined(new.start, [parts.pop(), new])
+        return type(self)((*parts, new))
 
     def merged(self, start: int) -> Self:
-        kept = [one for one in self.buckets if one.start < start]
-        since = [one if one.start == start else replace(one, start=start) for one in self.buckets[len(kept) :]]
-        return type(self)((*kept, *_few(since))) if since else self
+        """With all since ``start`` as one bucket: none of only some of it is measured any more."""
+        kept = tuple(part for part in self.parts if part.start < start)
+        since = self.parts[len(kept) :]
+        plain, counted = ([part for part in since if (part.counts is None) == kind] for kind in (True, False))
+        return type(self)((*kept, *(_joined(start, some) for some in (plain, counted) if some)))
 
     def state(self) -> Arrays:
-        """As arrays, for a file; none if there are no counted records."""
-        if not self.buckets:
-            return {}
-        spans = [(one.start, one.records, len(one.counts)) for one in self.buckets]
-        rows, counts = np.concatenate([one.rows for one in self.buckets]), [one.counts for one in self.buckets]
+        """As arrays, for a file."""
+        spans = [(part.start, part.records, len(part.rows), part.counts is not None) for part in self.parts]
+        counts = [np.empty(0, dtype=np.int64), *(part.counts for part in self.parts if part.counts is not None)]
+        rows = [part.rows.astype(part.rows.dtype.newbyteorder("<")) for part in self.parts]
         return {
-            "counted": np.array(spans, dtype=np.int64).reshape(-1),
-            "counted_rows": rows.astype(rows.dtype.newbyteorder("<")).reshape(-1).view(np.uint8),
-            "counted_counts": np.concatenate([one.astype(np.int64) for one in counts]),
+            "held": np.array(spans, dtype=np.int64).reshape(-1, 4),
+            "held_rows": np.concatenate([np.empty(0, np.uint8), *(each.reshape(-1).view(np.uint8) for each in rows)]),
+            "held_counts": np.concatenate(counts).astype(np.int64),
         }
 
     @classmethod
-    def restore(cls, arrays: Arrays, start: int, t: int, width: int, word: type[Any], bucket: Bucket) -> Self:
-        if "counted" not in arrays:
-            return cls()
-        spans, data, counts = (arrays[name] for name in ("counted", "counted_rows", "counted_counts"))
-        need(spans.dtype == counts.dtype == np.int64 and data.dtype == np.uint8, "counted")
-        need(spans.ndim == counts.ndim == data.ndim == 1 and len(spans) % 3 == 0, "counted")
-        need(len(data) == len(counts) * width * np.dtype(word).itemsize, "counted_rows")
-        need(not len(counts) or (int(counts.min()) > 0 and int(counts.max()) <= t), "counted_counts")
-        rows = data.view(np.dtype(word).newbyteorder("<")).astype(word).reshape(-1, width)
-        found, at, before = list[CountedBucket](), 0, start
-        for first, records, size in spans.reshape(-1, 3).tolist():
-            need(before <= first < t and bucket(first)[0] == first, "counted")
-            need(0 <= size <= len(counts) - at and 0 < records <= t - first, "counted")
-            one = CountedBucket(first, records, rows[at : at + size], short(counts[at : at + size]))
-            need(total(one.counts) <= records, "counted")
-            found.append(one)
-            at, before = at + size, first
-        need(at == len(counts), "counted")
-        kept = cls(tuple(found))
-        need(all(kept.records - kept.before(one.start) <= t - one.start for one in found), "counted")
-        return kept
+    def restore(cls, arrays: Arrays, width: int, word: np.dtype[Any]) -> Self:
+        """What `state` gave, of rows of so many integers of a type."""
+        spans, data, counts = (arrays[name] for name in ("held", "held_rows", "held_counts"))
+        need(spans.shape[1:] == (4,) and data.dtype == np.uint8 and counts.dtype == np.int64, "held")
+        need(len(data) == int(spans[:, 2].sum()) * width * word.itemsize, "held_rows")
+        need(len(counts) == int(spans[spans[:, 3] == 1, 2].sum()), "held_counts")
+        rows = data.view(word.newbyteorder("<")).astype(word).reshape(-1, width)
+        parts = list[Part]()
+        for start, records, size, counted in spans.tolist():
+            parts.append(Part(start, records, rows[:size], short(counts[:size]) if counted else None))
+            rows, counts = rows[size:], counts[size:] if counted else counts
+        return cls(tuple(parts))
 
 
-def parts_by_bucket(
-    rows: Rows, counts: NDArray[Any], t: int, bucket: Bucket
-) -> Iterator[tuple[int, int, Rows, NDArray[Any]]]:
-    """Start, records, rows and counts of each bucket that counted records fall into, the first of them number ``t``."""
-    sums, begin, first = RunningSums(counts), t, 0
-    until = begin + int(sums.of_first(len(counts)))
-    while t < until:
-        start, end = bucket(t)
-        end = min(end, until)
-        last = sums.reaching(end - begin)
-        part = counts[first:last]
-        before, beyond = t - begin - int(sums.of_first(first)), begin + int(sums.of_first(last)) - end
-        if before or beyond:
-            part = part.astype(np.int64)
-            part[0] -= before
-            part[-1] -= beyond
-        yield start, end - t, rows[first:last], part
-        first, t = last - (beyond > 0), end
+def _alike(one: Part, other: Part) -> bool:
+    return one.start == other.start and (one.counts is None) == (other.counts is None)
 
 
-def _with(buckets: list[CountedBucket], bucket: CountedBucket) -> list[CountedBucket]:
-    same = len(buckets)
-    while same and buckets[same - 1].start == bucket.start:
-        same -= 1
-    return [*buckets[:same], *_few([*buckets[same:], bucket])]
-
-
-def _few(parts: list[CountedBucket]) -> list[CountedBucket]:
-    """The parts of one bucket; of the last ones those that are small, or whose records repeat, are added up."""
-    first, size = len(parts), 0
-    while first and (not size or len(parts[first - 1].counts) <= 2 * size):
-        first -= 1
-        size += max(len(parts[first].counts), 1)
-    alike = parts[first:]
-    apart = [one for one in alike if len(one.counts) >= max(_LARGE, one.records // 2)]
-    if len(apart) > _MANY:
-        apart = []
-    rest = [one for one in alike if one not in apart]
-    return [*parts[:first], *apart, *([rest[0].plus(rest[1:])] if len(rest) > 1 else rest)]
+def _joined(start: int, parts: list[Part]) -> Part:
+    records = sum(part.records for part in parts)
+    rows = np.concatenate([part.rows for part in parts]) if len(parts) > 1 else parts[0].rows
+    counts = [part.counts for part in parts if part.counts is not None]
+    if len(parts) == 1 or not counts:
+        return Part(start, records, rows, counts[0] if counts else None)
+    rows, summed = distinct(rows, np.concatenate(counts))
+    return Part(start, records, rows, short(summed))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headwater.public.cascade.tree import Tree
 from headwater.public.partition import Flags, Integers
-from headwater.secret.counts import RunningSums, distinct_cells
+from headwater.secret.batch import distinct_cells
 
 Cells = NDArray[np.unsignedinteger[Any]]
 Counted = tuple[Cells, NDArray[np.integer[Any]]]
@@ -67,7 +67,8 @@ def sum_leaves(parts: Sequence[Counted], depth: int, tree: Tree) -> Integers:
     order, starts = _in_order(tree, depth, parts[0][0].dtype)
     ends = np.zeros(len(starts) + 1, dtype=np.int64)
     for cells, counts in _together(parts, 8 * tree.size):  # searching all leaves takes as long as sorting so many cells
-        ends += RunningSums(counts).of_first(np.append(np.searchsorted(cells, starts), len(cells)))
+        sums = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+        ends += sums[np.append(np.searchsorted(cells, starts), len(cells))]
     found = np.empty(len(order), dtype=np.int64)
     found[order] = np.diff(ends)  # leaves cut the line: each ends where the next starts
     return found

@@ -19,20 +19,20 @@ from copy import copy
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headwater.public.budget import Budget, Ledger, Spend
 from headwater.public.cells import CellCounts
-from headwater.public.files import need
 from headwater.public.laws import IntegerLaplace, scale_for
-from headwater.public.paper import STRATEGIES, Measured, cell_budget, measure
+from headwater.public.paper import Measured, cell_budget, measure
 from headwater.public.partition import Cells, Floats, Integers
-from headwater.public.protocol import AnySchema, Arrays, Header, Options, Rows, State
+from headwater.public.protocol import AnySchema, Arrays, Header, State
+from headwater.secret.batch import Batch, Span
 from headwater.secret.counters import (
     THRESHOLD,
     HybridCounter,
@@ -42,7 +42,7 @@ from headwater.secret.counters import (
     level_start,
     segment_threshold,
 )
-from headwater.secret.mechanism import NULL, CellRows
+from headwater.secret.mechanism import NULL, PURE, CellRows
 from headwater.secret.noise import Noise
 
 Sealed = tuple[int, int]  # the step of a seal, and the segment's count then
@@ -138,55 +138,60 @@ def _log_stay(margin: int, q: Decimal, context: Context) -> Decimal:
     return context.ln(context.divide(context.power(q, -margin), context.add(one, q)))
 
 
+@dataclass(frozen=True, eq=False)
 class Level:
     """The points of one level, as cells of one depth: in order of arrival while it lasts, sorted when it is over."""
 
-    def __init__(
-        self, level: int, depth: int, cells: NDArray[np.uint64] | None = None, ends: Integers | None = None
-    ) -> None:
-        self.level, self.depth = level, depth
-        self._cells = np.empty(0, dtype=np.uint64) if cells is None else cells
-        self.steps = len(self._cells)
-        self._ends = ends  # of a closed level: how many points lie in the distinct cells before each
-        self._sorted: tuple[Cells, Integers] | None = None
+    level: int
+    depth: int
+    parts: tuple[Cells, ...] = ()
+    ends: Integers | None = None
+    """Of a closed level: how many points lie in the distinct cells before each."""
 
-    def append(self, cells: Cells) -> None:
-        if self.steps + len(cells) > len(self._cells):
-            self._cells = np.resize(self._cells, max(2 * self.steps, self.steps + len(cells), 64))
-        self._cells[self.steps : self.steps + len(cells)] = cells
-        self.steps += len(cells)
-        self._sorted = None
+    @cached_property
+    def cells(self) -> Cells:
+        return np.concatenate(self.parts) if self.parts else np.empty(0, dtype=np.uint64)
+
+    @property
+    def steps(self) -> int:
+        return sum(map(len, self.parts))
+
+    def plus(self, cells: Cells) -> Level:
+        """With more points. Parts of similar size are joined, so few are left."""
+        parts = list(self.parts)
+        while parts and len(parts[-1]) <= 2 * len(cells):
+            cells = np.concatenate((parts.pop(), cells))
+        return Level(self.level, self.depth, (*parts, cells))
 
     def closed(self) -> Level:
-        cells, counts = np.unique(self._cells[: self.steps], return_counts=True)
+        cells, counts = np.unique(self.cells, return_counts=True)
         if len(cells) and cells[-1] == NULL:
             cells, counts = cells[:-1], counts[:-1]
-        return Level(self.level, self.depth, cells, np.concatenate([[0], np.cumsum(counts)]))
+        return Level(self.level, self.depth, (cells,), np.concatenate([[0], np.cumsum(counts)]))
 
     def count(self, depth: int, cells: Cells) -> Integers:
         lower, upper = self._span(depth, cells)
-        if self._ends is None:
+        if self.ends is None:
             return upper - lower
-        result: Integers = self._ends[upper] - self._ends[lower]
+        result: Integers = self.ends[upper] - self.ends[lower]
         return result
 
     def arrivals(self, depth: int, cell: int) -> Integers:
         (lower,), (upper,) = self._span(depth, np.array([cell], dtype=np.uint64))
-        assert self._sorted is not None  # noqa: S101 - _span has just sorted
-        return np.sort(self._sorted[1][lower:upper]) + 1
+        return np.sort(self._order[lower:upper]) + 1
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return np.argsort(self.cells, kind="stable")
+
+    @cached_property
+    def _sorted(self) -> Cells:
+        return self.cells if self.ends is not None else self.cells[self._order]
 
     def _span(self, depth: int, cells: Cells) -> tuple[Integers, Integers]:
-        if self._ends is None and self._sorted is None:
-            order = np.argsort(self._cells[: self.steps], kind="stable")
-            self._sorted = self._cells[order], order
-        cells_here = self._cells if self._sorted is None else self._sorted[0]
         shift = np.uint64(self.depth - depth)
-        lower, upper = (np.searchsorted(cells_here, edge << shift) for edge in (cells, cells + np.uint64(1)))
+        lower, upper = (np.searchsorted(self._sorted, edge << shift) for edge in (cells, cells + np.uint64(1)))
         return lower, upper
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        cells = self._cells[: self.steps] if self._ends is None else self._cells
-        return {"cells": cells} if self._ends is None else {"cells": cells, "ends": self._ends}
 
 
 _LEVEL_TOTAL, _THRESHOLD, _WAIT, _SUB = range(4)  # what a draw is for
@@ -200,21 +205,21 @@ class PaperMechanism(CellRows):
     """The paper's mechanism (Algorithms 1 to 3)."""
 
     name: ClassVar[str] = "paper"
-    thresholds: ClassVar[bool] = True
-    options: ClassVar[Options] = {"consistency": tuple(STRATEGIES)}
 
     def __init__(
         self,
         schema: AnySchema,
         budget: Budget | float,
         noise: Noise,
+        expect: int | None = None,
         *,
-        consistency: str = "halving",
         constant: float = THRESHOLD,
         sub: SubCounter = HybridCounter,
     ) -> None:
-        super().__init__(schema, budget, noise)
-        self.consistency, self.constant, self.sub = consistency, constant, sub
+        super().__init__(schema, budget, noise, expect)
+        if self.budget.delta:
+            raise ValueError(PURE.format(self.name))
+        self.constant, self.sub = constant, sub
         self._past: list[Level] = []
         self._open_level()
 
@@ -236,24 +241,27 @@ class PaperMechanism(CellRows):
     def _budget(self, depth: int, level: int) -> float:
         return cell_budget(depth, level, self.partition.dimension, self.epsilon)
 
-    def update(self, rows: Rows) -> None:
-        """Take points in order of arrival."""
-        cells = rows[:, 0]
-        self._now = copy(self._now)  # what a copy of this mechanism shares stays as it is
+    def update(self, batch: Batch) -> Self:
+        new, cells = copy(self), batch.rows[:, 0]
         while len(cells):
-            if self.t + 1 == self._end:
-                self._past = [*self._past, self._now.closed()]
-                self._open_level()
-            take = min(self._end - 1 - self.t, len(cells))
-            if self._now.depth:  # no cell ever counts a point of a level without one
-                kept = cells[:take] >> np.uint64(self.finest - self._now.depth)
+            if new.t + 1 == new._end:
+                new._past = [*new._past, new._now.closed()]
+                new._open_level()
+            take = min(new._end - 1 - new.t, len(cells))
+            if new._now.depth:  # no cell ever counts a point of a level without one
+                kept = cells[:take] >> np.uint64(self.finest - new._now.depth)
                 kept[cells[:take] == NULL] = NULL  # a step without an arrival
-                self._now.append(kept)
-            self.t += take
+                new._now = new._now.plus(kept)
+            new.t += take
             cells = cells[take:]
+        new.known = {span: one for span, one in new.known.items() if span.end >= new.t}
+        return new
 
     def measured(self, start: int, seed: int) -> Measured:
-        return measure(self.noisy_counts, self.t, self.depth, self.partition, self.consistency, seed)
+        """What a release of this moment draws."""
+        span = Span(0, self.t)
+        found: Measured = self.once(span, lambda: measure(self.noisy_counts, self.t, self.depth, self.partition, seed))
+        return found
 
     def noisy_counts(self, depth: int, cells: Cells) -> CellCounts:
         """The noisy counts ``N_θ`` of these cells of one depth, at this time."""
@@ -329,42 +337,17 @@ class PaperMechanism(CellRows):
 
     def state(self) -> State:
         levels = [*self._past, self._now]
-        arrays = {f"{name}{i}": array for i, lev in enumerate(levels) for name, array in lev.arrays().items()}
-        return super().state()[0] | {"levels": [[lev.level, lev.depth] for lev in levels]}, arrays
+        arrays: Arrays = {f"cells{i}": level.cells for i, level in enumerate(levels)}
+        arrays |= {f"ends{i}": level.ends for i, level in enumerate(levels) if level.ends is not None}
+        return {"t": self.t, "levels": [[level.level, level.depth] for level in levels]}, arrays
 
-    def restore(self, header: Header, arrays: Arrays) -> None:
-        """Go on from a `state`, if it is one."""
-        super().restore(header, arrays)
-        self._check(header, arrays)
-        *past, now = [
-            Level(level, depth, arrays[f"cells{i}"], arrays.get(f"ends{i}"))
+    def _resume(self, header: Header, arrays: Arrays) -> None:
+        super()._resume(header, arrays)
+        *self._past, self._now = [
+            Level(level, depth, (arrays[f"cells{i}"],), arrays.get(f"ends{i}"))
             for i, (level, depth) in enumerate(header["levels"])
         ]
-        self._past, self._now = past, now
-        self._end = level_start(now.level + 1, self.epsilon)
-
-    def _check(self, header: Header, arrays: Arrays) -> None:
-        """Refuse a state that no run can have left: a checksum finds damage, not what was made up."""
-        expected, time = list[list[int]](), 1
-        while not expected or time <= self.t:
-            level = level_at(time, self.epsilon)
-            depth, end = self._resolution(level), level_start(level + 1, self.epsilon)
-            expected.append([level, depth, max(min(end, self.t + 1) - time, 0) if depth else 0])
-            time = end
-        need(header["levels"] == [one[:2] for one in expected], "levels")
-        for i, (_, depth, points) in enumerate(expected):
-            cells = arrays[f"cells{i}"]
-            need(cells.ndim == 1 and cells.dtype == np.uint64, f"cells{i}")
-            last = i == len(expected) - 1
-            good = cells[cells != NULL] if last else cells
-            need(not good.size or int(good.max()) < 1 << depth, f"cells{i}")
-            if last:
-                need(len(cells) == points and f"ends{i}" not in arrays, f"cells{i}")
-                continue
-            ends = arrays[f"ends{i}"]
-            need(ends.dtype == np.int64 and ends.shape == (len(cells) + 1,), f"ends{i}")
-            need(ends[0] == 0 and ends[-1] <= points and bool((ends[1:] > ends[:-1]).all()), f"ends{i}")
-            need(bool((cells[1:] > cells[:-1]).all()), f"cells{i}")
+        self._end = level_start(self._now.level + 1, self.epsilon)
 
 
 MECHANISM = PaperMechanism

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from itertools import groupby
+from itertools import groupby, islice
 
 import numpy as np
 
-from headwater.public.cascade.tree import LEAF, Tree, possible, union
+from headwater.public.cascade.tree import LEAF, Tree, possible, union, unpacked
 from headwater.public.partition import Floats, Integers, Partition
+from headwater.public.protocol import Arrays, Header, State
 
 EXACT = 1e-12  # the variance of a number without noise: above 0, so that one can divide by it
 
@@ -45,6 +46,31 @@ class NoisyCounts:
     @property
     def points(self) -> int:
         return self.end - self.start
+
+
+def pack(buckets: Sequence[NoisyCounts], further: Sequence[Tree]) -> State:
+    """The noisy counts of these buckets with their trees, and further trees that are still to be measured."""
+    parts = [part for bucket in buckets for part in bucket.parts]
+    flags = [flag for tree in (*(part.tree for part in parts), *further) for flag in tree.splits]
+    counts = np.concatenate([np.empty(0, dtype=np.int64), *(part.counts for part in parts)])
+    arrays: Arrays = {
+        "splits": np.packbits(np.concatenate([np.empty(0, dtype=bool), *flags])),
+        "counts": counts.astype(np.int32) if np.abs(counts).max(initial=0) < 1 << 31 else counts,
+    }
+    return {"spans": [[b.start, b.end, b.variance, len(b.parts)] for b in buckets]}, arrays
+
+
+def unpack(header: Header, arrays: Arrays) -> tuple[list[NoisyCounts], Iterator[Tree]]:
+    """The buckets that `pack` packed, and the further trees."""
+    counts, buckets = arrays["counts"].astype(np.int64), list[NoisyCounts]()
+    trees = unpacked(np.unpackbits(arrays["splits"]).astype(bool))
+    for start, end, variance, resolutions in header["spans"]:
+        parts = []
+        for tree in islice(trees, resolutions):
+            parts.append(NoisyCounts(start, end, tree, counts[: tree.size], variance))
+            counts = counts[tree.size :]
+        buckets.append(replace(parts[0], coarse=tuple(parts[1:])))
+    return buckets, trees
 
 
 def merged(buckets: list[NoisyCounts]) -> list[NoisyCounts]:
