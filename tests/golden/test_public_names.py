@@ -19,11 +19,11 @@ GONE = frozenset[str]()
 def public_names() -> Iterator[str]:
     """Of the package, of what the page of the API shows, and of the command line."""
     for name in shown():
-        found, public = resolve(name), chosen(name)
-        yield name
+        found, public, known = resolve(name), chosen(name), f"headwater.{name.rpartition('.')[2]}"
+        yield known  # modules may move
         for one in found.__mro__ if inspect.isclass(found) else ():
             ours = {*vars(one), *vars(one).get("__annotations__", ())} if one.__module__.startswith("headwater") else ()
-            yield from (f"{name}.{key}" for key in ours if key[0] != "_" and (public is None or key in public))
+            yield from (f"{known}.{key}" for key in ours if key[0] != "_" and (public is None or key in public))
     for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]  # a group has them
         yield from (f"headwater {name} {option}" for one in command.params for option in one.opts)
 
