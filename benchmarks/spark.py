@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from headwater.secret.counts import BucketedCounts
 from numpy.typing import NDArray
 from pyarrow import parquet
 
@@ -30,7 +31,6 @@ from headwater.public.protocol import AnySchema
 from headwater.public.schema import Schema
 from headwater.public.unit_cube import unit_cube
 from headwater.run.config import RunConfig
-from headwater.secret.counts import BucketedCounts
 from headwater.spark import session, update
 from headwater.spark.counting import count
 from headwater.spark.frames import place

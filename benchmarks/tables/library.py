@@ -25,7 +25,8 @@ from benchmarks.tables.data import Table, table
 from benchmarks.tables.measures import marginal_errors
 from benchmarks.tables.offline import ROOT
 from benchmarks.tables.online import synthesizer_of
-from headwater.public.marginals.codes import Codes, Measured
+from headwater.public.marginals.codes import Codes
+from headwater.public.marginals.measured import Measured
 from headwater.public.marginals.model import MarginalsModel
 from headwater.public.marginals.predict import LogLinear
 

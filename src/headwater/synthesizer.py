@@ -25,13 +25,13 @@ from headwater.public.files import this_process
 from headwater.public.frames import kind_of
 from headwater.public.input_schema import InputSchema
 from headwater.public.person import Person
-from headwater.public.protocol import AnySchema, Facts, Measured
+from headwater.public.protocol import AnySchema, Facts, Kept, Measured, Span
 from headwater.public.release import Release
 from headwater.public.schema import Schema
 from headwater.public.tally import Tally
 from headwater.public.unit_cube import UnitCube
-from headwater.secret.batch import Batch, Span, count_by_bucket, whole_numbers
-from headwater.secret.mechanism import Kept, Mechanism
+from headwater.secret.batch import Batch, count_by_bucket, whole_numbers
+from headwater.secret.mechanism import Mechanism
 from headwater.secret.noise import GAUSSIAN_VERSION, new_keys, new_person_key, release_seed, run_id
 from headwater.secret.people import People
 from headwater.secret.pmm import ledger as pmm_ledger
@@ -342,13 +342,15 @@ class Synthesizer:
         """
         with self._lock:
             t, kind = self.t, self._state.kind
-            start, seed, measured = self._measure(last, since)
+            seed, measured = self._measure(last, since)
             laws = self._laws()
 
         def make() -> Release:
             # From here on nothing has seen data, and other threads may go on.
             model = registry.model(self.mechanism).fit(measured, self.schema, seed)
-            return Release(Facts(t, self.guarantee, self.schema, self.mechanism, laws), start, model, seed, kind)
+            return Release(
+                Facts(t, self.guarantee, self.schema, self.mechanism, laws), measured.start, model, seed, kind
+            )
 
         warn_of_delta(self.budget.delta, t, 3)
         return make
@@ -370,10 +372,11 @@ class Synthesizer:
         with self._lock:
             return self._measure(last, since)[-1]
 
-    def _measure(self, last: int | None, since: int | None) -> tuple[int, int, Measured]:
-        start = self._mechanism.window(_window_start(self.t, last, since))
-        seed = release_seed(self._state.public, self.t, start)
-        return start, seed, self._mechanism.measured(start, seed)
+    def _measure(self, last: int | None, since: int | None) -> tuple[int, Measured]:
+        """The seed of the release, and what it is made from."""
+        left = _window_start(self.t, last, since)
+        found = self._mechanism.measured(release_seed(self._state.public, self.t, 0)).after(left)
+        return release_seed(self._state.public, self.t, found.start), found
 
     def kept(self) -> Kept:
         """All that was measured until now, by the records that it was measured of. Public."""

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from headwater.public.budget import Budget
 from headwater.public.categorical import Boolean, Category
 from headwater.public.laws import DiscreteGaussian, ExponentialChoice, IntegerLaplace, JointLaplace, Law, PermuteAndFlip
-from headwater.public.marginals.codes import NoisyTable
+from headwater.public.marginals.measured import NoisyTable
 from headwater.public.marginals.questions import Question
 from headwater.public.numeric import Integer, Number
 from headwater.public.schema import Schema

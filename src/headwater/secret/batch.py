@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.bad_rows import BadRow
 from headwater.public.partition import Integers
-from headwater.public.protocol import Rows
+from headwater.public.protocol import Rows, Span
 from headwater.public.tally import Tally
 
 Unsigned = NDArray[np.unsignedinteger[Any]]
 
 _WORD = 62  # bits of a word that rows are packed into: no shift reaches all of it
 _ODD = 0x9E3779B97F4A7C15  # mixes the integers of a row; which rows are compared depends on it, the result does not
-
-
-class Span(NamedTuple):
-    """The records ``start … end − 1``, by their numbers."""
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.files import need
-from headwater.public.protocol import Arrays, Rows, null_records
-from headwater.secret.batch import Batch, Span, distinct, short
+from headwater.public.protocol import Arrays, Rows, Span, null_records
+from headwater.secret.batch import Batch, distinct, short
 
 
 class Part(NamedTuple):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from headwater.public.laws import Pure
-from headwater.public.marginals.codes import Coding, NoisyTable
+from headwater.public.marginals.codes import Coding
+from headwater.public.marginals.measured import NoisyTable
 from headwater.public.marginals.questions import Question, early_weights
 from headwater.public.marginals.tables import Profile, Shares, bin_of, cut, cut_by, one_way, profile
 from headwater.secret.bucket import count, cover

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headwater.public.marginals import plan as plan_module
-from headwater.public.marginals.codes import NoisyTable
+from headwater.public.marginals.measured import NoisyTable
 from headwater.public.marginals.plan import plan
 from headwater.public.schema import Schema
 from headwater.secret.marginals import MarginalsMechanism

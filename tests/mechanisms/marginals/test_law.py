@@ -26,9 +26,8 @@ from headwater.public.budget import Budget
 from headwater.public.categorical import Boolean
 from headwater.public.laws import PermuteAndFlip, Pure, scale_for
 from headwater.public.marginals import questions as pair_rules
-from headwater.public.marginals.codes import Measured
+from headwater.public.marginals.measured import Measured, Outlook
 from headwater.public.marginals.plan import Stage
-from headwater.public.marginals.predict import Outlook
 from headwater.public.marginals.questions import Question
 from headwater.public.marginals.tree import Pair
 from headwater.public.schema import Schema

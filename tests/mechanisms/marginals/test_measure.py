@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from headwater.public import laws as joint_law
 from headwater.public.categorical import Boolean, Category
 from headwater.public.files import FileRefusedError
-from headwater.public.marginals.codes import NULL, NoisyTable, codings
+from headwater.public.marginals.codes import NULL, codings
+from headwater.public.marginals.measured import NoisyTable, Outlook
 from headwater.public.marginals.plan import plan
-from headwater.public.marginals.predict import Outlook
 from headwater.public.numeric import Number
 from headwater.public.schema import Schema
 from headwater.public.unit_cube import UnitCube

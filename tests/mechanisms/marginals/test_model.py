@@ -13,8 +13,9 @@ import pytest
 from headwater.public import chunks as lots
 from headwater.public.categorical import Boolean, Category
 from headwater.public.files import FileRefusedError
-from headwater.public.marginals.codes import Coding, Measured, NoisyTable, codings, encode
+from headwater.public.marginals.codes import Coding, codings, encode
 from headwater.public.marginals.estimate import Estimator, telling
+from headwater.public.marginals.measured import Measured, NoisyTable
 from headwater.public.marginals.model import MODEL, MarginalsModel
 from headwater.public.marginals.predict import LogLinear
 from headwater.public.numeric import Integer, Number
