@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from threading import RLock
-from typing import TYPE_CHECKING, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 
@@ -26,13 +26,13 @@ from headwater.public.frames import kind_of
 from headwater.public.input_schema import InputSchema
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema, Facts, Kept, Measured, Span
-from headwater.public.release import Release
+from headwater.public.release import Release, release_seed, run_id
 from headwater.public.schema import Schema
 from headwater.public.tally import Tally
 from headwater.public.unit_cube import UnitCube
 from headwater.secret.batch import Batch, count_by_bucket, whole_numbers
 from headwater.secret.mechanism import Mechanism
-from headwater.secret.noise import GAUSSIAN_VERSION, new_keys, new_person_key, release_seed, run_id
+from headwater.secret.noise import GAUSSIAN_VERSION, new_keys, new_person_key
 from headwater.secret.people import People
 from headwater.secret.pmm import ledger as pmm_ledger
 from headwater.secret.pmm import measure_once
@@ -377,6 +377,21 @@ class Synthesizer:
         left = _window_start(self.t, last, since)
         found = self._mechanism.measured(release_seed(self._state.public, self.t, 0)).after(left)
         return release_seed(self._state.public, self.t, found.start), found
+
+    def facts(self) -> dict[str, Any]:
+        """What everybody may know of the run, as plain values. Public."""
+        state = self._state
+        return {
+            "t": self.t,
+            "schema": self.schema.to_dict(),
+            "mechanism": self.mechanism,
+            "guarantee": asdict(self.guarantee),
+            "budget": asdict(state.budget.of_record),
+            "expect": self.expect,
+            "noise": self._laws(),
+            "public": state.public.hex(),
+            "kind": state.kind,
+        }
 
     def kept(self) -> Kept:
         """All that was measured until now, by the records that it was measured of. Public."""

@@ -37,6 +37,12 @@ def policy_of(bad_rows: str | None, schema: object) -> str:
     return check_policy(bad_rows or getattr(schema, "bad_rows", None) or "stop")
 
 
+def stated(schema: Any, policy: str | None) -> Any:  # noqa: ANN401 - a schema, or that of a cube
+    """The schema as cards have it, with the policy that is in force."""
+    same = policy is None or not hasattr(schema, "with_bad_rows") or schema.bad_rows == policy
+    return schema if same else schema.with_bad_rows(policy)
+
+
 def with_way_out(error: TableError) -> TableError:
     """An error about a row, whose remedy also says how to go on without such rows."""
     if WAY_OUT in error.remedy:

@@ -131,11 +131,11 @@ class Measured:
 
     @classmethod
     def of(cls, kept: Kept, schema: AnySchema, budget: Budget, t: int) -> Measured:
-        partition, slow, recent, start = schema.partition, list[NoisyCounts](), list[NoisyCounts](), 0
+        partition, slow, fast_of_last, start = schema.partition, list[NoisyCounts](), list[Span](), 0
         while (end := start + (stage := stage_at(start, partition.dimension, budget)).timescales[0].size) <= t:
             slow.append(kept[Span(start, end)])
-            recent = [kept[span] for _, span in stage.fast_spans(start, end)]
-            start = end
+            fast_of_last, start = [span for _, span in stage.fast_spans(start, end)], end
+        recent = [kept[span] for span in fast_of_last]
         fast = tuple(kept[span] for _, span in stage.fast_spans(start, t))
         history = History(partition, budget.epsilon, tuple(slow), tuple(recent), pool(slow, partition))
         return cls(t, 0, max((one.end for one in fast), default=start), history, fast)
