@@ -18,7 +18,7 @@ from headwater.cli.console import complain
 from headwater.public.budget import DeltaWarning, EpsilonWarning
 from headwater.public.errors import SchemaError, TableError, UnreadableFileError
 from headwater.public.files import FileRefusedError
-from headwater.run.store import StoreError
+from headwater.run.lock import StoreError
 from headwater.secret.noise import SeededRunWarning
 
 P = ParamSpec("P")

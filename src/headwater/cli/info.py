@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -19,10 +18,11 @@ from headwater.public.folder import folders
 from headwater.public.release import Release, expected_of
 from headwater.public.schema import Schema, schema_from_dict
 from headwater.public.tally import Tally
-from headwater.run.requests import OwnerGoneError, request_status
-from headwater.run.restore import read_state, read_tally
-from headwater.run.status import status_of
-from headwater.run.store import StateInUseError, is_store
+from headwater.run.lock import StateInUseError
+from headwater.run.measured import BANNER, Moment, measured_beside, status_of
+from headwater.run.restore import read_state
+from headwater.run.state import is_state
+from headwater.synthesizer import Synthesizer
 
 
 @reports_errors
@@ -45,26 +45,33 @@ def command(
     elif _begins(path, b"headwater release"):
         release = Release.load(path)
         say(f"{release}: {release.expected_error()}")
-    elif not is_store(path) and not _begins(path, b"headwater state"):
-        raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
-    else:
-        rows, tally, use = _state(path, plan)
-        schedule = rows.pop("plan", None)
-        _print(rows, f"{path} (state: secret{use})")
-        say_tally(tally, None)
-        if schedule is not None:
-            out.print(shown(schedule))
-
-
-def _state(path: Path, plan: bool) -> tuple[dict[str, str], Tally, str]:
-    """What a state is, and whether somebody uses it. Its owner answers if there is one."""
-    while True:
+    elif _begins(path, b"headwater state"):
+        _run(Synthesizer.load(path), None, path, plan)
+    elif is_state(path):
         try:
-            synth = read_state(path)
-            return status_of(synth, plan=plan), read_tally(path, synth), ""
-        except StateInUseError:
-            with suppress(OwnerGoneError):  # then it is free again
-                return *request_status(path, plan=plan), ", in use"
+            _run(*read_state(path), path, plan)
+        except StateInUseError:  # what its owner has measured and kept can be read all the same
+            _moment(measured_beside(path), f"{path} (state: secret, in use)", plan)
+    elif path.read_bytes()[8:].startswith(BANNER.encode()):
+        _moment(path, f"{path} (what was measured: public)", plan)
+    else:
+        raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
+
+
+def _run(synth: Synthesizer, tally: Tally | None, path: Path, plan: bool) -> None:
+    """A run that nobody has open."""
+    _print(status_of(synth.facts()), f"{path} (state: secret)")
+    say_tally(synth.tally if tally is None else tally, None)
+    if plan:
+        out.print(shown(str(synth.plan())))
+
+
+def _moment(path: Path, title: str, plan: bool) -> None:
+    """The last moment that a run has kept."""
+    moment = Moment.read(path)
+    _print(moment.status() | {"moment": f"the last one that was kept, of {moment.t:,} records"}, title)
+    if plan:
+        out.print(shown(str(moment.plan())))
 
 
 def _releases(places: list[Path], folder: Path) -> None:

@@ -23,9 +23,10 @@ from headwater.public.input_schema import InputSchema
 from headwater.public.outlook import outlook
 from headwater.public.schema import Schema
 from headwater.run import Run, RunConfig, Schedule, feed
-from headwater.run.limits import KEEP, ROWS, limit
-from headwater.run.opening import state_beside
-from headwater.run.store import StateInUseError, StoreError
+from headwater.run.config import KEEP, ROWS, limit
+from headwater.run.feed import MEASURE_EVERY
+from headwater.run.lock import StateInUseError, StoreError
+from headwater.run.restore import state_beside
 from headwater.secret.read.source import Source, open_source
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -57,6 +58,9 @@ def command(
         list[int] | None,
         typer.Option(help="Also publish so many of the last records, in a subfolder. Repeatable.", **options.RECORDS),
     ] = None,
+    measure_every: Annotated[
+        float, typer.Option(help="Seconds between moments that other processes can see.", **options.NUMBER)
+    ] = MEASURE_EVERY,
     bad_rows: options.BadRows = None,
     stdin_continues: Annotated[
         bool,
@@ -132,7 +136,7 @@ def command(
                         records = known if whose is None else InputSchema(known, whose.column)
                         with open_source(inputs or [], records, run.position("input"), **written) as source:
                             stop.source = source
-                            feed(run, source, bad_rows=policy, progress=display.update)
+                            feed(run, source, bad_rows=policy, measure_every=measure_every, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()

@@ -14,7 +14,7 @@ from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.public.schema import Schema
 from headwater.run import Schedule
-from headwater.run.limits import KEEP, ROWS, limit
+from headwater.run.config import KEEP, ROWS, limit
 
 
 @reports_errors

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +22,8 @@ from headwater.public.protocol import Facts, Kept, Span
 from headwater.public.release import Release, release_seed, run_id
 from headwater.public.schema import schema_from_dict
 from headwater.run.lock import StoreError, plain_errors
+from headwater.secret.mechanism import mechanism_class
+from headwater.secret.noise import Noise
 from headwater.synthesizer import Synthesizer
 
 BANNER = "headwater measured 1: public, every number in it may be published"
@@ -60,6 +63,17 @@ class Moment:
     def guarantee(self) -> Guarantee:
         return Guarantee(**self.facts["guarantee"])
 
+    def status(self) -> dict[str, str]:
+        """The run in words, by name."""
+        return status_of(self.facts)
+
+    def plan(self) -> object:
+        """The buckets and budgets to come, to be printed."""
+        facts = self.facts
+        schema, budget = schema_from_dict(facts["schema"]), Budget(**facts["budget"])
+        mechanism = mechanism_class(facts["mechanism"])(schema, budget, Noise(seed=0), facts["expect"])
+        return mechanism.plan(max(2 * self.t, 1))  # nothing is measured with it
+
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The release of this moment, all of it or a window: the same as the run itself would publish."""
         facts = self.facts
@@ -72,13 +86,27 @@ class Moment:
         return Release(known, measured.start, model, seed, facts["kind"])
 
 
+def status_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What everybody may know of a run (`Synthesizer.facts`), in words by name."""
+    schema = schema_from_dict(facts["schema"])
+    rows = {
+        "records": f"{facts['t']:,}",
+        "guarantee": str(Guarantee(**facts["guarantee"])),
+        "mechanism": facts["mechanism"],
+        "chosen": registry.reason(facts["mechanism"], schema),
+        "schema": str(schema),
+    }
+    return rows if facts["expect"] is None else rows | {"expect": f"{facts['expect']:,} records"}
+
+
 def frames(path: Path) -> list[Moment]:
     """All whole frames of a file; what a kill has left half-written at its end is no frame."""
     return [moment for moment, _ in _frames(path)]
 
 
 def _frames(path: Path) -> list[tuple[Moment, int]]:
-    data, found, at, known = path.read_bytes(), list[tuple[Moment, int]](), 0, dict[str, Any]()
+    data = path.read_bytes() if path.exists() else b""
+    found, at, known = list[tuple[Moment, int]](), 0, dict[str, Any]()
     while at + 8 <= len(data):
         end = at + 8 + int.from_bytes(data[at : at + 8], "little")
         if end > len(data):
