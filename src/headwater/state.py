@@ -139,7 +139,7 @@ class State:
         """With more records, which `checked` has checked."""
         mechanism, people, tally = self.mechanism, self.people, self.tally + batch.tally
         if people is not None:
-            rows, hashes, stamps = people.split(rows, len(mechanism.sizes))
+            rows, hashes, stamps = people.split(batch.rows, len(mechanism.sizes))
             counted, people = people.after(hashes, stamps, self.t, lambda t: mechanism.spans(t)[0].end)
             if not counted.all():
                 rows = with_null_records(rows.copy(), ~counted)
