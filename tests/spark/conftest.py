@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater.spark.session import missing, session
+from headwater.spark.stream import missing, session
 from tests.spark.cluster import Cluster
 
 WANTED = os.environ.get("HEADWATER_SPARK", "")

@@ -6,7 +6,6 @@ import os
 import shutil
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ import pytest
 
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.spark import counting, stream, update
-from headwater.spark.footers import stretches_of
-from headwater.spark.frames import Placed, place
-from headwater.spark.grouping import Repeats
+from headwater.spark import count, stream, update
+from headwater.spark.files import footers
+from headwater.spark.frame import Placed, place, survey
 from headwater.spark.stream import POSITION, OtherQueryError
 from tests.spark.cluster import Cluster
 from tests.spark.support import CASES, QUIET, as_input, ddl, one_process, records, releases, write_files
@@ -62,26 +60,23 @@ def test_micro_batches_of_parquet_are_read_once(
     write_files(tmp_path / "in", [records(schema, n, n) for n in (700, 1300)], "parquet")
 
     def both(frame: Any) -> Any:  # noqa: ANN401
-        said = stretches_of(frame)
+        said = footers(frame)
         assert said is not None
-        monkeypatch.setattr(counting, "stretches_of", lambda _: None)
-        for stretches in (said[0], counting._survey(placed(frame))[0]):
+        surveyed = survey(Placed(frame, ("x", "y"), ("headwater_order_0", "headwater_order_1")))
+        for stretches in (said[0], surveyed):
             found.append(sorted((one.source[0][-16:], one.first, one.records) for one in stretches))
-        return None
+        return said
 
-    def placed(frame: Any) -> Placed:  # noqa: ANN401
-        return Placed(frame, ("x", "y"), ("headwater_order_0", "headwater_order_1"))
-
-    monkeypatch.setattr(counting, "stretches_of", both)
+    monkeypatch.setattr(count, "footers", both)
     spark.conf.set("spark.sql.files.maxPartitionBytes", "8k")
     frame = files(spark, schema, tmp_path / "in", "parquet")
     how: dict[str, Any] = {"epsilon": 1.0, "every": 900, "trigger": NOW, "seed": 3}
     with stream(frame, schema, state=tmp_path / "state", out=tmp_path / "out", **how) as query:
         query.wait()
-    footers, counted = found
-    assert footers == counted
-    assert len(footers) > 2
-    assert sum(one[2] for one in footers) == 2000
+    of_footers, counted = found
+    assert of_footers == counted
+    assert len(of_footers) > 2
+    assert sum(one[2] for one in of_footers) == 2000
 
 
 def messages(schema: Any, n: int, seed: int, order: Any = None) -> tuple[pa.Table, pa.Table]:  # noqa: ANN401
@@ -308,13 +303,15 @@ def test_bad_rows_follow_the_policy_and_say_where_they_are(spark: Any, cluster: 
     tables[1] = tables[1].set_column(2, "paid", pa.array(paid))
     how: dict[str, Any] = {"epsilon": 1.0, "every": 40, "trigger": NOW, "seed": 3, "mechanism": "cascade"}
     spark.conf.set("spark.sql.files.maxPartitionBytes", "128m")
-    for policy in ("stop", "null", "quarantine"):
+    for policy in ("stop", "null"):
         write_files(tmp_path / "in", tables, "csv")
         folder = tmp_path / policy
         frame = files(spark, TABLE, tmp_path / "in", "csv", maxFilesPerTrigger="1")
         query = stream(frame, TABLE, state=folder / "state", out=folder / "out", bad_rows=policy, **how)
         if policy == "stop":
-            with pytest.raises(hw.TableError, match=r'part-001.csv, row 7, column "paid": .*--bad-rows null') as caught:
+            with pytest.raises(
+                hw.TableError, match=r'part-001.csv, row 7, column "paid": .*go on without such rows: bad_rows="null"'
+            ) as caught:
                 query.wait()
             assert "4711" not in str(caught.value)
             assert query.run.t == 50
@@ -322,47 +319,12 @@ def test_bad_rows_follow_the_policy_and_say_where_they_are(spark: Any, cluster: 
             continue
         query.wait()
         assert (query.run.t, query.run.tally.bad) == (110, 1)
-        quarantine = query.run.quarantine
         query.stop()
         assert releases(folder / "out") == one_process(TABLE, "cascade", tables, folder / "one", 40, bad_rows=policy)
-        assert quarantine is not None
-        assert quarantine.exists() == (policy == "quarantine")
-        if policy == "quarantine":
-            assert "mysterious-4711" in quarantine.read_text()
-            assert '"record": 58' in quarantine.read_text()
+    with pytest.raises(ValueError, match='"stop" or "null"'):
+        stream(frame, TABLE, state=tmp_path / "q", out=tmp_path / "r", bad_rows="quarantine", **how)
     found = [path for path in cluster.folder.rglob("*") if path.is_file() and b"mysterious" in path.read_bytes()]
     assert found == []
-
-
-def test_one_run_for_each_public_key(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
-    schema = hw.unit_cube(2)
-    table = records(schema, 3000, 5)
-    regions = np.random.default_rng(0).choice(["north", "south", "nowhere"], 3000, p=[0.6, 0.35, 0.05])
-    whole = table.append_column("region", pa.array(regions.tolist()))
-    (tmp_path / "in").mkdir()
-    pa.parquet.write_table(whole, tmp_path / "in" / "a.parquet")
-    frame = spark.readStream.schema(ddl(schema) + ", region string").parquet(str(tmp_path / "in"))
-    how: dict[str, Any] = {
-        "epsilon": 1.0,
-        "every": 500,
-        "trigger": NOW,
-        "seed": 3,
-        "key": {"region": ["north", "south"]},
-    }
-    query = stream(frame, schema, state=tmp_path / "a", out=tmp_path / "b", **how)
-    with pytest.raises(hw.TableError, match="a key that is not listed"):
-        query.wait()
-    query.stop()
-    with stream(frame, schema, state=tmp_path / "states", out=tmp_path / "out", bad_rows="null", **how) as query:
-        query.wait()
-        assert {key: run.t for key, run in query.runs.items()} == {
-            k: int((regions == k).sum()) for k in ("north", "south")
-        }
-    for seed, key in ((3, "north"), (4, "south")):
-        own = [table.filter(pa.array(regions == key))]
-        expected = one_process(schema, "auto", own, tmp_path / f"one {key}", 500, seed=seed)
-        assert releases(tmp_path / "out" / key) == expected
-    assert '"north"' in (tmp_path / "out" / "keys.json").read_text()
 
 
 def test_a_release_is_a_table_of_spark(spark: Any) -> None:  # noqa: ANN401
@@ -428,8 +390,6 @@ def test_people_are_hashed_by_executors_and_capped_by_the_owner(spark: Any, clus
     update(synth, spark.read.parquet(str(tmp_path / "in")))
     assert synth.capped == capped
     assert [path for path in cluster.folder.rglob("*") if path.is_file() and b"secret-" in path.read_bytes()] == []
-    with pytest.raises(ValueError, match="do not go together"):
-        stream(frame, TABLE, state=tmp_path / "s", out=tmp_path / "t", key={"paid": ["card"]}, **how)
 
 
 def test_a_frame_with_a_delta_has_the_buckets_of_its_run(spark: Any) -> None:  # noqa: ANN401
@@ -453,39 +413,6 @@ def test_places_that_cannot_be_are_refused(spark: Any) -> None:  # noqa: ANN401
         with pytest.raises(hw.TableError, match=message):
             update(synth, one if order is None else one.drop("partition", "offset"), order=order)
     assert synth.t == 0
-
-
-def test_a_batch_that_was_misjudged_to_repeat_goes_another_way_or_is_refused(
-    spark: Any,  # noqa: ANN401
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Groups of Spark take more bytes than what workers pack: if only these fit, the batch is counted by workers."""
-    schema, settings = hw.unit_cube(2), spark.sparkContext._jsc.sc().conf()
-    points = records(schema, 20_000, 1)
-    plain, synth = (hw.Synthesizer(schema, epsilon=1.0, seed=3) for _ in range(2))
-    placed = replace(place(spark.createDataFrame(points), schema), repeats=Repeats(codes=0.0))  # all are equal, it says
-    config, seen, by_workers = RunConfig(schema, 1.0), list[int](), counting._counted
-
-    def watched(*given: Any) -> Any:  # noqa: ANN401
-        found = by_workers(*given)
-        seen.append(found.num_rows)
-        return found
-
-    monkeypatch.setattr(counting, "_counted", watched)
-    try:
-        settings.set("spark.driver.maxResultSize", "20k")
-        with pytest.raises(hw.TableError, match=r"or raise spark\.driver\.maxResultSize"):
-            counting.count(placed, config, {0: 0}, "stop")
-        assert not seen
-        settings.set("spark.driver.maxResultSize", "250k")
-        counts = counting.count(placed, config, {0: 0}, "stop")[0].counts
-        assert seen
-    finally:
-        settings.remove("spark.driver.maxResultSize")
-    assert counts is not None
-    synth.update_counts(counts)
-    plain.update(as_input(schema, points))
-    assert np.array_equal(synth.release().points(), plain.release().points())
 
 
 def test_more_than_the_driver_takes_is_refused_with_a_way_out(spark: Any) -> None:  # noqa: ANN401

@@ -11,12 +11,12 @@ import pytest
 from pyarrow import parquet
 
 import headwater as hw
-from headwater.spark import update
+from headwater.mechanisms.counted_parts import CountedParts
+from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.spark import count, update
 from headwater.spark.files import Files, Split, UnreadableError
-from headwater.spark.frames import place
-from headwater.spark.grouping import Repeats
-from headwater.spark.stream import _repeats
-from tests.spark.support import QUIET
+from headwater.spark.frame import place
+from tests.spark.support import QUIET, releases
 
 pytestmark = QUIET
 SCHEMA = hw.Schema(size=hw.Number(0, 9), paid=hw.Category("card", "cash", missing=True))
@@ -29,22 +29,21 @@ def table(n: int) -> pa.Table:
     return pa.table({"size": rng.integers(0, 9, n) / 2, "paid": paid})
 
 
-def columns(frame: Any) -> Any:  # noqa: ANN401
-    found = place(frame, SCHEMA).files
-    return found and {name: of_file for name, (of_file, _) in found.items()}
-
-
-def test_columns_are_known_by_their_names_in_files(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_columns_are_known_if_they_come_from_files_as_they_are(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
     """Of frames and of streams; not what an expression makes of them, or two sources together."""
-    parquet.write_table(table(50).rename_columns(["volume", "paid"]), tmp_path / "a.parquet")
+    parquet.write_table(table(50), tmp_path / "a.parquet")
+
+    def columns(frame: Any) -> Any:  # noqa: ANN401
+        return place(frame, SCHEMA).files
+
     batch = spark.read.parquet(str(tmp_path))
-    stream = spark.readStream.schema("volume double, paid string").parquet(str(tmp_path))
+    stream = spark.readStream.schema(DDL).parquet(str(tmp_path))
     for frame in (batch, stream):
-        renamed = frame.selectExpr("paid", "volume AS size")
-        assert columns(renamed) == {"size": "volume", "paid": "paid"}
-        assert columns(frame.selectExpr("paid", "volume * 1 AS size")) is None
-        assert columns(frame.selectExpr("upper(paid) AS paid", "volume AS size").select("paid", "size")) is None
-        assert columns(renamed.union(renamed)) is None
+        chosen = frame.select("paid", "size")
+        assert columns(chosen) == {"size": "double", "paid": "string"}
+        assert columns(frame.selectExpr("paid", "size * 1 AS size")) is None
+        assert columns(frame.selectExpr("upper(paid) AS paid", "size").select("paid", "size")) is None
+        assert columns(chosen.union(chosen)) is None
     batch.write.csv(str(tmp_path / "csv"))
     read = spark.read.schema(DDL)
     assert columns(read.csv(str(tmp_path / "csv"))) is None
@@ -61,27 +60,149 @@ def test_columns_are_known_by_their_names_in_files(spark: Any, tmp_path: Path) -
     ids=["another type", "another case", "without a column"],
 )
 def test_files_that_are_not_as_the_frame_says_are_read_by_spark(spark: Any, tmp_path: Path, change: Any) -> None:  # noqa: ANN401
-    """Once per run it is tried; what was counted until then is not counted twice."""
+    """What was counted until then is not counted twice."""
     for number, one in enumerate([table(800), change(table(300))]):
         parquet.write_table(one, tmp_path / f"{number}.parquet")
     frame = spark.read.schema(DDL).parquet(str(tmp_path))
     synth, plain = (hw.Synthesizer(SCHEMA, epsilon=1.0, mechanism="cascade", seed=3) for _ in range(2))
     plain.update(frame.toArrow())
     assert update(synth, frame) == 1100
-    assert not _repeats(synth).readable
     assert synth.tally == plain.tally
     assert np.array_equal(synth.release().points(), plain.release().points())
 
 
 def test_what_is_wrong_is_said_without_a_value(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"no such file at all")
-    kinds = {"paid": ("paid", "string")}
+    kinds = {"paid": "string"}
     for name in ("a", "b"):
         files = Files.of([[Split(f"file:{tmp_path}/{name}.parquet", 0, 99)]], kinds)
         assert files is not None
         with pytest.raises(UnreadableError, match=r"^[A-Za-z]+$"):
             list(files.read(0))
     assert Files.of([[Split("hdfs://host/a", 0, 99)]], kinds) is None
-    assert Files.of([[Split("file:/a", 0, 99)]], {"paid": ("paid", "date")}) is None
+    assert Files.of([[Split("file:/a", 0, 99)]], {"paid": "date"}) is None
     assert Files.of(None, kinds) is None
-    assert Repeats().readable
+
+
+def few(n: int, seed: int) -> pa.Table:
+    """Records that repeat, some of them beyond bounds or missing."""
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "size": rng.integers(-1, 3, n) / 1.5,
+            "age": pa.array([None if one == 3 else one for one in rng.integers(0, 5, n).tolist()], pa.int64()),
+            "paid": rng.choice(["card", "cash"], n).tolist(),
+        }
+    )
+
+
+FEW = hw.Schema(size=hw.Number(0, 1), age=hw.Integer(0, 9, missing=True), paid=hw.Category("card", "cash"))
+
+
+@pytest.mark.parametrize("reader", ["spark", "workers"])
+@pytest.mark.parametrize("mechanism", ["cascade", "marginals"])
+def test_either_reader_gives_what_one_process_gives(
+    spark: Any,  # noqa: ANN401
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mechanism: str,
+    reader: str,
+) -> None:
+    """Files of different sizes, several in a partition and cut into splits, in two batches of one run.
+
+    Workers read the row groups that Spark would, or there would be other records than footers say.
+    """
+    by_workers, counted = list[bool](), count._counted
+    if reader == "spark":
+        no_files(monkeypatch)
+
+    def watched(placed: Any, counter: Any) -> Any:  # noqa: ANN401
+        by_workers.append(counter.files is not None)
+        return counted(placed, counter)
+
+    monkeypatch.setattr(count, "_counted", watched)
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "16k")
+    spark.conf.set("spark.sql.files.openCostInBytes", "1k")
+    make: dict[str, Any] = {"epsilon": 1.0, "mechanism": mechanism, "seed": 3}
+    synth, plain = hw.Synthesizer(FEW, **make), hw.Synthesizer(FEW, **make)
+    for batch, sizes in enumerate([(700, 1, 9000, 40), (2200, 17, 5000)]):
+        folder = tmp_path / str(batch)
+        folder.mkdir()
+        for number, n in enumerate(sizes):
+            table = few(n, 10 * batch + number)
+            parquet.write_table(table, folder / f"{number}.parquet", row_group_size=1000)
+            plain.update(table)
+        assert update(synth, spark.read.parquet(str(folder))) == plain.t
+    assert by_workers == [reader == "workers"] * 2
+    assert synth.tally == plain.tally
+    assert set(synth.tally.columns["size"]) == {"clipped"}
+    assert np.array_equal(synth.release().points(), plain.release().points())
+
+
+def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if files were where workers cannot read them."""
+    monkeypatch.setattr(Files, "of", lambda *_: None)
+
+
+@pytest.mark.parametrize("reader", ["spark", "workers"])
+@pytest.mark.parametrize("digits", [1, 9])
+def test_batches_that_are_taken_at_once_give_what_one_process_gives(
+    spark: Any,  # noqa: ANN401
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    digits: int,
+    reader: str,
+) -> None:
+    """In the plane, at an ε with two timescales of fast buckets; records that repeat and that do not.
+
+    Of three batches the second has a release inside, and is counted in the fastest buckets.
+    """
+    if reader == "spark":
+        no_files(monkeypatch)
+    config = RunConfig(hw.unit_cube(2), 60.0, "cascade", 3)
+    runs = [
+        Run.open(config, FolderSink(tmp_path / name), state=tmp_path / f"{name}.state", schedule=Schedule(records=4000))
+        for name in ("plain", "spark")
+    ]
+    rng, untils = np.random.default_rng(7), list[int | None]()
+    take = Run.take_counts
+
+    def watched(run: Run, counts: CountedParts, *arguments: Any, **others: Any) -> int:  # noqa: ANN401
+        untils.append(counts.until)
+        return take(run, counts, *arguments, **others)
+
+    monkeypatch.setattr(Run, "take_counts", watched)
+    for batch, n in enumerate((3000, 6000, 3000)):
+        points, folder = rng.random((n, 2)).round(digits), tmp_path / str(batch)
+        folder.mkdir()
+        for number, part in enumerate(np.array_split(points, 3)):
+            parquet.write_table(pa.table({"x": part[:, 0], "y": part[:, 1]}), folder / f"{number}.parquet")
+        runs[0].take(points)
+        update(runs[1], spark.read.parquet(str(folder)))
+        for run in runs:
+            run.publish_if_due()
+    assert untils == [3000, None, 12_000]
+    for run in runs:
+        run.close()
+    assert len(releases(tmp_path / "plain")) == 3
+    assert releases(tmp_path / "plain") == releases(tmp_path / "spark")
+
+
+@pytest.mark.parametrize("reader", ["spark", "workers"])
+def test_a_bad_record_among_many_equal_ones_is_named(
+    spark: Any,  # noqa: ANN401
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reader: str,
+) -> None:
+    if reader == "spark":
+        no_files(monkeypatch)
+    table = few(5000, 1).set_column(2, "paid", pa.array(["card"] * 4321 + ["shells"] + ["cash"] * 678))
+    parquet.write_table(table, tmp_path / "a.parquet")
+    synth = hw.Synthesizer(FEW, epsilon=1.0, mechanism="cascade")
+    with pytest.raises(hw.TableError, match=r'a\.parquet, row 4321, column "paid"') as refused:
+        update(synth, spark.read.parquet(str(tmp_path)))
+    assert "shells" not in str(refused.value)
+    assert synth.t == 0
+    assert update(synth, spark.read.parquet(str(tmp_path)), bad_rows="null") == 5000
+    assert synth.tally.bad == 1

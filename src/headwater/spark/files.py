@@ -1,17 +1,23 @@
 """Parquet files that workers read themselves: no record goes through Spark, nor one by one to Python.
 
-Spark says which part of a file is read by which task, and a worker reads these row groups. Where a worker does not find
-a file as it was said to be, with the same columns of the same types, Spark reads it.
+Footers say how many records each task reads, so nothing else is read before they are counted. A worker reads the row
+groups that Spark would give its task; where it does not find a file as it was said to be, with the same columns of the
+same types, Spark reads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import parquet
+
+from headwater.spark.frame import PARTITIONED, Stretch, class_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 RECORDS = 1 << 18  # that are read at a time
 TYPES = {
@@ -26,18 +32,12 @@ TYPES = {
 }
 """Types of Spark that mean the same in a file, by their names: no calendars, zones or decimals."""
 _SCHEME = "file:"
+_MOST_SPLITS = 64  # the driver reads their footers one by one
+_STEPS = ("WholeStageCodegenExec", "ProjectExec", "ColumnarToRowExec", "InputAdapter")
 
 
 class Split(NamedTuple):
-    """A part of a file that one task reads: the row groups whose middle is in it.
-
-    Parameters
-    ----------
-    path
-        As Spark names it.
-    start, length
-        In bytes.
-    """
+    """A part of a file, in bytes, that one task reads: the row groups whose middle is in it."""
 
     path: str
     start: int
@@ -50,43 +50,22 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True)
 class Files:
-    """What every task reads.
-
-    Parameters
-    ----------
-    splits
-        Of each partition.
-    columns
-        For each column of the frame, its name in files and its type of Spark.
-    """
+    """What workers read: the splits of each partition, and the types of columns by name."""
 
     splits: Sequence[Sequence[Split]]
-    columns: Mapping[str, tuple[str, str]]
+    columns: Mapping[str, str]
 
     @staticmethod
-    def of(splits: Sequence[Sequence[Split]] | None, columns: Mapping[str, tuple[str, str]] | None) -> Files | None:
-        """The same, if workers can read it all.
-
-        Parameters
-        ----------
-        splits, columns
-            None if they are not known.
-        """
-        if not splits or not columns or any(kind not in TYPES for _, kind in columns.values()):
+    def of(splits: Sequence[Sequence[Split]] | None, columns: Mapping[str, str] | None) -> Files | None:
+        """The same, if both are known and workers can read it all."""
+        if not splits or not columns or not set(columns.values()) <= set(TYPES):
             return None
         here = all(split.path.startswith(_SCHEME) for part in splits for split in part)
         return Files(splits, columns) if here else None
 
     def read(self, part: int) -> Iterator[pa.RecordBatch]:
-        """The records of a partition, in order. Texts that repeat come numbered.
-
-        Parameters
-        ----------
-        part
-            Its number.
-        """
-        names = [name for name, _ in self.columns.values()]
-        texts = [name for name, kind in self.columns.values() if kind == "string"]
+        """The records of a partition, in order. Texts that repeat come numbered."""
+        names, texts = list(self.columns), [name for name, kind in self.columns.items() if kind == "string"]
         for split in self.splits[part]:
             path = "/" + split.path.removeprefix(_SCHEME).lstrip("/")
             try:
@@ -94,14 +73,13 @@ class Files:
                     self._check(file.schema_arrow)
                     groups = _groups(file.metadata, split)
                     for batch in file.iter_batches(RECORDS, groups, names, use_threads=False):
-                        ordered = [batch.column(name) for name in names]
-                        yield pa.RecordBatch.from_arrays(ordered, list(self.columns))
+                        yield batch.select(names)
             except Exception as error:  # whatever a file is like: without its words, which may hold values
                 raise UnreadableError(type(error).__name__) from None
 
     def _check(self, schema: pa.Schema) -> None:
         """Refuse a file in which a column is missing, is there twice, or has another type than in the frame."""
-        for name, kind in self.columns.values():
+        for name, kind in self.columns.items():
             number = schema.get_field_index(name)
             found = schema.field(number).type if number >= 0 else None
             if getattr(found, "value_type", found) != TYPES[kind]:
@@ -120,3 +98,66 @@ def _groups(metadata: Any, split: Split) -> list[int]:  # noqa: ANN401 - of Arro
         if split.start <= middle < split.start + split.length:
             found.append(number)
     return found
+
+
+def footers(frame: DataFrame) -> tuple[list[Stretch], list[list[Split]]] | None:
+    """The stretches of a frame, and what each partition reads, as the footers of its files say it.
+
+    None if the frame is no plain reading of few Parquet files. What workers see is compared with it, so a footer that
+    is wrong is noticed.
+    """
+    try:
+        return _footers(frame)
+    except Exception:  # of Java, whatever a file or a version of Spark is like: then records are counted
+        return None
+
+
+def _footers(frame: DataFrame) -> tuple[list[Stretch], list[list[Split]]] | None:
+    parts = _file_partitions(frame)
+    if parts is None:
+        return None
+    files = [list(parts.apply(part).files()) for part in range(min(parts.size(), _MOST_SPLITS + 1))]
+    if sum(map(len, files)) > _MOST_SPLITS:
+        return None
+    session = frame.sparkSession
+    java, settings = session._jvm.org.apache.parquet, session._jsparkSession.sessionState().newHadoopConf()
+    options, inputs = java.HadoopReadOptions, java.hadoop.util.HadoopInputFile
+    found, every = list[Stretch](), list[list[Split]]()
+    for part, splits in enumerate(files):
+        position, read = 0, list[Split]()
+        for split in splits:
+            one = Split(split.toPath().toString(), split.start(), split.length())
+            if PARTITIONED.search(one.path):
+                return None
+            here = options.builder(settings).withRange(one.start, one.start + one.length).build()
+            reader = java.hadoop.ParquetFileReader.open(inputs.fromPath(split.toPath(), settings), here)
+            try:
+                records = int(reader.getRecordCount())  # of the row groups that Spark gives a split
+            finally:
+                reader.close()
+            if records:
+                read.append(one)
+                found.append(Stretch(part, position, (one.path,), one.start, one.start, records))
+            position += records
+        every.append(read)
+    return found, every
+
+
+def _file_partitions(frame: DataFrame) -> Any | None:  # noqa: ANN401 - of Java
+    """The splits of each partition, if a frame reads files and leaves nothing out; a micro-batch is such an RDD."""
+    step = frame._jdf.queryExecution().executedPlan()
+    while class_of(step) in _STEPS:
+        step = step.child()
+    if class_of(step) == "RDDScanExec":
+        rdd = step.rdd()
+        while class_of(rdd) != "FileScanRDD":
+            before = rdd.dependencies()
+            if before.size() != 1 or class_of(before.head()) != "OneToOneDependency":
+                return None
+            rdd = before.head().rdd()
+        return rdd.filePartitions()
+    if class_of(step) != "FileSourceScanExec" or not step.dataFilters().isEmpty():
+        return None
+    if class_of(step.relation().fileFormat()) != "ParquetFileFormat":
+        return None
+    return step.inputRDD().filePartitions()
