@@ -215,19 +215,6 @@ def test_a_frame_without_an_order_is_taken_by_partition_and_row(spark: Any) -> N
     assert np.array_equal(synth.release().points(), plain.release().points())
 
 
-def test_buckets_that_many_partitions_share_are_added_up_by_spark(spark: Any) -> None:  # noqa: ANN401
-    """The first bucket of marginals at a small ε holds all of the records of 40 partitions."""
-    frame, ordered = of_topic(spark, TABLE, 2000, 3)
-    plain, synth = (hw.Synthesizer(TABLE, epsilon=0.02, mechanism="marginals", seed=3) for _ in range(2))
-    plain.update(ordered)
-    update(synth, frame.repartitionByRange(40, "partition", "offset"))
-    assert synth.bucket(0)[1] > 2000
-    further = records(TABLE, 6000, 4)
-    for one in (plain, synth):
-        one.update(further)
-    assert np.array_equal(synth.release().points(), plain.release().points())
-
-
 def test_a_replayed_micro_batch_is_not_counted_again(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
     """Spark lost what it knew of the last two micro-batches, and reads them again in other partitions."""
     schema, mechanism = CASES["table, cascade"]

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headwater.mechanisms.counted import BucketedCounts, Parts, add_parts, runs
+from headwater.mechanisms.counted import BucketedCounts, Parts, runs
 from headwater.mechanisms.counted_parts import CountedParts
 from headwater.mechanisms.protocol import Rows, null_records
 from headwater.run.config import RunConfig
@@ -143,7 +143,7 @@ def _count(placed: Placed, counter: Counter, t: int, due: int | None, *, by_work
 
 
 def _counted(placed: Placed, counter: Counter) -> pa.Table:
-    """What workers found. Buckets that many partitions share are added up by Spark."""
+    """What workers found."""
     session, files = placed.frame.sparkSession, counter.files
     if files is not None:  # what Spark gives each worker is one row without a column
         frame = session.range(0, len(files.splits), 1, len(files.splits))
@@ -154,18 +154,7 @@ def _counted(placed: Placed, counter: Counter) -> pa.Table:
             mark = f"xxhash64({', '.join(sources)})" if sources else "CAST(0 AS BIGINT)"
             read += [f"{mark} AS {MARK}", f"CAST({last} AS BIGINT) AS {PLACE}"]
         frame = placed.frame.selectExpr(*read)
-    counted = frame.mapInArrow(counter, _DDL)
-    if counter.person_key is None:
-        synth = synthesizer(counter.config)
-        shared = {  # buckets between those of the first and the last record of a stretch are of this stretch alone
-            (part, synth.bucket(number, counter.until)[0])
-            for part, stretches in counter.stretches.items()
-            for one in stretches
-            for number in (one.number, one.number + one.records - 1)
-        }
-        if len(shared) > 3 * len({bucket for _, bucket in shared}):
-            counted = counted.groupBy("start").applyInArrow(added, _DDL)
-    return counted.toArrow()
+    return frame.mapInArrow(counter, _DDL).toArrow()
 
 
 def _check(notes: Mapping[int, Mapping[str, Any]], parts: Mapping[int, Sequence[Stretch]]) -> None:
@@ -265,11 +254,11 @@ class Counter:
         if self.files is not None:
             deque(batches, maxlen=0)  # to their end, or Spark starts another process for the next partition
             batches = self.files.read(part)
-        for stretch, row, table in self._pieces(batches, self.stretches.get(part, ()), note):
+        for stretch, row, piece in self._pieces(batches, self.stretches.get(part, ()), note):
             if note.error is not None:
                 continue
             try:
-                rows, tally = self._encode(table)
+                rows, tally = self._encode(piece)
             except TableError as error:
                 where = stretch.place(None if error.row is None else row + error.row, sortable=self.order is not None)
                 note.error = {"problem": error.problem, "remedy": error.remedy, "column": error.column} | where
@@ -294,9 +283,9 @@ class Counter:
     def _count(self, rows: Sequence[Rows], start: int) -> BucketedCounts:
         return synthesizer(self.config).count_rows(np.concatenate(rows), start, self.until)
 
-    def _encode(self, table: pa.Table) -> tuple[Rows, Tally]:
+    def _encode(self, batch: pa.RecordBatch) -> tuple[Rows, Tally]:
         """Rows and tally; or a `TableError` that has its row apart, whatever goes wrong."""
-        synth, chosen = synthesizer(self.config), table.select(list(self.columns))
+        synth, chosen = synthesizer(self.config), batch.select(list(self.columns))
         cube = not isinstance(synth.schema, Schema)
         records: Any = chosen
         try:
@@ -315,26 +304,29 @@ class Counter:
 
     def _pieces(
         self, batches: Iterable[pa.RecordBatch], stretches: Sequence[Stretch], note: _Note
-    ) -> Iterator[tuple[Stretch, int, pa.Table]]:
+    ) -> Iterator[tuple[Stretch, int, pa.RecordBatch]]:
         """A stretch, how many of its records come before, and the next records of it."""
         place, seen, last = 0, 0, None
-        for table in _gathered(batches, note):
-            note.records += table.num_rows
-            at = 0
-            while at < table.num_rows and note.wrong is None:
-                while place < len(stretches) and seen == stretches[place].records:
-                    place, seen, last = place + 1, 0, None
-                if place == len(stretches):
-                    note.wrong = SHUFFLED  # more records than there were
-                    return
-                piece = table.slice(at, min(stretches[place].records - seen, CHUNK))
-                note.wrong, last = self._wrong(piece, stretches[place], last)
-                if note.wrong is not None:
-                    return
-                yield stretches[place], seen, piece
-                at, seen = at + piece.num_rows, seen + piece.num_rows
+        try:
+            for batch in batches:
+                note.records += batch.num_rows
+                at = 0
+                while at < batch.num_rows and note.wrong is None:
+                    while place < len(stretches) and seen == stretches[place].records:
+                        place, seen, last = place + 1, 0, None
+                    if place == len(stretches):
+                        note.wrong = SHUFFLED  # more records than there were
+                        return
+                    piece = batch.slice(at, min(stretches[place].records - seen, CHUNK))
+                    note.wrong, last = self._wrong(piece, stretches[place], last)
+                    if note.wrong is not None:
+                        return
+                    yield stretches[place], seen, piece
+                    at, seen = at + piece.num_rows, seen + piece.num_rows
+        except UnreadableError:
+            note.wrong = UNREADABLE
 
-    def _wrong(self, piece: pa.Table, stretch: Stretch, last: int | None) -> tuple[str | None, int | None]:
+    def _wrong(self, piece: pa.RecordBatch, stretch: Stretch, last: int | None) -> tuple[str | None, int | None]:
         """What is wrong with the order of records, and the place of the last one."""
         if self.order is None:
             return None, None
@@ -343,29 +335,6 @@ class Counter:
         if (marks != stretch.mark).any() or (steps < 0).any():
             return SHUFFLED, None
         return SAME if (steps == 0).any() else None, int(places[-1])
-
-
-def _gathered(batches: Iterable[pa.RecordBatch], note: _Note) -> Iterator[pa.Table]:
-    """Batches, several together, up to a file that cannot be read, of which there is a note then."""
-    held, records = list[pa.RecordBatch](), 0
-    try:
-        for batch in batches:
-            held.append(batch)
-            records += batch.num_rows
-            if records >= CHUNK:
-                yield pa.Table.from_batches(held)
-                held, records = [], 0
-    except UnreadableError:
-        note.wrong = UNREADABLE
-    if records:
-        yield pa.Table.from_batches(held)
-
-
-def added(table: pa.Table) -> pa.Table:
-    """The sum of the counts of one bucket, from all partitions; notes stay as they are."""
-    if table.column("notes").null_count == 0:
-        return table
-    return pa.Table.from_batches(pack(add_parts(unpack(table), None)), COUNTED)
 
 
 # Counts on their way

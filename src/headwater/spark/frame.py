@@ -40,8 +40,6 @@ _IN_ORDER = frozenset(
 )  # fmt: skip
 """Steps of a plan that keep every record and its place: what went into any other one may have been sorted or chosen by
 value, as what comes out of a checkpoint, an RDD, a filter or a function."""
-_SCANS = _IN_ORDER | {"Filter", "LogicalRDD", "DataSourceV2Relation", "RelationV2", "HiveTableRelation"}
-"""Steps of a plan that are cheap enough to be done twice."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +77,14 @@ def place(
             f"{len(columns)} columns for {schema.dimension} coordinates", "select those of the cube, in order"
         )
     names, steps = tuple(columns), [_name(step) for step in _plan(frame)]
-    scan = all(step in _SCANS for step in steps)
     if order:
         in_order, named = _with(frame, columns, [backquoted(name) for name in order])
-        return Placed(in_order, names, named, sortable=True, scan=scan)
+        return Placed(in_order, names, named, sortable=True, scan=all(step in _IN_ORDER for step in steps))
     _check_steps(frame, steps)
     if _of_files(frame):
         of_files, named = _with(frame, columns, _FILES)
-        return Placed(of_files, names, named, scan=scan, files=_in_files(frame, columns))
-    return Placed(_with(frame, columns, ())[0], names, scan=scan)
+        return Placed(of_files, names, named, files=_in_files(frame, columns))
+    return Placed(_with(frame, columns, ())[0], names)
 
 
 def _check_steps(frame: DataFrame, steps: Sequence[str]) -> None:
