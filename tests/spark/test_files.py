@@ -16,7 +16,7 @@ from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.spark import count, update
 from headwater.spark.files import Files, Split, UnreadableError
 from headwater.spark.frame import place
-from tests.spark.support import QUIET, releases
+from tests.spark.support import QUIET, Some, check_update, releases
 
 pytestmark = QUIET
 SCHEMA = hw.Schema(size=hw.Number(0, 9), paid=hw.Category("card", "cash", missing=True))
@@ -29,11 +29,11 @@ def table(n: int) -> pa.Table:
     return pa.table({"size": rng.integers(0, 9, n) / 2, "paid": paid})
 
 
-def test_columns_are_known_if_they_come_from_files_as_they_are(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_columns_are_known_if_they_come_from_files_as_they_are(spark: Some, tmp_path: Path) -> None:
     """Of frames and of streams; not what an expression makes of them, or two sources together."""
     parquet.write_table(table(50), tmp_path / "a.parquet")
 
-    def columns(frame: Any) -> Any:  # noqa: ANN401
+    def columns(frame: Some) -> Some:
         return place(frame, SCHEMA).files
 
     batch = spark.read.parquet(str(tmp_path))
@@ -59,16 +59,12 @@ def test_columns_are_known_if_they_come_from_files_as_they_are(spark: Any, tmp_p
     ],
     ids=["another type", "another case", "without a column"],
 )
-def test_files_that_are_not_as_the_frame_says_are_read_by_spark(spark: Any, tmp_path: Path, change: Any) -> None:  # noqa: ANN401
+def test_files_that_are_not_as_the_frame_says_are_read_by_spark(spark: Some, tmp_path: Path, change: Some) -> None:
     """What was counted until then is not counted twice."""
     for number, one in enumerate([table(800), change(table(300))]):
         parquet.write_table(one, tmp_path / f"{number}.parquet")
     frame = spark.read.schema(DDL).parquet(str(tmp_path))
-    synth, plain = (hw.Synthesizer(SCHEMA, epsilon=1.0, mechanism="cascade", seed=3) for _ in range(2))
-    plain.update(frame.toArrow())
-    assert update(synth, frame) == 1100
-    assert synth.tally == plain.tally
-    assert np.array_equal(synth.release().points(), plain.release().points())
+    check_update(frame, SCHEMA, frame.toArrow(), "cascade")
 
 
 def test_what_is_wrong_is_said_without_a_value(tmp_path: Path) -> None:
@@ -99,24 +95,17 @@ def few(n: int, seed: int) -> pa.Table:
 FEW = hw.Schema(size=hw.Number(0, 1), age=hw.Integer(0, 9, missing=True), paid=hw.Category("card", "cash"))
 
 
-@pytest.mark.parametrize("reader", ["spark", "workers"])
 @pytest.mark.parametrize("mechanism", ["cascade", "marginals"])
-def test_either_reader_gives_what_one_process_gives(
-    spark: Any,  # noqa: ANN401
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    mechanism: str,
-    reader: str,
+def test_workers_that_read_files_give_what_one_process_gives(
+    spark: Some, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: str
 ) -> None:
     """Files of different sizes, several in a partition and cut into splits, in two batches of one run.
 
     Workers read the row groups that Spark would, or there would be other records than footers say.
     """
     by_workers, counted = list[bool](), count._counted
-    if reader == "spark":
-        no_files(monkeypatch)
 
-    def watched(placed: Any, counter: Any) -> Any:  # noqa: ANN401
+    def watched(placed: Some, counter: Some) -> Some:
         by_workers.append(counter.files is not None)
         return counted(placed, counter)
 
@@ -133,32 +122,20 @@ def test_either_reader_gives_what_one_process_gives(
             parquet.write_table(table, folder / f"{number}.parquet", row_group_size=1000)
             plain.update(table)
         assert update(synth, spark.read.parquet(str(folder))) == plain.t
-    assert by_workers == [reader == "workers"] * 2
+    assert by_workers == [True, True]
     assert synth.tally == plain.tally
     assert set(synth.tally.columns["size"]) == {"clipped"}
     assert np.array_equal(synth.release().points(), plain.release().points())
 
 
-def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if files were where workers cannot read them."""
-    monkeypatch.setattr(Files, "of", lambda *_: None)
-
-
-@pytest.mark.parametrize("reader", ["spark", "workers"])
 @pytest.mark.parametrize("digits", [1, 9])
 def test_batches_that_are_taken_at_once_give_what_one_process_gives(
-    spark: Any,  # noqa: ANN401
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    digits: int,
-    reader: str,
+    spark: Some, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: int
 ) -> None:
     """In the plane, at an ε with two timescales of fast buckets; records that repeat and that do not.
 
     Of three batches the second has a release inside, and is counted in the fastest buckets.
     """
-    if reader == "spark":
-        no_files(monkeypatch)
     config = RunConfig(hw.unit_cube(2), 60.0, "cascade", 3)
     runs = [
         Run.open(config, FolderSink(tmp_path / name), state=tmp_path / f"{name}.state", schedule=Schedule(records=4000))
@@ -167,7 +144,7 @@ def test_batches_that_are_taken_at_once_give_what_one_process_gives(
     rng, untils = np.random.default_rng(7), list[int | None]()
     take = Run.take_counts
 
-    def watched(run: Run, counts: CountedParts, *arguments: Any, **others: Any) -> int:  # noqa: ANN401
+    def watched(run: Run, counts: CountedParts, *arguments: Some, **others: Some) -> int:
         untils.append(counts.until)
         return take(run, counts, *arguments, **others)
 
@@ -188,15 +165,7 @@ def test_batches_that_are_taken_at_once_give_what_one_process_gives(
     assert releases(tmp_path / "plain") == releases(tmp_path / "spark")
 
 
-@pytest.mark.parametrize("reader", ["spark", "workers"])
-def test_a_bad_record_among_many_equal_ones_is_named(
-    spark: Any,  # noqa: ANN401
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    reader: str,
-) -> None:
-    if reader == "spark":
-        no_files(monkeypatch)
+def test_a_bad_record_among_many_equal_ones_is_named(spark: Some, tmp_path: Path) -> None:
     table = few(5000, 1).set_column(2, "paid", pa.array(["card"] * 4321 + ["shells"] + ["cash"] * 678))
     parquet.write_table(table, tmp_path / "a.parquet")
     synth = hw.Synthesizer(FEW, epsilon=1.0, mechanism="cascade")
