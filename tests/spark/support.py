@@ -13,8 +13,8 @@ from pyarrow import csv, parquet
 
 import headwater as hw
 from headwater import spark
+from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.table.schema import Schema
 from tests.support.runs import TABLE
 
 Some = Any

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import parquet
 
 import headwater as hw
-from headwater.mechanisms.counted_parts import CountedParts
 from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.secret.counts import CountedParts
 from headwater.spark import count, update
 from headwater.spark.files import Files, Split, UnreadableError
 from headwater.spark.frame import place

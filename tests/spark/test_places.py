@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.mechanisms.counted import BucketedCounts, add_parts
-from headwater.mechanisms.counted_parts import CountedParts
 from headwater.run.config import RunConfig
+from headwater.secret.counts import BucketedCounts, CountedParts, add_parts
 from headwater.spark.count import COUNTED, Counter, pack, synthesizer, unpack
 from headwater.spark.frame import MARK, PART, Placed, ShuffledError, Stretch, by_part, ordered, stretch_of
 from headwater.spark.stream import JAVA, PYSPARK, missing, session

@@ -23,10 +23,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headwater.mechanisms.counted import BucketedCounts, Parts, runs
-from headwater.mechanisms.counted_parts import CountedParts
-from headwater.mechanisms.protocol import Rows, null_records
+from headwater.public.errors import TableError
+from headwater.public.protocol import Rows, null_records
+from headwater.public.schema import Schema
+from headwater.public.tally import Tally
 from headwater.run.config import RunConfig
+from headwater.secret.counts import BucketedCounts, CountedParts, Parts, runs
 from headwater.spark.files import Files, UnreadableError, footers
 from headwater.spark.frame import (
     MARK,
@@ -42,9 +44,6 @@ from headwater.spark.frame import (
     survey,
 )
 from headwater.synthesizer import Synthesizer
-from headwater.table.errors import TableError
-from headwater.table.schema import Schema
-from headwater.table.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

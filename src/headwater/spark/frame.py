@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headwater.mechanisms.protocol import AnySchema
-from headwater.people import Person
-from headwater.table.errors import TableError
-from headwater.table.frames import check_names
-from headwater.table.schema import Schema
+from headwater.public.errors import TableError
+from headwater.public.frames import check_names
+from headwater.public.person import Person
+from headwater.public.protocol import AnySchema
+from headwater.public.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

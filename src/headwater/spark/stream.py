@@ -12,15 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema
-from headwater.people import Person
+from headwater.public.bad_rows import policy_of
+from headwater.public.person import Person
+from headwater.public.protocol import AUTO, AnySchema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.sink import Sink
 from headwater.spark.count import Counted, count
 from headwater.spark.frame import Placed, place
 from headwater.synthesizer import Synthesizer
-from headwater.table.bad_rows import policy_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -139,7 +138,7 @@ def stream(
     out: str | Path | Sink,
     every: int | str,
     delta: float = 0.0,
-    mechanism: str = registry.AUTO,
+    mechanism: str = AUTO,
     person: Person | None = None,
     expect: int | None = None,
     order: Sequence[str] | None = None,
