@@ -14,8 +14,8 @@ import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.secret.counts import CountedParts
 from headwater.spark import count, update
-from headwater.spark.files import Files, Split, UnreadableError
-from headwater.spark.frame import place
+from headwater.spark.files import Group, UnreadableError, footers, read_groups
+from headwater.spark.frame import Placed, place
 from tests.spark.support import QUIET, Some, check_update, releases
 
 pytestmark = QUIET
@@ -33,21 +33,21 @@ def test_columns_are_known_if_they_come_from_files_as_they_are(spark: Some, tmp_
     """Of frames and of streams; not what an expression makes of them, or two sources together."""
     parquet.write_table(table(50), tmp_path / "a.parquet")
 
-    def columns(frame: Some) -> Some:
-        return place(frame, SCHEMA).files
+    def plain(frame: Some) -> bool:
+        return place(frame, SCHEMA).plain
 
     batch = spark.read.parquet(str(tmp_path))
     stream = spark.readStream.schema(DDL).parquet(str(tmp_path))
     for frame in (batch, stream):
         chosen = frame.select("paid", "size")
-        assert columns(chosen) == {"size": "double", "paid": "string"}
-        assert columns(frame.selectExpr("paid", "size * 1 AS size")) is None
-        assert columns(frame.selectExpr("upper(paid) AS paid", "size").select("paid", "size")) is None
-        assert columns(chosen.union(chosen)) is None
+        assert plain(chosen)
+        assert not plain(frame.selectExpr("paid", "size * 1 AS size"))
+        assert not plain(frame.selectExpr("upper(paid) AS paid", "size").select("paid", "size"))
+        assert not plain(chosen.union(chosen))
     batch.write.csv(str(tmp_path / "csv"))
     read = spark.read.schema(DDL)
-    assert columns(read.csv(str(tmp_path / "csv"))) is None
-    assert columns(spark.readStream.schema(DDL).csv(str(tmp_path / "csv"))) is None
+    assert not plain(read.csv(str(tmp_path / "csv")))
+    assert not plain(spark.readStream.schema(DDL).csv(str(tmp_path / "csv")))
 
 
 @pytest.mark.parametrize(
@@ -69,15 +69,23 @@ def test_files_that_are_not_as_the_frame_says_are_read_by_spark(spark: Some, tmp
 
 def test_what_is_wrong_is_said_without_a_value(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"no such file at all")
-    kinds = {"paid": "string"}
     for name in ("a", "b"):
-        files = Files.of([[Split(f"file:{tmp_path}/{name}.parquet", 0, 99)]], kinds)
-        assert files is not None
         with pytest.raises(UnreadableError, match=r"^[A-Za-z]+$"):
-            list(files.read(0))
-    assert Files.of([[Split("hdfs://host/a", 0, 99)]], kinds) is None
-    assert Files.of([[Split("file:/a", 0, 99)]], {"paid": "date"}) is None
-    assert Files.of(None, kinds) is None
+            list(read_groups([Group(f"{tmp_path}/{name}.parquet", 0)], ["paid"]))
+
+
+def test_a_file_that_workers_cannot_read_is_read_by_spark(
+    spark: Some, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one that only the driver sees."""
+    parquet.write_table(table(800), tmp_path / "a.parquet")
+
+    def elsewhere(placed: Placed) -> Some:
+        found = footers(placed)
+        return found and (found[0], [[one._replace(path="/nowhere") for one in part] for part in found[1]])
+
+    monkeypatch.setattr(count, "footers", elsewhere)
+    check_update(spark.read.parquet(str(tmp_path)), SCHEMA, table(800), "cascade")
 
 
 def few(n: int, seed: int) -> pa.Table:

@@ -68,7 +68,7 @@ def counter(*stretches: Stretch, order: tuple[str, str] | None = None) -> Counte
 
 
 def stretch(records: int, number: int = 0, mark: int = 0) -> Stretch:
-    return Stretch(0, 0, (), 0, 0, records, mark, number)
+    return Stretch(0, 0, (), 0, 0, records, "partition 0", mark, number)
 
 
 def points(n: int) -> pa.Table:
@@ -115,7 +115,7 @@ def test_a_worker_notices_more_records_and_says_how_many_it_saw(monkeypatch: pyt
 def test_an_error_says_which_row_of_which_stretch_and_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     table = points(20).set_column(0, "x", pa.array([0.5] * 13 + [47.11] + [0.5] * 6))
     note, _ = work(monkeypatch, counter(stretch(10), stretch(10, 10)), table, 4)
-    assert (note["number"], note["error"]["row"], note["error"]["file"]) == (10, 3, "partition 0 of the data frame")
+    assert (note["number"], note["error"]["row"], note["error"]["file"]) == (10, 3, "partition 0")
     assert "47" not in json.dumps(note)
 
 

@@ -29,7 +29,7 @@ from headwater.public.schema import Schema
 from headwater.public.tally import Tally
 from headwater.run.config import RunConfig
 from headwater.secret.counts import BucketedCounts, CountedParts, Parts, runs
-from headwater.spark.files import Files, UnreadableError, footers
+from headwater.spark.files import Group, UnreadableError, footers, read_groups
 from headwater.spark.frame import (
     MARK,
     NAME_ORDER,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 TOO_LARGE = "spark.driver.maxResultSize"
 CHUNK = 1 << 16  # records that are encoded at a time: what that needs stays in the processor's cache
 TOGETHER = 1 << 20  # records that are counted at a time
-SHUFFLED, SAME, UNREADABLE = "shuffled", "same", "unreadable"
+SHUFFLED, SAME = "shuffled", "same"
 COUNTED = pa.schema(
     {
         "start": pa.int64(),  # of a bucket; of a row with a note, −1 and below
@@ -107,7 +107,7 @@ def _count_any(placed: Placed, counter: Counter, t: int, due: int | None) -> Cou
             return _count(placed, counter, t, due)
     with _kept(placed.frame) as frame:
         try:
-            return _count(replace(placed, frame=frame), counter, t, due)
+            return _count(replace(placed, frame=frame, plain=False), counter, t, due)
         except ShuffledError:
             if not placed.sortable:
                 raise TableError("the records of a file are not in order in the data frame", NAME_ORDER) from None
@@ -115,8 +115,8 @@ def _count_any(placed: Placed, counter: Counter, t: int, due: int | None) -> Cou
         return _count(replace(placed, frame=frame), counter, t, due)
 
 
-def _count(placed: Placed, counter: Counter, t: int, due: int | None, *, by_workers: bool = True) -> Counted:
-    read = footers(placed.frame) if placed.order and not placed.sortable else None
+def _count(placed: Placed, counter: Counter, t: int, due: int | None) -> Counted:
+    read = footers(placed)
     stretches = ordered(read[0] if read else survey(placed), t)
     parts, end = by_part(stretches), t + sum(one.records for one in stretches)
     counter = replace(
@@ -124,13 +124,11 @@ def _count(placed: Placed, counter: Counter, t: int, due: int | None, *, by_work
         stretches=parts,
         order=(MARK, PLACE) if placed.sortable else None,
         until=end if (due or end) >= end else None,
-        files=Files.of(read[1], placed.files) if read and by_workers else None,
+        files=read[1] if read else None,
     )
     table = _counted(placed, counter)
     starts, texts = (table.column(name).to_pylist() for name in ("start", "notes"))
     notes = {-1 - start: json.loads(text) for start, text in zip(starts, texts, strict=True) if text is not None}
-    if any(note["wrong"] == UNREADABLE for note in notes.values()):
-        return _count(placed, counter, t, due, by_workers=False)
     _check(notes, parts)
     found = Counted(sum((Tally.from_dict(note["tally"]) for note in notes.values()), Tally()))
     counts = unpack(table)
@@ -145,7 +143,7 @@ def _counted(placed: Placed, counter: Counter) -> pa.Table:
     """What workers found."""
     session, files = placed.frame.sparkSession, counter.files
     if files is not None:  # what Spark gives each worker is one row without a column
-        frame = session.range(0, len(files.splits), 1, len(files.splits))
+        frame = session.range(0, len(files), 1, len(files))
     else:
         read = [backquoted(name) for name in placed.columns]
         if placed.sortable:
@@ -242,7 +240,7 @@ class Counter:
     stretches: Mapping[int, Sequence[Stretch]] = field(default_factory=dict)  # of each partition, in order of its rows
     order: tuple[str, str] | None = None  # columns with the hash of a record's source and its place there
     until: int | None = None  # as for `headwater.Synthesizer.histogram`
-    files: Files | None = None  # that workers read; None if Spark reads
+    files: Sequence[Sequence[Group]] | None = None  # that workers of each partition read; None if Spark reads
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows for each bucket, of all stretches of a partition together; and one with a note."""
@@ -252,15 +250,16 @@ class Counter:
         note, found, waiting, start = _Note(), list[BucketedCounts](), list[Rows](), 0
         if self.files is not None:
             deque(batches, maxlen=0)  # to their end, or Spark starts another process for the next partition
-            batches = self.files.read(part)
+            batches = read_groups(self.files[part], self.columns)
         for stretch, row, piece in self._pieces(batches, self.stretches.get(part, ()), note):
             if note.error is not None:
                 continue
             try:
                 rows, tally = self._encode(piece)
             except TableError as error:
-                where = stretch.place(None if error.row is None else row + error.row, sortable=self.order is not None)
-                note.error = {"problem": error.problem, "remedy": error.remedy, "column": error.column} | where
+                at = None if error.row is None else row + error.row
+                said = {"problem": error.problem, "remedy": error.remedy, "row": at, "column": error.column}
+                note.error = said | {"file": stretch.where}
                 note.number = stretch.number
                 continue
             note.tally += tally
@@ -323,7 +322,7 @@ class Counter:
                     yield stretches[place], seen, piece
                     at, seen = at + piece.num_rows, seen + piece.num_rows
         except UnreadableError:
-            note.wrong = UNREADABLE
+            note.wrong = SHUFFLED  # so Spark reads it
 
     def _wrong(self, piece: pa.RecordBatch, stretch: Stretch, last: int | None) -> tuple[str | None, int | None]:
         """What is wrong with the order of records, and the place of the last one."""

@@ -51,7 +51,7 @@ class Placed:
     order: tuple[str, ...] = ()
     sortable: bool = False  # no two records agree in all order columns
     scan: bool = True  # the frame only reads, so that reading it twice costs less than keeping it
-    files: Mapping[str, str] | None = None  # types of the columns by name, if they come from Parquet as they are
+    plain: bool = False  # the columns are those of Parquet files
 
 
 def place(
@@ -83,7 +83,7 @@ def place(
     _check_steps(frame, steps)
     if _of_files(frame):
         of_files, named = _with(frame, columns, _FILES)
-        return Placed(of_files, names, named, files=_in_files(frame, columns))
+        return Placed(of_files, names, named, plain=_plain(frame))
     return Placed(_with(frame, columns, ())[0], names)
 
 
@@ -136,20 +136,17 @@ def _of_files(frame: DataFrame) -> bool:
     return any(one.name() == "_metadata" for one in _each(known))
 
 
-def _in_files(frame: DataFrame, columns: Sequence[str]) -> dict[str, str] | None:
-    """The types of columns that are in files of Parquet as they are; None if the frame makes something else of one."""
+def _plain(frame: DataFrame) -> bool:
+    """Whether a frame chooses columns of Parquet files and does nothing else."""
     *steps, source = _plan(frame)
     for step in steps:
         if _name(step) not in ("Project", "SubqueryAlias"):
-            return None
+            return False
         if _name(step) == "Project" and {class_of(one) for one in _each(step.projectList())} != {"AttributeReference"}:
-            return None
+            return False
     if _name(source) == "StreamingRelation":
-        parquet = source.dataSource().className() == "parquet"
-    else:
-        parquet = class_of(source.relation().fileFormat()) == "ParquetFileFormat"
-    types = dict(frame.dtypes)
-    return {name: types[name] for name in columns} if parquet else None
+        return bool(source.dataSource().className() == "parquet")
+    return class_of(source.relation().fileFormat()) == "ParquetFileFormat"
 
 
 def _each(several: Any) -> list[Any]:  # noqa: ANN401 - of Scala
@@ -183,18 +180,9 @@ class Stretch(NamedTuple):
     first: int  # the smallest value of the last order column
     last: int
     records: int
+    where: str = ""  # it is, for an error
     mark: int = 0  # a hash of the source, by which a worker recognises it
     number: int = 0  # of its first record in the run
-
-    def place(self, row: int | None, *, sortable: bool) -> dict[str, Any]:
-        """Where a row of it is, for an error."""
-        if sortable:
-            where = ", ".join(map(str, [*self.source, f"from {self.first} on"]))
-        elif self.source:
-            where = self.source[0] + (f" from byte {self.first:,} on" if self.first else "")
-        else:
-            where = f"partition {self.part} of the data frame"
-        return {"file": where, "row": row}
 
 
 class ShuffledError(ValueError):
@@ -238,7 +226,13 @@ def stretch_of(row: Mapping[str, Any], sources: Sequence[str], placed: Placed) -
     if sources and not placed.sortable and PARTITIONED.search(row[sources[0]]):
         raise TableError(BY_VALUE, NAME_ORDER)
     first, last = (row["first"], row["last"]) if placed.order else (row[PART], row[PART])
-    return Stretch(row[PART], row["position"], source, first, last, row["records"], row[MARK])
+    if placed.sortable:
+        where = ", ".join(map(str, [*source, f"from {first} on"]))
+    elif placed.order:
+        where = source[0] + (f" from byte {first:,} on" if first else "")
+    else:
+        where = f"partition {first} of the data frame"
+    return Stretch(row[PART], row["position"], source, first, last, row["records"], where, row[MARK])
 
 
 def ordered(stretches: Iterable[Stretch], t: int) -> list[Stretch]:
