@@ -19,14 +19,20 @@ from headwater.spark.frame import Placed, place
 from tests.spark.support import QUIET, Some, check_update, releases
 
 pytestmark = QUIET
-SCHEMA = hw.Schema(size=hw.Number(0, 9), paid=hw.Category("card", "cash", missing=True))
-DDL = "size double, paid string"
+SCHEMA = hw.Schema(size=hw.Number(0, 1), age=hw.Integer(0, 9, missing=True), paid=hw.Category("card", "cash"))
+DDL = "size double, age bigint, paid string"
 
 
-def table(n: int) -> pa.Table:
-    rng = np.random.default_rng(n)
-    paid = [["card", "cash", None][number] for number in rng.integers(0, 3, n)]
-    return pa.table({"size": rng.integers(0, 9, n) / 2, "paid": paid})
+def table(n: int, seed: int = 1) -> pa.Table:
+    """Records that repeat, some of them beyond bounds or missing."""
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "size": rng.integers(-1, 3, n) / 1.5,
+            "age": pa.array([None if one == 3 else one for one in rng.integers(0, 5, n).tolist()], pa.int64()),
+            "paid": rng.choice(["card", "cash"], n).tolist(),
+        }
+    )
 
 
 def test_columns_are_known_if_they_come_from_files_as_they_are(spark: Some, tmp_path: Path) -> None:
@@ -39,10 +45,10 @@ def test_columns_are_known_if_they_come_from_files_as_they_are(spark: Some, tmp_
     batch = spark.read.parquet(str(tmp_path))
     stream = spark.readStream.schema(DDL).parquet(str(tmp_path))
     for frame in (batch, stream):
-        chosen = frame.select("paid", "size")
+        chosen = frame.select("paid", "age", "size")
         assert plain(chosen)
-        assert not plain(frame.selectExpr("paid", "size * 1 AS size"))
-        assert not plain(frame.selectExpr("upper(paid) AS paid", "size").select("paid", "size"))
+        assert not plain(frame.selectExpr("paid", "age", "size * 1 AS size"))
+        assert not plain(frame.selectExpr("upper(paid) AS paid", "age", "size").select("paid", "age", "size"))
         assert not plain(chosen.union(chosen))
     batch.write.csv(str(tmp_path / "csv"))
     read = spark.read.schema(DDL)
@@ -54,8 +60,8 @@ def test_columns_are_known_if_they_come_from_files_as_they_are(spark: Some, tmp_
     "change",
     [
         lambda one: one.set_column(0, "size", one["size"].cast(pa.float32())),
-        lambda one: one.rename_columns(["SIZE", "paid"]),
-        lambda one: one.drop_columns(["paid"]),
+        lambda one: one.rename_columns(["SIZE", "age", "paid"]),
+        lambda one: one.drop_columns(["age"]),
     ],
     ids=["another type", "another case", "without a column"],
 )
@@ -88,21 +94,6 @@ def test_a_file_that_workers_cannot_read_is_read_by_spark(
     check_update(spark.read.parquet(str(tmp_path)), SCHEMA, table(800), "cascade")
 
 
-def few(n: int, seed: int) -> pa.Table:
-    """Records that repeat, some of them beyond bounds or missing."""
-    rng = np.random.default_rng(seed)
-    return pa.table(
-        {
-            "size": rng.integers(-1, 3, n) / 1.5,
-            "age": pa.array([None if one == 3 else one for one in rng.integers(0, 5, n).tolist()], pa.int64()),
-            "paid": rng.choice(["card", "cash"], n).tolist(),
-        }
-    )
-
-
-FEW = hw.Schema(size=hw.Number(0, 1), age=hw.Integer(0, 9, missing=True), paid=hw.Category("card", "cash"))
-
-
 @pytest.mark.parametrize("mechanism", ["cascade", "marginals"])
 def test_workers_that_read_files_give_what_one_process_gives(
     spark: Some, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: str
@@ -121,14 +112,14 @@ def test_workers_that_read_files_give_what_one_process_gives(
     spark.conf.set("spark.sql.files.maxPartitionBytes", "16k")
     spark.conf.set("spark.sql.files.openCostInBytes", "1k")
     make: dict[str, Any] = {"epsilon": 1.0, "mechanism": mechanism, "seed": 3}
-    synth, plain = hw.Synthesizer(FEW, **make), hw.Synthesizer(FEW, **make)
+    synth, plain = hw.Synthesizer(SCHEMA, **make), hw.Synthesizer(SCHEMA, **make)
     for batch, sizes in enumerate([(700, 1, 9000, 40), (2200, 17, 5000)]):
         folder = tmp_path / str(batch)
         folder.mkdir()
         for number, n in enumerate(sizes):
-            table = few(n, 10 * batch + number)
-            parquet.write_table(table, folder / f"{number}.parquet", row_group_size=1000)
-            plain.update(table)
+            records = table(n, 10 * batch + number)
+            parquet.write_table(records, folder / f"{number}.parquet", row_group_size=1000)
+            plain.update(records)
         assert update(synth, spark.read.parquet(str(folder))) == plain.t
     assert by_workers == [True, True]
     assert synth.tally == plain.tally
@@ -174,9 +165,9 @@ def test_batches_that_are_taken_at_once_give_what_one_process_gives(
 
 
 def test_a_bad_record_among_many_equal_ones_is_named(spark: Some, tmp_path: Path) -> None:
-    table = few(5000, 1).set_column(2, "paid", pa.array(["card"] * 4321 + ["shells"] + ["cash"] * 678))
-    parquet.write_table(table, tmp_path / "a.parquet")
-    synth = hw.Synthesizer(FEW, epsilon=1.0, mechanism="cascade")
+    records = table(5000).set_column(2, "paid", pa.array(["card"] * 4321 + ["shells"] + ["cash"] * 678))
+    parquet.write_table(records, tmp_path / "a.parquet")
+    synth = hw.Synthesizer(SCHEMA, epsilon=1.0, mechanism="cascade")
     with pytest.raises(hw.TableError, match=r'a\.parquet, row 4321, column "paid"') as refused:
         update(synth, spark.read.parquet(str(tmp_path)))
     assert "shells" not in str(refused.value)

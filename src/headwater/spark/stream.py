@@ -216,10 +216,15 @@ def stream(
 class Query:
     """A running query and the run that it feeds. Made by `stream`; stop it, or use it in a ``with`` block.
 
-    Attributes
+    Parameters
     ----------
     run
         The run.
+    placed, config, policy, clock
+        As `stream` makes them.
+
+    Attributes
+    ----------
     query
         Spark's own query: its progress, its status.
     """
