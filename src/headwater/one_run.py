@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from itertools import pairwise
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
@@ -15,7 +14,6 @@ from headwater.public.budget import Guarantee, Ledger
 from headwater.public.errors import TableError
 from headwater.public.files import this_process
 from headwater.public.input_schema import InputSchema
-from headwater.public.partition import Integers, Points
 from headwater.public.person import OWN, Person
 from headwater.public.protocol import AnySchema, Rows, with_null_records
 from headwater.public.schema import Schema
@@ -350,42 +348,6 @@ class CountedUpdates(OneRun):
         with self._lock:
             checked = self.check_counts(counts, self.t)
             self._state = self._state.after_counts(checked, tally)
-
-    def place_bits(self, axis: int) -> int:
-        """How many binary digits of a coordinate on a continuous axis decide the row of a record. Public.
-
-        Parameters
-        ----------
-        axis
-            Its number.
-        """
-        return max(self._counting("histogram").place_bits(axis), 1)
-
-    def encode_points(self, points: Points) -> Rows:
-        """The rows of points of the cube, as `encode` gives those of records.
-
-        Parameters
-        ----------
-        points
-            As ``schema.encode`` gives them.
-        """
-        return self._mechanism.encode(points)
-
-    def coarser(self, rows: Rows, starts: Integers) -> Rows:
-        """Rows without what no noisy count of their bucket can ever distinguish.
-
-        Parameters
-        ----------
-        rows
-            As `encode` gives them.
-        starts
-            The first number of the bucket of each, rising.
-        """
-        mechanism, parts = self._counting("histogram"), [rows[:0]]
-        edges = np.flatnonzero(np.diff(starts, prepend=-1))
-        for first, end in pairwise([*edges.tolist(), len(starts)]):
-            parts.append(mechanism.coarser(rows[first:end], int(starts[first])))
-        return np.concatenate(parts)
 
     def check_counts(self, counts: BucketedCounts | CountedParts, t: int) -> CountedParts:
         """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from headwater.public.budget import Budget, Ledger, Spend
 from headwater.public.files import need, whole_number
 from headwater.public.laws import Cost, DiscreteGaussian, IntegerLaplace, JointLaplace, fits
-from headwater.public.marginals.codes import FINEST, NULL, Codes, Coding, Measured, NoisyTable, codings, encode
+from headwater.public.marginals.codes import NULL, Codes, Coding, Measured, NoisyTable, codings, encode
 from headwater.public.marginals.plan import Plan, Stage, plan, stage_at
 from headwater.public.marginals.predict import Outlook
 from headwater.public.marginals.questions import joined
@@ -198,9 +198,6 @@ class MarginalsMechanism:
 
     def encode(self, points: Points) -> Codes:
         return encode(points, self.schema)
-
-    def place_bits(self, axis: int) -> int:
-        return (FINEST - 1).bit_length() + self.codings[axis].missing
 
     def check(self, rows: NDArray[Any]) -> Codes:
         """Codes that were found elsewhere, or an error that says what is wrong with them."""

@@ -109,9 +109,6 @@ class CountingMechanism(Mechanism, Protocol):
     def coarser(self, rows: Rows, number: int) -> Rows:
         """Rows of the bucket of record ``number`` without what no noisy count can ever distinguish. Pure."""
 
-    def place_bits(self, axis: int) -> int:
-        """How many binary digits of a coordinate on a continuous axis decide the row of a record. Pure."""
-
     def update_counts(self, rows: Rows, counts: NDArray[np.int64], until: int | None = None) -> None:
         """Take records of which ``counts`` have each row: in the order of their buckets, in any order inside these.
 
@@ -170,9 +167,6 @@ class CellRows:
 
     def encode(self, points: Points) -> Rows:
         return self.partition.cells(points, self.finest)[:, None]
-
-    def place_bits(self, axis: int) -> int:
-        return self.partition.order[: self.finest].count(axis)
 
     def check(self, rows: NDArray[Any]) -> Rows:
         """Cells that were found elsewhere, or an error that says what is wrong with them."""

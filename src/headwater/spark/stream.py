@@ -229,6 +229,7 @@ class Query:
         Spark's own query: its progress, its status.
     """
 
+    run: Run
     query: StreamingQuery
 
     def __init__(self, run: Run, placed: Placed, config: RunConfig, policy: str, clock: Callable[[], float]) -> None:
