@@ -1,16 +1,16 @@
-"""Which code a number depends on: a fingerprint of every module of the package that ran when it was made.
+"""Which code a number depends on: a fingerprint of every module that ran when it was made.
 
-    python -m benchmarks.code MECHANISM
+    python -m benchmarks.code MODULE MECHANISM
 
-prints the fingerprint of a mechanism of the accuracy benchmark. Nothing is listed by hand, so a module that is moved,
-split or renamed stays in the fingerprint; it is taken in a process of its own, since what a process remembers it does
-not run again.
+prints that of ``MODULE.sample(MECHANISM)``. Nothing is listed by hand, so a module that is moved, split or renamed
+stays in the fingerprint; it is taken in a process of its own, since what a process remembers it does not run again.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -20,16 +20,16 @@ from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 
-PACKAGE, ROOT = "headwater", Path(__file__).parents[1]
+PACKAGES, ROOT = ("headwater", "benchmarks"), Path(__file__).parents[1]
 
 
 def modules_run(work: Callable[[], object]) -> set[str]:
-    """The modules of the package in which a function is called while something is done."""
+    """The modules of the package and of its benchmarks in which a function is called while something is done."""
     found = set[str]()
 
     def called(frame: FrameType, event: str, argument: object) -> None:
         name = str(frame.f_globals.get("__name__"))
-        if event == "call" and name.partition(".")[0] == PACKAGE:
+        if event == "call" and name.partition(".")[0] in PACKAGES:
             found.add(name)
 
     before = sys.getprofile()
@@ -39,7 +39,7 @@ def modules_run(work: Callable[[], object]) -> set[str]:
     finally:
         sys.setprofile(before)
     if not found:
-        raise ValueError(f"nothing of {PACKAGE} was run: the fingerprint would not depend on it")
+        raise ValueError(f"nothing of {' or '.join(PACKAGES)} was run: the fingerprint would not depend on it")
     return found
 
 
@@ -64,19 +64,15 @@ def stripped(source: str) -> str:
 
 
 @cache
-def fingerprint_of(mechanism: str) -> str:
-    """Of the code that makes a mechanism's numbers in the accuracy benchmark."""
-    command = [sys.executable, "-m", "benchmarks.code", mechanism]
+def fingerprint_of(module: str, mechanism: str) -> str:
+    """Of the code that makes a mechanism's numbers in a benchmark."""
+    command = [sys.executable, "-m", "benchmarks.code", module, mechanism]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def main(mechanism: str) -> None:
-    from benchmarks.accuracy_cases import BLIND, GRID, Setting, run
-
+def main(module: str, mechanism: str) -> None:
     warnings.simplefilter("ignore")
-    small = Setting(GRID, "blobs", 2, 4.0, 6_000, (700, 6_000), mechanism, 8)
-    ran = set[str]() if mechanism == BLIND else modules_run(partial(run, small, 0))
-    print(fingerprint({*ran, "benchmarks.streams", "headwater.evaluate.w1", "headwater.evaluate.grid_flow"}))
+    print(fingerprint(modules_run(partial(importlib.import_module(module).sample, mechanism))))
 
 
 if __name__ == "__main__":
