@@ -2,8 +2,7 @@
 
     python -m benchmarks.people [--size quick | full] [--anew]
 
-Writes the numbers (people.json), pictures and a page made from them (people.md) into docs/benchmarks. Runs of the same
-size that are there already are kept, unless `--anew` is given.
+Runs of the same size that are in people.json already are kept, unless `--anew` is given.
 
 People are made up: how many records they have has a heavy tail, everyone has habits, and the habits of those with many
 records are other ones, so that a cap that is too small shows. ε = 1 is for a person, whatever the cap.
@@ -12,24 +11,21 @@ records are other ones, so that a cap that is too small shows. ε = 1 is for a p
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from statistics import mean
-from time import process_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.progress import track
 
 import headwater as hw
 from benchmarks import people_page, people_tables
+from benchmarks.pages import FOLDER, kept, publish
 from headwater.evaluate.w1 import w1
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs" / "benchmarks"
 EPSILON, MOST = 1.0, 1000
 CAPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 1000)
 SIZES = {"quick": ((1 << 14,), 1), "full": ((1 << 17, 20_000), 10)}
@@ -50,22 +46,6 @@ WIDE = hw.Schema(
     {f"kind{i}": hw.Category([f"k{j}" for j in range(4 + 2 * i)]) for i in range(5)}
     | {"paid": hw.Boolean(), "amount": hw.Number(0, 1), "hour": hw.Integer(0, 23)}
 )
-
-
-@dataclass(frozen=True)
-class Found:
-    """One run: the error of a release of all records, under one cap."""
-
-    records: int
-    table: str
-    tail: str
-    cap: int
-    seed: int
-    capped: float
-    error: float
-    one_way: float | None
-    delta: float = 0.0
-    per_bucket: int | None = None
 
 
 def sizes(tail: float) -> dict[int, float]:
@@ -124,8 +104,8 @@ class Case:
     delta: float = 0.0
     per_bucket: int | None = None
 
-    def run(self) -> Found:
-        """The error of one run."""
+    def run(self) -> dict[str, Any]:
+        """The error of one run: a release of all records, under this cap."""
         records = self.records
         owner, activity = people(TAILS[self.tail], records, self.seed)
         schema, data = SCHEMAS[self.table], MAKERS[self.table](owner, activity, self.seed)
@@ -141,7 +121,7 @@ class Case:
             found = hw.evaluate(data, release.sample(kind="columns"), schema)
             error = mean(error for _, _, error in found.ranked_pairs)
             one_way = mean(column.error for column in found.columns)
-        return Found(**{**asdict(self), "capped": capped, "error": error, "one_way": one_way})
+        return asdict(self) | {"capped": capped, "error": error, "one_way": one_way}
 
 
 def suggested(records: int) -> dict[str, int]:
@@ -198,21 +178,16 @@ def main() -> None:
     parser.add_argument("--anew", action="store_true")
     options = parser.parse_args()
     numbers, seeds = SIZES[options.size]
-    path, kept = RESULTS / "people.json", dict[str, Any]()
-    if path.exists():
-        kept = json.loads(path.read_text())
-    known = {} if options.anew or kept.get("size") != options.size else {case_of(run): run for run in kept["runs"]}
+    found: dict[str, Any] = kept("people") if (FOLDER / "people.json").exists() else {"runs": []}
+    again = options.anew or found.get("size") != options.size
+    known = {} if again else {case_of(run): run for run in found["runs"]}
     runs = dict.fromkeys(numbers, seeds) | {OTHER_RECORDS: min(seeds, OTHER_SEEDS)}
-    kept |= {"size": options.size, "suggested": {str(records): suggested(records) for records in runs}}
+    found |= {"size": options.size, "suggested": {str(records): suggested(records) for records in runs}}
     for records, many in runs.items():
-        for case in dict.fromkeys(cases(records, many, buckets=records == numbers[0])):
+        for case in track(dict.fromkeys(cases(records, many, buckets=records == numbers[0])), f"{records:,} records"):
             if case not in known:
-                start = process_time()
-                known[case] = asdict(case.run())
-                print(f"{case}: {known[case]['error']:.4f} ({process_time() - start:.1f} s)", flush=True)
-                path.write_text(json.dumps(kept | {"runs": [*known.values()]}, indent=1) + "\n")
-    path.write_text(json.dumps(kept | {"runs": [*known.values()]}, indent=1) + "\n")
-    people_page.write(RESULTS)
+                known[case] = case.run()
+        publish("people", found | {"runs": [*known.values()]}, people_page.page, people_page.draw)
 
 
 def case_of(run: dict[str, Any]) -> Case:

@@ -7,7 +7,6 @@ Adds the numbers to docs/benchmarks/people.json and makes the page anew.
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import people_page
+from benchmarks.pages import kept, publish
 from headwater import Number, Person, Schema
 from headwater.people.people import People
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.table.series import read_values
 
-RESULTS = Path(__file__).parents[1] / "docs" / "benchmarks"
 PEOPLE, RECORDS, BATCH, CAP = 10_000_000, 20_000_000, 1 << 17, 20
 PERSON = Person("who", records=CAP)
 
@@ -89,8 +88,4 @@ def measure() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    path = RESULTS / "people.json"
-    found = measure()
-    print(found)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"memory": found}, indent=1) + "\n")
-    people_page.write(RESULTS)
+    publish("people", kept("people") | {"memory": measure()}, people_page.page, people_page.draw)
