@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import os
 import random
 import signal
 import socket
@@ -18,7 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -204,26 +201,3 @@ def compare(folder: Path, written: list[dict[str, Any]], digests: dict[int, str]
     if synth.ledger().total > epsilon:
         problems.append("the ledger spends more than ε")
     return problems
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--writers", type=int, default=16)
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
-    chosen = parser.parse_args()
-    with TemporaryDirectory(prefix="headwater-kills-") as name:
-        begun = time.monotonic()
-        outcome = attack(Path(name), kills=chosen.kills, writers=chosen.writers, most=40, seed=chosen.seed, pause=2.0)
-    print(
-        f"seed {chosen.seed}: {outcome.kills} kills in {time.monotonic() - begun:,.0f} s, {chosen.writers} connections"
-    )
-    print(
-        f"{outcome.posts:,} posts with {outcome.records:,} records were acknowledged, {outcome.served} releases served"
-    )
-    print("nothing lost, nothing twice, nothing changed" if not outcome.problems else "\n".join(outcome.problems))
-    sys.exit(bool(outcome.problems))
-
-
-if __name__ == "__main__":
-    main()
