@@ -7,7 +7,6 @@ the driver, so that other work on the machine counts little.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import statistics
@@ -23,13 +22,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from benchmarks.spark_page import write_page
-from headwater.mechanisms.counted import BucketedCounts
+from benchmarks.pages import publish
+from benchmarks.spark_page import ROUNDS, STEADY, page
 from headwater.mechanisms.protocol import AnySchema
-from headwater.run.config import RunConfig
 from headwater.spark import session, update
-from headwater.spark.counting import count
-from headwater.spark.frames import place
 from headwater.spark.packing import pack
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Category, Integer
@@ -37,7 +33,7 @@ from headwater.table.schema import Schema
 from headwater.table.unit_cube import unit_cube
 from tests.spark.cluster import Cluster
 
-EPSILON, PLACES, FILE, ROUNDS, STEADY = 1.0, 1000, 1_000_000, 16, 6
+EPSILON, PLACES, FILE = 1.0, 1000, 1_000_000
 SIZES, TOGETHER = (10**6, 10**7, 3 * 10**7), 16 * 10**7  # of micro-batches, and how many records a run takes in them
 WIDE = Schema(age=Integer(0, 99), size=Integer(0, 99), paid=Category("card", "cash", "other"), hour=Integer(0, 23))
 Points = NDArray[np.float64]
@@ -181,35 +177,8 @@ def of_size(spark: Any, clock: Clock, case: str, n: int, folder: Path) -> dict[s
     return found
 
 
-MADE = ("1,000 places", "uniform")
-"""Data that executors can make by themselves."""
-
-
-def reaching(spark: Any, case: str, n: int) -> dict[str, Any]:  # noqa: ANN401 - of Spark
-    """How many codes and bytes reach the driver for one batch, from records that executors make themselves."""
-    seed = f"pmod(xxhash64(id), {PLACES})" if case == "1,000 places" else "id"
-    frame = spark.range(n).selectExpr(
-        *(f"(xxhash64({seed}, {i}) & 1073741823) / 1073741824D AS x{i}" for i in range(2))
-    )
-    config = RunConfig(unit_cube(2), EPSILON, "cascade")
-    found = count(place(frame, config.schema), config, {0: 0}, "stop")[0].counts
-    if found is None:
-        raise RuntimeError("nothing was counted")
-    starts = np.repeat([one.start for one in found.parts], [len(one.counts) for one in found.parts])
-    packed = pack(0, BucketedCounts(starts, found.rows, found.counts))
-    said = {
-        "case": case,
-        "records": n,
-        "codes": found.codes,
-        "buckets": len({one.start for one in found.parts}),
-        "bytes": sum(batch.nbytes for batch in packed),
-    }
-    print(said, flush=True)
-    return said
-
-
-def counted_here(case: str, n: int) -> dict[str, Any]:
-    """The same for other data, or more than a driver of this size should get at once: counted as workers count.
+def reaching(case: str, n: int) -> dict[str, Any]:
+    """How many codes and bytes reach the driver for one batch: counted here as workers count.
 
     What the driver gets of a bucket does not depend on which process counted it.
     """
@@ -230,9 +199,7 @@ def counted_here(case: str, n: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=float, default=1e7)
-    parser.add_argument("--cases", nargs="*", default=[*PLANE, "table"])
-    parser.add_argument("--most", type=float, default=1e8, help="records of the largest batch whose codes are counted")
-    parser.add_argument("--largest", type=float, default=3e7, help="records of the largest micro-batch")
+    parser.add_argument("--cases", nargs="*", default=[*PLANE, "table"], help="fewer than all write nothing")
     asked = parser.parse_args()
     n = int(asked.records)
     warnings.simplefilter("ignore")
@@ -244,33 +211,15 @@ def main() -> None:
         try:
             clock = Clock(cluster, spark.sparkContext._gateway.proc.pid)
             compared = [compare(spark, clock, case, n, folder) for case in asked.cases]
-            sizes = [
-                of_size(spark, clock, case, size, folder)
-                for case in MADE
-                for size in SIZES
-                if case in asked.cases and size <= asked.largest
-            ]
-            tens = range(5, 1 + round(math.log10(asked.most)))
-            reached = [
-                reaching(spark, case, 10**k) if 10**k <= n and case in MADE else counted_here(case, 10**k)
-                for case in PLANE
-                for k in tens
-            ]
+            repeating = [case for case in ("1,000 places", "uniform") if case in asked.cases]
+            sizes = [of_size(spark, clock, case, size, folder) for case in repeating for size in SIZES]
         finally:
             spark.stop()
             for process in (*cluster.workers, cluster.master):
                 cluster.kill(process)
-    result = {
-        "cores": os.cpu_count(),
-        "epsilon": EPSILON,
-        "rounds": ROUNDS,
-        "steady": STEADY,
-        "compared": compared,
-        "sizes": sizes,
-        "reached": reached,
-    }
     if len(asked.cases) == 1 + len(PLANE):
-        write_page(json.loads(json.dumps(result)))
+        found = {"cores": os.cpu_count(), "compared": compared, "sizes": sizes}
+        publish("spark", found | {"reached": [reaching(case, 10**k) for case in PLANE for k in range(5, 9)]}, page)
 
 
 if __name__ == "__main__":
