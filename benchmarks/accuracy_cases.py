@@ -17,30 +17,18 @@ MECHANISMS = (CASCADE, PAPER, PMM, RERUN, BLIND)
 CHECKPOINTS = 128  # releases among which a rerun PMM must divide ε
 EXACT_BELOW = 1_100  # compare all pairs of points up to here
 EPSILONS = (0.1, 1.0, 4.0)
-HEADLINE, GRID, RATE, CHECK = "headline", "grid", "rate", "check"
+HEADLINE, GRID, RATE = "headline", "grid", "rate"
 # A grid hides errors smaller than its cells, so where t is to be compared with t the points in a cell must be as many.
 RATE_SIDE = {(2, 10_000): 21, (2, 1_000_000): 210, (3, 10_000): 9, (3, 1_000_000): 42}
 SIDE = {1: 0, 2: 64, 3: 24, 5: 6}
 """Cells along an axis of the grid on which W1 is measured, by dimension; 0 where it is exact."""
-CHECK_SIDE = {2: 128, 3: 32, 5: 5}
-"""Of another grid, to see what the grid does."""
 THREE, FIVE = (70_000, 100_000, 130_000), (70_000, 85_000, 100_000, 115_000, 130_000)
 TIMES = {1: FIVE, 2: FIVE, 3: THREE, 5: FIVE}
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much is measured: seeds by dimension, and lengths of streams that are looked at at their end."""
-
-    name: str
-    seeds: dict[int, int]
-    lengths: tuple[int, ...]
-
-
-SIZES = {
-    "quick": Size("quick", {1: 5, 2: 3, 3: 3, 5: 3}, (1_000, 10_000, 100_000)),
-    "full": Size("full", {1: 10, 2: 8, 3: 3, 5: 3}, (1_000, 10_000, 100_000, 1_000_000)),
-}
+SEEDS = {"quick": {1: 5, 2: 3, 3: 3, 5: 3}, "full": {1: 10, 2: 8, 3: 3, 5: 3}}
+LENGTHS = {"quick": (1_000, 10_000, 100_000), "full": (1_000, 10_000, 100_000, 1_000_000)}
+"""Seeds by dimension, and lengths of streams that are looked at at their end, by how much is measured."""
 
 
 @dataclass(frozen=True)
@@ -61,37 +49,31 @@ class Setting:
         """How many seconds one seed takes, roughly."""
         return sum(0.1 if t <= EXACT_BELOW else 0.02 + t * 2e-6 + 3e-6 * (self.side**self.d) ** 1.3 for t in self.times)
 
-    def seeds(self, size: Size) -> int:
-        """How many streams, each with fresh noise."""
-        return 1 if self.group == CHECK else size.seeds[self.d]
-
     def key(self, seed: int) -> str:
         """What a result is kept by."""
         values = [value for name, value in asdict(self).items() if name != "group"]
         return "/".join(map(str, [*values, seed]))
 
 
-def settings(size: Size) -> list[Setting]:
+def settings(size: str) -> list[Setting]:
     """The headline first."""
     found: list[Setting] = []
 
     def add(
         group: str, d: int, stream: str, epsilon: float, length: int, times: tuple[int, ...], names: tuple[str, ...]
     ) -> None:
-        side = RATE_SIDE[d, length] if group == RATE else CHECK_SIDE[d] if group == CHECK else SIDE[d]
+        side = RATE_SIDE[d, length] if group == RATE else SIDE[d]
         if stream != "flights" or (d <= 3 and length <= 336_776):
             found.extend(Setting(group, stream, d, epsilon, length, times, name, side) for name in names)
 
     for d in (2, 1, 3, 5):
         for stream in STREAMS:
             add(HEADLINE, d, stream, 1.0, LENGTH, TIMES[d], MECHANISMS)
-            if d > 1:
-                add(CHECK, d, stream, 1.0, LENGTH, (100_000,), (CASCADE, PAPER, PMM))
     for stream in ("uniform", "blobs"):
         for d, length in RATE_SIDE:
             add(RATE, d, stream, 1.0, length, (length,), (CASCADE, PMM))
-    for d in size.seeds:
-        for length in size.lengths:
+    for d in SIDE:
+        for length in LENGTHS[size]:
             for stream in STREAMS:
                 for epsilon in EPSILONS:
                     add(GRID, d, stream, epsilon, length, (length,), MECHANISMS)
@@ -104,7 +86,7 @@ def _stream(name: str, length: int, d: int, seed: int) -> Points:
 
 
 def run(setting: Setting, seed: int) -> dict[str, Any]:
-    """W1 at each time, and what releases of cascade expected it to stay below. Stream and noise follow from the seed."""
+    """W1 at each time, and what releases of cascade expected it to stay below; all follows from the seed."""
     stream, schema = _stream(setting.stream, setting.length, setting.d, seed), hw.unit_cube(setting.d)
     found: dict[str, Any] = {"w1": [], "upper": []}
     synth = None
@@ -131,8 +113,3 @@ def distance(a: Points, b: Points, side: int) -> float:
     if not side or len(a) <= EXACT_BELOW:
         return w1(a, b).value
     return w1(a, b, method="grid", side=side).value
-
-
-def sample(mechanism: str) -> None:
-    """A short run, by which `benchmarks.code` finds the modules that a mechanism's numbers depend on."""
-    run(Setting(GRID, "blobs", 2, 4.0, 6_000, (700, 6_000), mechanism, 8), 0)

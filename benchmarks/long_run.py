@@ -13,7 +13,6 @@ import multiprocessing
 import resource
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,16 +48,16 @@ def stream(name: str) -> Iterator[Points]:
         yield points
 
 
-def resident() -> int:
-    """Bytes of memory that this process has now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+def most_memory() -> int:
+    """Bytes that this process has had at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def run(mechanism: str, name: str, length: int) -> list[dict[str, Any]]:
     """One case: at each stop, bytes of the state, and of memory beyond those of an empty process."""
     synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism=mechanism)
     batches = stream(name)
-    points, empty, taken, found = next(batches), resident(), 0.0, []
+    points, empty, taken, found = next(batches), most_memory(), 0.0, []
     for stop in stops(mechanism, length):
         while synth.t < stop:
             if not len(points):
@@ -67,9 +66,7 @@ def run(mechanism: str, name: str, length: int) -> list[dict[str, Any]]:
             start = time.perf_counter()
             synth.update(part)
             taken += time.perf_counter() - start
-        now, state = resident() - empty, len(synth.to_bytes())
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - empty
-        sizes = {"state": state, "resident": now, "peak": peak, "seconds": taken}
+        sizes = {"state": len(synth.to_bytes()), "peak": most_memory() - empty, "seconds": taken}
         found.append({"mechanism": mechanism, "stream": name, "t": stop} | sizes)
     return found
 
@@ -95,19 +92,19 @@ def page(found: list[dict[str, Any]]) -> str:
     ends = {(one["mechanism"], one["stream"]): one for one in found}  # the last one of each
     rows = [
         [f"{mechanism}, {name}", f"{one['t']:,}", f"{one['state'] / 1e6:,.0f}", f"{one['state'] / one['t']:.2f}",
-         f"{one['resident'] / 1e6:,.0f}", f"{one['peak'] / 1e6:,.0f}", f"{one['t'] / one['seconds'] / 1e6:.1f}"]
+         f"{one['peak'] / 1e6:,.0f}", f"{one['t'] / one['seconds'] / 1e6:.1f}"]
         for (mechanism, name), one in ends.items()
     ]  # fmt: skip
-    head = ["at the end", "points", "state, MB", "bytes a point", "memory, MB", "most, MB", "million/s"]
+    head = ["at the end", "points", "state, MB", "bytes a point", "memory, MB", "million/s"]
     return f"""# A long run
 
 {judged(figures(found))}
 {table(head, rows, "lr")}
 Points in the square, ε = 1, batches of {BATCH:,}; each run in a process of its own. *State* is what `to_bytes()` gives.
-*Memory* is what the process has beyond an empty one, *most* the largest that it ever was, with the state and its saved
-copy both in memory. Figures above are of all {len(found)} moments that were measured: powers of ten, and those at which
-cascade holds most for its age, just before the first slow bucket of a stage closes. Made by `make bench-long`; every
-moment is in `long-run.json`.
+*Memory* is the most that the process ever had beyond an empty one, with the state and its saved copy both in memory.
+Figures above are of all {len(found)} moments that were measured: powers of ten, and those at which cascade holds most
+for its age, just before the first slow bucket of a stage closes. Made by `make bench-long`; every moment is in
+`long-run.json`.
 """
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.markdown import table
+from headwater.markdown import table as table  # for pages
 
 FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"
 SHOWN = 4  # places that a page lists where a bound was missed; the numbers are in the JSON file
@@ -63,7 +63,7 @@ class Figure:
         if not values:
             return ""
         if len(values) == 1:
-            return f"{number(*values)} {self.unit}".strip()
+            return f"{number(next(iter(values)))} {self.unit}".strip()
         return f"{number(min(values))} to {number(max(values))} {self.unit}".strip() + f" ({len(values)})"
 
     def __str__(self) -> str:

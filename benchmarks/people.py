@@ -1,8 +1,6 @@
 """How many records of a person should count? Errors against the cap, where people have 1 to 1,000 records.
 
-    python -m benchmarks.people [--size quick | full] [--anew]
-
-Runs of the same size that are in people.json already are kept, unless `--anew` is given.
+    python -m benchmarks.people [--size quick | full]
 
 People are made up: how many records they have has a heavy tail, everyone has habits, and the habits of those with many
 records are other ones, so that a cap that is too small shows. ε = 1 is for a person, whatever the cap.
@@ -13,7 +11,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
@@ -23,7 +21,8 @@ from rich.progress import track
 
 import headwater as hw
 from benchmarks import people_page, people_tables
-from benchmarks.pages import FOLDER, kept, publish
+from benchmarks.kept import ROOT, Kept, fingerprint
+from benchmarks.pages import kept, publish
 from headwater.evaluate.w1 import w1
 
 EPSILON, MOST = 1.0, 1000
@@ -155,19 +154,9 @@ def cases(records: int, seeds: int, *, buckets: bool) -> Iterator[Case]:
 
 SCHEMAS = {"plane": PLANE, "wide": WIDE, "visits": people_tables.VISITS, "survey": people_tables.SURVEY}
 _TABLES = {"mean": None, "error": "two-way total variation", "one_way": "one-way total variation"}
-MEASURES: dict[str, dict[str, str | None]] = {
-    "plane": {"error": "W1"},
-    "wide": _TABLES,
-    "visits": _TABLES,
-    "survey": _TABLES,
-}
+MEASURES: dict[str, dict[str, str | None]] = dict.fromkeys(SCHEMAS, _TABLES) | {"plane": {"error": "W1"}}
 """What a cap may be suggested for: as the page calls it, and as `headwater.suggest_records_per_person` does."""
-MAKERS: dict[str, Callable[..., Any]] = {
-    "plane": plane,
-    "wide": wide,
-    "visits": people_tables.visits,
-    "survey": people_tables.survey,
-}
+MAKERS: dict[str, Callable[..., Any]] = {"plane": plane, "wide": wide} | people_tables.MAKERS
 
 
 def main() -> None:
@@ -175,24 +164,15 @@ def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=("quick", "full"), default="quick")
-    parser.add_argument("--anew", action="store_true")
-    options = parser.parse_args()
-    numbers, seeds = SIZES[options.size]
-    found: dict[str, Any] = kept("people") if (FOLDER / "people.json").exists() else {"runs": []}
-    again = options.anew or found.get("size") != options.size
-    known = {} if again else {case_of(run): run for run in found["runs"]}
+    size = parser.parse_args().size
+    numbers, seeds = SIZES[size]
     runs = dict.fromkeys(numbers, seeds) | {OTHER_RECORDS: min(seeds, OTHER_SEEDS)}
-    found |= {"size": options.size, "suggested": {str(records): suggested(records) for records in runs}}
+    found = {**kept("people"), "size": size, "suggested": {str(records): suggested(records) for records in runs}}
+    known, code, rows = Kept(ROOT / ".cache" / "people.jsonl"), fingerprint(), list[dict[str, Any]]()
     for records, many in runs.items():
-        for case in track(dict.fromkeys(cases(records, many, buckets=records == numbers[0])), f"{records:,} records"):
-            if case not in known:
-                known[case] = case.run()
-        publish("people", found | {"runs": [*known.values()]}, people_page.page, people_page.draw)
-
-
-def case_of(run: dict[str, Any]) -> Case:
-    """What a run that was written down had declared."""
-    return Case(**{field.name: run[field.name] for field in fields(Case) if field.name in run})
+        plan = track(dict.fromkeys(cases(records, many, buckets=records == numbers[0])), f"{records:,} records")
+        rows += [known.find(str(case), code) or known.add(str(case), code, case.run()) for case in plan]
+    publish("people", found | {"runs": rows}, people_page.page, people_page.draw)
 
 
 if __name__ == "__main__":

@@ -62,16 +62,6 @@ def figures(found: dict[str, Any]) -> list[Figure]:
     return asked
 
 
-def caps_table(found: dict[str, Any], records: int) -> str:
-    """The best of the caps that were run, and the suggested one."""
-    suggested, rows = found["suggested"][str(records)], []
-    for key, caps in curves(found, records).items():
-        best, own = min(caps, key=lambda cap: caps[cap]), suggested[" ".join(key)]
-        ratio = f"{caps[own] / caps[best]:.2f}"
-        rows.append([name(key), f"{best:,}", f"{own:,}", number(caps[own]), ratio, number(caps[max(caps)])])
-    return table(["", "best cap", "suggested", "its error", "/ best", "no cap, ε/1,000"], rows, "lr")
-
-
 def buckets(found: dict[str, Any]) -> str:
     """A cap for buckets, with a δ, beside pure ε."""
     first = next(run for run in found["runs"] if run.get("delta"))
@@ -95,34 +85,27 @@ def buckets(found: dict[str, Any]) -> str:
 
 def memory(found: dict[str, float]) -> str:
     """What the table of people takes."""
-    people, microseconds = found["people"], 1e6 / found["records"]
+    people, size = found["people"], found["state"]
     return f"""
 ## Memory
 
-{people:,.0f} people with {found["records"]:,.0f} records, a cap of {found["cap"]:.0f}:
-
-- **{found["bytes_at_rest"] / people:.1f} bytes a person** in memory and in a saved state: {found["bytes_at_rest"] / 1e6:,.0f} MB;
-  at most {found["bytes_at_most"] / people:.1f} between two merges of its sorted arrays, and {found["peak"] / people:.0f} for a moment during the largest merge.
-- {found["seconds"] * microseconds:.2f} µs of one processor a record, {found["hashing"] * microseconds:.2f} of them for its hash; one merge took at most {found["longest"]:.1f} s.
-- `headwater run` with one record of everybody: {found["run"] / people * 1e6:.2f} µs a record, a state of {found["state"] / 1e6:,.0f} MB, and {found["resumed"]:.1f} s to go on from it.
-"""  # noqa: E501
+`headwater run` with one record of each of {people:,.0f} people takes {1e6 * found["run"] / people:.2f} µs of the
+processor a record; its state has {size / people:.1f} bytes a person ({size / 1e6:,.0f} MB), and to go on from it takes
+{found["resumed"]:.1f} s.
+"""
 
 
 def page(found: dict[str, Any]) -> str:
     """The page in Markdown."""
-    records = max(map(int, found["suggested"]))
     seeds = len({run["seed"] for run in found["runs"]})
     return f"""# How many records of a person should count
 
 {judged(figures(found))}
 ![Error against the cap](people.png)
 
-At {records:,} records, where the caps lie:
-
-{caps_table(found, records)}
-Small caps leave out what people with many records do; large ones drown in noise. Near its least the error is flat: a
-factor of two in the cap costs little. A table is best for pairs of columns with a smaller cap than for single columns;
-`measure=` says what a cap should be best for, without it it is the mean of both.
+The picture is of the most records. Small caps leave out what people with many records do; large ones drown in noise.
+Near its least the error is flat: a factor of two in the cap costs little. A table is best for pairs of columns with a
+smaller cap than for single columns; `measure=` says what a cap should be best for, by default the mean of both.
 
 ## How it was measured
 

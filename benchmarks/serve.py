@@ -64,11 +64,16 @@ def settle(port: int) -> None:
         time.sleep(0.2)
 
 
-def load(
-    kind: str, port: int, seconds: float, connections: int, columns: str, pause: float = 0.0, name: str = "a"
-) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.serve_load", kind, "--port", str(port), "--seconds", str(seconds)]
-    command += ["--connections", str(connections), "--pause", str(pause), "--name", name, "--columns", columns]
+def load(kind: str, port: int, seconds: float, columns: str, name: str = "a") -> subprocess.Popen[str]:
+    """Writers or readers in a process of their own."""
+    connections, pause = (READERS, 1.0) if kind == "read" else (CONNECTIONS, 0.0)
+    how = {"kind": kind, "port": port, "seconds": seconds, "columns": columns, "name": name}
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.serve_load",
+        json.dumps(how | {"connections": connections, "pause": pause}),
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -102,10 +107,10 @@ def measure(folder: Path, seconds: float, columns: str) -> dict[str, Any]:
         posted(port, tables[:5])  # warm
         found["posted"] = posted(port, tables)
         settle(port)
-        found["single"] = result(load("write", port, seconds, CONNECTIONS, columns))
-        readers = load("read", port, seconds + 4, READERS, columns, 1.0)
+        found["single"] = result(load("write", port, seconds, columns))
+        readers = load("read", port, seconds + 4, columns)
         time.sleep(2)
-        found["beside_readers"] = result(load("write", port, seconds, CONNECTIONS, columns, name="b"))
+        found["beside_readers"] = result(load("write", port, seconds, columns, "b"))
         found["readers"] = result(readers)
         found["memory_before"] = resident(process)
         slow = slow_readers(port, 100)
@@ -116,8 +121,6 @@ def measure(folder: Path, seconds: float, columns: str) -> dict[str, Any]:
         for connection in slow:
             with suppress(OSError):
                 connection.close()
-        with Client(f"http://127.0.0.1:{port}/runs/trips") as client:
-            found["records"] = client.status()["t"]
     return found
 
 

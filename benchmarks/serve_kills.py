@@ -94,19 +94,16 @@ class Writer(threading.Thread):
     def run(self) -> None:
         """Write until it is stopped."""
         try:
-            self._write()
+            while not self._stopping.is_set():
+                size = 1 if self._random.random() < 0.8 else self._random.randint(2, self._most)
+                batch = [{"x": self._random.random(), "writer": f"w{self._number}"} for _ in range(size)]
+                self._client.write(batch)
+                self.written += batch
+                self.posts += 1
         except BaseException as error:
             self.error = error
         finally:
             self._client.close()
-
-    def _write(self) -> None:
-        while not self._stopping.is_set():
-            size = 1 if self._random.random() < 0.8 else self._random.randint(2, self._most)
-            batch = [{"x": self._random.random(), "writer": f"w{self._number}"} for _ in range(size)]
-            self._client.write(batch)
-            self.written += batch
-            self.posts += 1
 
 
 class Reader(threading.Thread):
@@ -122,15 +119,12 @@ class Reader(threading.Thread):
     def run(self) -> None:
         """Read until it is stopped."""
         with Client(self._base, patience=0.2) as client:
-            self._read(client)
-
-    def _read(self, client: Client) -> None:
-        while not self._stopping.is_set():
-            with suppress(OSError, RuntimeError, HTTPException):
-                self._see(self.now, *self._get("now"))
-                for one in client.releases()[-3:]:
-                    self._see(self.published, *self._get(str(one["t"])))
-            time.sleep(0.05)
+            while not self._stopping.is_set():
+                with suppress(OSError, RuntimeError, HTTPException):
+                    self._see(self.now, *self._get("now"))
+                    for one in client.releases()[-3:]:
+                        self._see(self.published, *self._get(str(one["t"])))
+                time.sleep(0.05)
 
     def _get(self, name: str) -> tuple[int, str]:
         with urllib.request.urlopen(f"{self._base}/releases/{name}/data.parquet", timeout=20) as answer:  # noqa: S310

@@ -34,7 +34,6 @@ from headwater.table.unit_cube import unit_cube
 from tests.spark.cluster import Cluster
 
 EPSILON, PLACES, FILE = 1.0, 1000, 1_000_000
-SIZES, TOGETHER = (10**6, 10**7, 3 * 10**7), 16 * 10**7  # of micro-batches, and how many records a run takes in them
 WIDE = Schema(age=Integer(0, 99), size=Integer(0, 99), paid=Category("card", "cash", "other"), hour=Integer(0, 23))
 Points = NDArray[np.float64]
 
@@ -126,7 +125,7 @@ def _seconds(process: Path) -> tuple[int, str, float]:
 
 
 def compare(spark: Any, clock: Clock, case: str, n: int, folder: Path) -> dict[str, Any]:  # noqa: ANN401 - of Spark
-    """Plain Spark and Headwater on the same files, in turns: the first round, and the medians of the last ones.
+    """Plain Spark and Headwater on the same files, in turns: the medians of the last rounds.
 
     One run takes all rounds, so they are micro-batches of a run that goes on. Java compiles what runs often, for
     minutes: the last rounds are what a stream costs.
@@ -135,46 +134,26 @@ def compare(spark: Any, clock: Clock, case: str, n: int, folder: Path) -> dict[s
     frame = spark.read.parquet(str(path))
     synth = Synthesizer(schema, epsilon=EPSILON, mechanism=mechanism)
     sides: dict[str, Callable[[], Any]] = {
-        "plain": lambda: frame.groupBy("cell").count().toArrow().num_rows,
+        "plain": lambda: frame.groupBy("cell").count().toArrow(),
         "ours": lambda: update(synth, frame.drop("cell")),
     }
     rounds = dict[str, list[dict[str, float]]](plain=[], ours=[])
-    found: dict[str, Any] = {"case": case, "records": n}
     for _ in range(ROUNDS):
         for side, run in sides.items():
-            seen, spent = timed(clock, run)
-            rounds[side].append(spent)
-            found |= {"cells": seen} if side == "plain" else {"t": seen}
+            rounds[side].append(timed(clock, run))
+    found: dict[str, Any] = {"case": case, "records": n}
     for side, every in rounds.items():
         found[side] = {name: statistics.median(one[name] for one in every[-STEADY:]) for name in every[0]}
-        found[f"{side}_first"] = every[0]
     print(found, flush=True)
     return found
 
 
-def timed(clock: Clock, run: Callable[[], int]) -> tuple[int, dict[str, float]]:
-    """What a micro-batch gives, and what it takes."""
+def timed(clock: Clock, run: Callable[[], object]) -> dict[str, float]:
+    """What a micro-batch takes."""
     before, begun = clock.read(), time.perf_counter()
-    found = run()
+    run()
     spent = {name: value - before[name] for name, value in clock.read().items()}
-    return found, spent | {"wall": time.perf_counter() - begun}
-
-
-def of_size(spark: Any, clock: Clock, case: str, n: int, folder: Path) -> dict[str, Any]:  # noqa: ANN401 - of Spark
-    """A run of `TOGETHER` records in micro-batches of ``n``: what a micro-batch takes, in the mean of the last ones.
-
-    Slow buckets close in some of them only, so the mean is what a run takes its time for. Java has compiled everything
-    before (`compare`).
-    """
-    schema, mechanism, path = written(case, n, folder / f"{n}")
-    frame = spark.read.parquet(str(path)).drop("cell")
-    synth = Synthesizer(schema, epsilon=EPSILON, mechanism=mechanism)
-    rounds = [timed(clock, lambda: update(synth, frame)) for _ in range(math.ceil(TOGETHER / n))]
-    late = [spent for t, spent in rounds if t > TOGETHER * (1 - STEADY / ROUNDS)]
-    found = {"case": case, "records": n, "batches": len(late)}
-    found |= {name: statistics.mean(one[name] for one in late) for name in late[0]}
-    print(found, flush=True)
-    return found
+    return spent | {"wall": time.perf_counter() - begun}
 
 
 def reaching(case: str, n: int) -> dict[str, Any]:
@@ -211,14 +190,12 @@ def main() -> None:
         try:
             clock = Clock(cluster, spark.sparkContext._gateway.proc.pid)
             compared = [compare(spark, clock, case, n, folder) for case in asked.cases]
-            repeating = [case for case in ("1,000 places", "uniform") if case in asked.cases]
-            sizes = [of_size(spark, clock, case, size, folder) for case in repeating for size in SIZES]
         finally:
             spark.stop()
             for process in (*cluster.workers, cluster.master):
                 cluster.kill(process)
     if len(asked.cases) == 1 + len(PLANE):
-        found = {"cores": os.cpu_count(), "compared": compared, "sizes": sizes}
+        found = {"cores": os.cpu_count(), "compared": compared}
         publish("spark", found | {"reached": [reaching(case, 10**k) for case in PLANE for k in range(5, 9)]}, page)
 
 

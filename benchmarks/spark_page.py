@@ -49,10 +49,6 @@ def page(found: dict[str, Any]) -> str:
         ]
         for one in found["compared"]
     ]
-    sizes = [
-        [one["case"], f"{one['records']:,}", *(f"{one[part]:.2f}" for part in ("python", "java", "executors"))]
-        for one in found["sizes"]
-    ]
     reached = [
         [one["case"], f"{one['records']:,}", f"{one['codes']:,}", f"{one['bytes'] / 1e6:,.1f}"]
         for one in found["reached"]
@@ -68,20 +64,13 @@ counts by bucket; workers that see the files read them themselves. Million recor
 seconds of the driver for one micro-batch:
 
 {table([*head, "Headwater"], compared, "lr")}
-Both in turns, {ROUNDS} times; medians of the last {STEADY}, since Java compiles for minutes. Times are processor times,
-but for the last two columns. A standalone cluster of one master and two workers and a driver, on {found["cores"]} cores.
+Both in turns, {ROUNDS} times; medians of the last {STEADY}, since Java compiles for minutes. Times are of the processor
+but for the last two columns. A standalone cluster of two workers and a driver, on {found["cores"]} cores.
 {found.get("note", "")}
 
 *The driver* plans and compiles queries and hands out tasks, whatever the number of records; *its owner* is what
 Headwater adds in Python: summing counts and measuring. Where every record has a code of its own, the owner is what a
-run on many executors ends at.
-
-## The size of a micro-batch
-
-Seconds for one micro-batch, the mean of those from record 10^8 to 1.6·10^8 of a run:
-
-{table(["data", "records", "owner", "Spark's planning", "executors"], sizes, "lr")}
-Let micro-batches be large: planning hardly grows with them, nor, where records repeat, does what the owner gets.
+run on many executors ends at. Let micro-batches be large: planning hardly grows with them.
 
 ## What reaches the driver
 

@@ -1,11 +1,12 @@
 """How fast cascade is: ratios against bare NumPy doing the least that could be done, in the same run.
 
-python -m benchmarks.speed [--points N] [--repeats N]
+python -m benchmarks.speed [--points N]
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from headwater.partition import Partition
 
 BATCH = 100_000
 SINGLES = 20_000
+REPEATS = 3
 BINS = 20  # the baseline counts cells of this depth
 ENDS = (10_240, 114_688, 917_504, 7_340_032)  # where slow buckets end: half of the single updates before, half after
 
@@ -46,18 +48,18 @@ def singles(synth: hw.Synthesizer, points: Points) -> None:
         synth.update(point)
 
 
-def of_stream(name: str, n: int, repeats: int) -> dict[str, Any]:
+def of_stream(name: str, n: int) -> dict[str, Any]:
     """Ingesting and drawing a stream, beside their baselines: the best of some runs that take turns."""
     points = STREAMS[name](n, 2)
     synth = ingest(points)
     release, rng = synth.release(), np.random.default_rng()
-    sides = {
+    sides: dict[str, Callable[[], object]] = {
         "ingest": partial(ingest, points),
         "bincount": partial(bincount, points),
         "draw": release.points,
         "random": partial(rng.random, (n, 2)),
     }
-    best = {side: min(times) for side, times in in_turns(sides, repeats).items()}
+    best = {side: min(times) for side, times in in_turns(sides, REPEATS).items()}
     return {
         "stream": name,
         "ingest": best["ingest"] / best["bincount"],
@@ -100,10 +102,8 @@ buckets, where most is done at once. Made by `make bench-speed`; every number is
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=10_000_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
-    n, single = options.points, []
-    streams = [of_stream(name, n, options.repeats) for name in track(("uniform", "blobs", "drift"), "streams")]
+    n, single = parser.parse_args().points, []
+    streams = [of_stream(name, n) for name in track(("uniform", "blobs", "drift"), "streams")]
     points = STREAMS["blobs"](n, 2)
     for end in ENDS:
         t = max(end - SINGLES // 2, 0)

@@ -6,7 +6,6 @@ same column types and bins all five columns.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -100,63 +99,47 @@ def timed(command: list[str], folder: Path) -> tuple[float, float, float]:
 
 def measure(rows: int) -> list[dict[str, Any]]:
     """The best of a few times of each side, in turns, so that a busy machine slows all of them: a result for each."""
+    found: dict[str, list[tuple[float, float, float]]] = {side: [] for side in ("baseline", *MECHANISMS)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_csv(folder / "in.csv", rows)
         (folder / "s.toml").write_text(SCHEMA)
         (folder / "baseline.py").write_text(BASELINE)
         run = ["-m", "headwater.cli", "run", "in.csv", "--schema", "s.toml", "--epsilon", "1", "--every", str(rows)]
-        found: dict[str, list[tuple[float, float, float]]] = {"baseline": [], **{side: [] for side in MECHANISMS}}
         for turn in range(REPEATS):
             for side, times in found.items():
                 ours = [*run, "--mechanism", side, "--out", f"{side}{turn}"]
                 program = ["baseline.py", "in.csv"] if side == "baseline" else ours
                 times.append(timed([sys.executable, *program], folder))
-        size = (folder / "in.csv").stat().st_size
-    best = {
-        side: [min(seconds), min(work), max(memory)]
-        for side, t in found.items()
-        for seconds, work, memory in [zip(*t, strict=True)]
-    }
-    bare = best["baseline"]
-    return [
-        {
-            "rows": rows,
-            "mechanism": side,
-            "file_mb": size / 1e6,
-            "baseline_seconds": bare[0],
-            "run_seconds": best[side][0],
-            "ratio": best[side][0] / bare[0],
-            "processor_ratio": best[side][1] / bare[1],
-            "baseline_memory_mb": bare[2],
-            "run_memory_mb": best[side][2],
-            "load": os.getloadavg()[0],
-        }
-        for side in MECHANISMS
-    ]
+    best = {}
+    for side, times in found.items():
+        clock, work, memory = zip(*times, strict=True)
+        best[side] = min(clock), min(work), max(memory)
+    bare, work, memory = best.pop("baseline")
+    same = {"rows": rows, "baseline": [bare, memory], "load": os.getloadavg()[0]}
+    return [same | {"mechanism": m, "run": [t[0], t[2]], "processor_ratio": t[1] / work} for m, t in best.items()]
 
 
 def page(found: list[dict[str, Any]]) -> str:
     """The page in Markdown."""
-    head = ["rows", "mechanism", "baseline", "Headwater", "ratio", "of processor time", "memory, baseline", "Headwater"]
-    rows = [
-        [f"{one['rows']:,}", one["mechanism"], f"{one['baseline_seconds']:.2f} s", f"{one['run_seconds']:.2f} s",
-         f"{one['ratio']:.2f}", f"{one['processor_ratio']:.2f}", f"{one['baseline_memory_mb']:.0f} MB",
-         f"{one['run_memory_mb']:.0f} MB"]
-        for one in found
-    ]  # fmt: skip
-    ratios = {one["mechanism"]: one["ratio"] for one in found if one["rows"] == ROWS}
+    ratios = {one["mechanism"]: one["run"][0] / one["baseline"][0] for one in found if one["rows"] == ROWS}
     asked = Figure(f"seconds of `headwater run` / of the baseline, {ROWS:,} rows", ratios, "×", at_most=3)
+    rows = []
+    for one in found:
+        bare, ours = one["baseline"], one["run"]
+        cells = [f"{bare[0]:.2f} s", f"{ours[0]:.2f} s", f"{ours[0] / bare[0]:.2f}", f"{one['processor_ratio']:.2f}"]
+        rows.append([f"{one['rows']:,}", one["mechanism"], *cells, f"{bare[1]:.0f} MB", f"{ours[1]:.0f} MB"])
+    head = ["rows", "mechanism", "baseline", "Headwater", "ratio", "of processor time", "memory, baseline", "Headwater"]
     return f"""# From a CSV file to a release
 
 {judged([asked])}
 {table(head, rows, "lr")}
-Both sides are whole processes, from the start of Python to the end. The baseline reads the file ({found[0]["file_mb"]:.0f} MB
-for a million rows) with pyarrow, with the same column types, and counts the cells of its five columns with NumPy.
-`headwater run` reads, checks and encodes the file, counts, keeps its state on the disk, and writes one release of as
-many rows, a million at most. The best of {REPEATS} runs of each, in turns; the machine had a load of
-{max(one["load"] for one in found):.1f}. The file is read block by block and never held whole: what grows is the
-release, whose points are in memory while it is written. Made by `make bench-speed`.
+Both sides are whole processes, from the start of Python to the end. The baseline reads the file with pyarrow, with the
+same column types, and counts the cells of its five columns with NumPy. `headwater run` reads, checks and encodes the
+file, counts, keeps its state on the disk, and writes one release of as many rows, a million at most. The best of
+{REPEATS} runs of each, in turns; the machine had a load of {max(one["load"] for one in found):.1f}. The file is read
+block by block and never held whole: what grows is the release, whose points are in memory while it is written. Made by
+`make bench-speed`.
 """
 
 

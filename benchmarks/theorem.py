@@ -1,6 +1,6 @@
 """E W1 against t: does the error of the paper's mechanism fall as its theorem says?
 
-    python -m benchmarks.theorem [--quick] [--seeds N]
+    python -m benchmarks.theorem
 
 The curves are the mechanism just before and just after a level ends, offline PMM with the whole of ε on one release,
 and points drawn evenly without reading any data.
@@ -8,11 +8,9 @@ and points drawn evenly without reading any data.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,17 +28,10 @@ CURVES = {BEFORE: ("C3", "o-"), AFTER: ("C0", "s-"), PMM: ("C2", "^-"), BLIND: (
 FIT_FROM = 2**12
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much is measured, by dimension: the largest exponent of t, runs with fresh noise, cells a side for W1."""
-
-    last: dict[int, int]
-    seeds: dict[int, int]
-    side: dict[int, int]
-
-
-FULL = Size(last={1: 20, 2: 17, 3: 17}, seeds={1: 10, 2: 3, 3: 2}, side={1: 0, 2: 128, 3: 32})
-QUICK = Size(last={1: 17, 2: 15, 3: 15}, seeds={1: 3, 2: 2, 3: 2}, side={1: 0, 2: 64, 3: 16})
+LAST = {1: 20, 2: 17, 3: 17}
+"""The largest exponent of t, by dimension."""
+SEEDS = {1: 10, 2: 3, 3: 2}  # runs with fresh noise
+SIDE = {1: 0, 2: 128, 3: 32}  # cells a side for W1
 
 
 def releases(stream: Points, times: list[int], name: str, seed: int) -> Iterator[tuple[Points, Points, float]]:
@@ -59,22 +50,18 @@ def releases(stream: Points, times: list[int], name: str, seed: int) -> Iterator
         yield stream[:t], release.points(), release.error_bound.rate
 
 
-def curve(size: Size, d: int, kind: str, name: str) -> dict[str, Any]:
+def curve(d: int, kind: str, name: str) -> dict[str, Any]:
     """One line of the picture: W1 at each t (rows) for each run (columns)."""
-    times = [2**k - (name == BEFORE) for k in range(8, size.last[d] + 1)]
-    stream = STREAMS[kind](2 ** size.last[d], d)
+    times = [2**k - (name == BEFORE) for k in range(8, LAST[d] + 1)]
+    stream = STREAMS[kind](2 ** LAST[d], d)
     found: list[list[float]] = [[] for _ in times]
-    coarser, rates = list[float](), list[float]()
-    for seed in range(1 if name == BLIND else size.seeds[d]):
+    rates = list[float]()
+    for seed in range(1 if name == BLIND else SEEDS[d]):
         rates = []
         for row, (real, made, rate) in zip(found, releases(stream, times, name, seed), strict=True):
-            row.append(distance(real, made, size.side[d]))
+            row.append(distance(real, made, SIDE[d]))
             rates.append(rate)
-        coarser.append(distance(real, made, size.side[d] // 2))
-    return {
-        "d": d, "stream": kind, "name": name, "t": times, "w1": found, "rate": rates,
-        "coarser": float(np.mean(coarser)),  # W1 at the last t on a grid of half the side; the same in d = 1
-    }  # fmt: skip
+    return {"d": d, "stream": kind, "name": name, "t": times, "w1": found, "rate": rates}
 
 
 def slope(t: list[int], y: list[float]) -> tuple[float, float]:
@@ -120,13 +107,12 @@ def page(found: dict[str, Any]) -> str:
                 verdicts[f"{name}, {kind}, d = {d}"] = b <= theory + 2 * error
             slopes.append(row)
             before, after, offline, blind = (means(here[name])[-1] for name in CURVES)
-            coarser = [f"{here[name]['coarser'] / means(here[name])[-1] - 1:+.0%}" for name in (BEFORE, AFTER, PMM)]
             ratios = [before / offline, after / offline, before / blind]
-            ends.append([str(d), kind, *map(number, ratios), " ".join(coarser) if d > 1 else ""])
+            ends.append([str(d), kind, *map(number, ratios)])
     runs, largest = (", ".join(f"{n} (d = {d})" for d, n in size[of].items()) for of in ("seeds", "last"))
     flatter = [place for place, steep in verdicts.items() if not steep]
     head = ["d", "stream", "last step", "rate", "first step", "rate", "offline PMM", "rate"]
-    at_end = ["d", "stream", "last step / PMM", "first step / PMM", "last step / no data read", "on half the grid"]
+    at_end = ["d", "stream", "last step / PMM", "first step / PMM", "last step / no data read"]
     return f"""# Does the error fall as the theorem says?
 
 In {len(verdicts) - len(flatter)} of {len(verdicts)} cases W1 falls as steeply as the rate of the theorem, or within two
@@ -149,31 +135,21 @@ here.
 ## At the largest t
 
 {table(at_end, ends, "lr")}
-The last column says how W1 changes (last step, first step, PMM) if the grid on which it is measured has half as many
-cells a side. Where it falls much, the finer grid hides part of the distance too.
-
 ## How it was measured
 
-ε = {found["epsilon"]:g}. Runs with fresh noise on one fixed stream: {runs}. Largest exponent of t: {largest}. W1 is
+ε = {EPSILON:g}. Runs with fresh noise on one fixed stream: {runs}. Largest exponent of t: {largest}. W1 is
 exact in d = 1 and up to t = {EXACT_BELOW:,}, otherwise on a grid of {size["side"]["2"]}² or {size["side"]["3"]}³ cells.
 Made by `python -m benchmarks.theorem` in {found["seconds"] / 60:.0f} minutes; every point is in `theorem.json`.
 """
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="below two minutes instead of ten")
-    parser.add_argument("--seeds", type=int, help="runs with fresh noise, in every dimension")
-    arguments = parser.parse_args()
-    size = QUICK if arguments.quick else FULL
-    if arguments.seeds:
-        size = replace(size, seeds=dict.fromkeys(size.last, arguments.seeds))
     warnings.simplefilter("ignore", hw.SeededRunWarning)
     start = time.perf_counter()
-    plan = [(d, kind, name) for d in size.last for kind in KINDS for name in CURVES]
-    curves = [curve(size, *one) for one in track(plan, "curves")]
-    found = {"epsilon": EPSILON, "seconds": round(time.perf_counter() - start), "size": asdict(size), "curves": curves}
-    publish("theorem", found, page, draw)
+    plan = [(d, kind, name) for d in LAST for kind in KINDS for name in CURVES]
+    curves = [curve(*one) for one in track(plan, "curves")]
+    size = {"last": LAST, "seeds": SEEDS, "side": SIDE}
+    publish("theorem", {"seconds": round(time.perf_counter() - start), "size": size, "curves": curves}, page, draw)
 
 
 if __name__ == "__main__":
