@@ -20,8 +20,8 @@ import headwater as hw
 from benchmarks.clock import in_turns, seconds
 from benchmarks.pages import Figure, failed, judged, number, publish
 from benchmarks.streams import Points, uniform
-from headwater.counters.levels import level_at
-from headwater.noise import Noise
+from headwater.secret.counters import level_at
+from headwater.secret.noise import Noise
 from tests.support.literal_paper import LiteralPaper
 
 EPSILON, DIMENSION = 1.0, 2

@@ -18,7 +18,7 @@ import opendp.prelude as dp
 
 from benchmarks.clock import in_turns
 from benchmarks.pages import Figure, failed, judged, publish, table
-from headwater.noise import Noise
+from headwater.secret.noise import Noise
 
 SCALE = 25.0
 DRAWS = 1_000_000

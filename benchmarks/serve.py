@@ -24,8 +24,8 @@ import pyarrow as pa
 from benchmarks.pages import Figure, failed, judged, kept, publish
 from benchmarks.serve_kills import EPSILON, attack, free_port, served
 from benchmarks.serve_tables import BATCH, KINDS, Records
+from headwater import Synthesizer
 from headwater.client import Client
-from headwater.synthesizer import Synthesizer
 
 BATCHES, CONNECTIONS, READERS = 100, 64, 200
 

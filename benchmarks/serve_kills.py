@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serve_tables import NARROW
+from headwater import Schema, Synthesizer
 from headwater.client import Client
 from headwater.run.config import RunConfig
 from headwater.run.store import Store
 from headwater.service.render import write
-from headwater.synthesizer import Synthesizer
-from headwater.table.schema import Schema
 
 SCHEMA = NARROW.schema
 EPSILON, EVERY = 1.0, 2_000

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.table.columns import Category, Integer, Number
-from headwater.table.schema import Schema
+from headwater import Category, Integer, Number, Schema
 
 BATCH = 10_000
 _LETTERS = "abcdefgh"

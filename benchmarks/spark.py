@@ -24,13 +24,10 @@ from pyarrow import parquet
 
 from benchmarks.pages import publish
 from benchmarks.spark_page import ROUNDS, STEADY, page
-from headwater.mechanisms.protocol import AnySchema
+from headwater import Category, Integer, Schema, Synthesizer, unit_cube
+from headwater.public.protocol import AnySchema
 from headwater.spark import session, update
 from headwater.spark.packing import pack
-from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Category, Integer
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import unit_cube
 from tests.spark.cluster import Cluster
 
 EPSILON, PLACES, FILE = 1.0, 1000, 1_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.pages import Figure, judged, table
-from headwater.mechanisms.cascade.plan import stage_at
-from headwater.privacy import Budget
+from headwater.public.budget import Budget
+from headwater.public.cascade.plan import stage_at
 
 ROUNDS, STEADY = 16, 6  # of both sides in turns; medians of the last ones are judged
 

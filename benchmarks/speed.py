@@ -17,7 +17,7 @@ import headwater as hw
 from benchmarks.clock import in_turns, seconds
 from benchmarks.pages import Figure, judged, publish
 from benchmarks.streams import STREAMS, Points
-from headwater.partition import Partition
+from headwater.public.partition import Partition
 
 BATCH = 100_000
 SINGLES = 20_000

@@ -14,10 +14,10 @@ from typer.testing import CliRunner, Result
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
-from headwater.guarantee import Guarantee
-from headwater.mechanisms.marginals.plan import plan
-from headwater.privacy import Budget, DeltaWarning
-from headwater.release.folder import publish, read_card
+from headwater.public.budget import Budget, DeltaWarning, Guarantee
+from headwater.public.card import read_card
+from headwater.public.folder import publish
+from headwater.public.marginals.plan import plan
 from headwater.service.config import ServiceConfig
 
 WIDE = hw.Schema({f"c{i}": hw.Category(*"abcd") for i in range(9)})
@@ -81,7 +81,7 @@ def test_a_state_whose_gaussian_noise_was_drawn_by_another_rule_is_refused(monke
     synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9)
     pure = hw.Synthesizer(WIDE, epsilon=1.0)
     before, versions = synth.to_bytes(), (synth.measurement_version, pure.measurement_version)
-    for module in ("synthesizer_state", "one_run"):
+    for module in ("state", "one_run"):
         monkeypatch.setattr(f"headwater.{module}.GAUSSIAN_VERSION", 99)
     with pytest.raises(hw.FileRefusedError, match=r"drew its Gaussian noise by another rule.*begin a new run"):
         hw.Synthesizer.from_bytes(before)

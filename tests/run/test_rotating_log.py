@@ -26,13 +26,14 @@ from typer.testing import CliRunner
 
 from headwater.audit import check_ledger
 from headwater.cli.app import app
-from headwater.release.folder import folders, has_table, read_card
+from headwater.public.card import has_table, read_card
+from headwater.public.folder import folders
+from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.requests import request_status
 from headwater.run.restore import read_state, read_tally
 from headwater.run.store import Store, StoreError
-from headwater.table.readers import open_source
-from headwater.table.schema import Schema
+from headwater.secret.read.source import open_source
 from tests.support.nightly import NIGHTLY
 
 DAYS, LINES, KILLS = (7, 300, 20) if NIGHTLY else (3, 60, 3)

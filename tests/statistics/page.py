@@ -42,9 +42,9 @@ def text(found: dict[str, Any]) -> str:
     return f"""# Is the noise what it claims to be?
 
 **{"No test rejects it" if found["healthy"] else "Something is wrong"}** in {found["draws"]:,} draws of
-`headwater.noise`. The smallest of {number:,} p-values, times their number, is {found["smallest_times_number"]:.2g};
-below {found["level"]:g} it would be an alarm (Holm), which a correct sampler raises with a probability of at most about
-{found["level"]:g}. {len(found["independent"])} p-values come from draws of their own; whether these are uniform is
+`headwater.secret.noise`. The smallest of {number:,} p-values, times their number, is
+{found["smallest_times_number"]:.2g}; below {found["level"]:g} it would be an alarm (Holm), which a correct sampler
+raises with a probability of at most about {found["level"]:g}. {len(found["independent"])} p-values come from draws of their own; whether these are uniform is
 tested too (Kolmogorov and Smirnov): p = {found["uniformity"]:.2g}.
 
 {table(["family", "scales", "p-values", "smallest", "where"], rows, "lrrrl")}

@@ -4,11 +4,13 @@ import itertools
 
 import pytest
 
-from headwater.table.columns import Category, Datetime, Integer, Number
-from headwater.table.errors import TableError
-from headwater.table.readers.batch import Batch
-from headwater.table.readers.memory import JsonLines, read_bytes
-from headwater.table.schema import Schema
+from headwater.public.categorical import Category
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.times import Datetime
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.memory import JsonLines, read_bytes
 
 SCHEMA = Schema(
     x=Number(0, 10),

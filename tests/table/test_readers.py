@@ -16,13 +16,19 @@ import pytest
 from numpy.typing import NDArray
 
 from headwater.evaluate.report.releases import find
-from headwater.release.folder import publish
+from headwater.public.categorical import Boolean, Category
+from headwater.public.column import Column
+from headwater.public.errors import TableError
+from headwater.public.folder import publish
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
+from headwater.public.unit_cube import unit_cube
+from headwater.secret.read import csv_text
+from headwater.secret.read.source import open_source
+from headwater.secret.read.tables import read
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
-from headwater.table.errors import TableError
-from headwater.table.readers import csv_text, open_source, read
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import unit_cube
 
 SCHEMA = Schema(
     distance=Number(0, 50, missing=True),
@@ -90,7 +96,7 @@ def test_no_line_is_lost_where_text_is_cut_for_threads(
     step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step that holds nothing but the second half of a line end was taken for the end of the text."""
-    monkeypatch.setattr("headwater.table.readers.csv_text.STEP", step)
+    monkeypatch.setattr("headwater.secret.read.csv_text.STEP", step)
     (tmp_path / "a.csv").write_bytes(b"x\r\n0\r\n\n0.5\r\n\r\n1\r\n")
     with open_source(tmp_path / "a.csv", Schema(x=Number(0, 1, missing=True))) as source:
         assert [batch.table["x"].to_pylist() for batch in source if batch] == [[0.0, None, 0.5, None, 1.0]]

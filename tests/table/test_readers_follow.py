@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
-from headwater.table.columns import Category, Integer
-from headwater.table.errors import TableError
-from headwater.table.readers import InputChangedError, Source, open_source
-from headwater.table.readers import source as source_module
-from headwater.table.readers.batch import Position
-from headwater.table.readers.stream import StandardInput
-from headwater.table.schema import Schema
+from headwater.public.categorical import Category
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer
+from headwater.public.schema import Schema
+from headwater.secret.read import source as source_module
+from headwater.secret.read.batch import Position
+from headwater.secret.read.options import InputChangedError
+from headwater.secret.read.source import Source, open_source
+from headwater.secret.read.stream import StandardInput
 
 SCHEMA = Schema(n=Integer(0, 10**6))
 POLL = 0.01

@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.table.columns import Category, Integer, Number
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch, InputChangedError, open_source
-from headwater.table.readers.batch import Position
-from headwater.table.schema import Schema
+from headwater.public.categorical import Category
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.secret.read.batch import Batch, Position
+from headwater.secret.read.options import InputChangedError
+from headwater.secret.read.source import open_source
 
 TEXTS = ["plain", "a,b", 'say "so"', "two\nlines", "two\r\nlines", "é€", "", " ", '"', "\n"]
 SCHEMA = Schema(text=Category(*TEXTS), number=Integer(0, 9999))

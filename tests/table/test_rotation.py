@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from headwater.table.columns import Integer
-from headwater.table.readers import InputChangedError, open_source
-from headwater.table.readers.batch import Position
-from headwater.table.schema import Schema
+from headwater.public.numeric import Integer
+from headwater.public.schema import Schema
+from headwater.secret.read.batch import Position
+from headwater.secret.read.options import InputChangedError
+from headwater.secret.read.source import open_source
 
 SCHEMA = Schema(n=Integer(0, 10**6))
 POLL = 0.01
@@ -156,12 +157,12 @@ def test_a_log_that_is_cut_and_longer_again_while_the_reader_waits_counts_once(
     write(log, *old)
 
     def rotate(seconds: float) -> None:
-        monkeypatch.setattr("headwater.table.readers.stream.time", time)
+        monkeypatch.setattr("headwater.secret.read.stream.time", time)
         append(log, 7)
         shutil.copy(log, tmp_path / "a.csv.1")
         write(log, *new)
 
-    monkeypatch.setattr("headwater.table.readers.stream.time", SimpleNamespace(sleep=rotate))
+    monkeypatch.setattr("headwater.secret.read.stream.time", SimpleNamespace(sleep=rotate))
     with open_source(tmp_path if by_folder else log, SCHEMA, follow=True, poll_seconds=POLL) as source:
         for _ in range(20):
             batch = next(source)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.table.columns import Integer
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch, open_source
-from headwater.table.readers.options import InputChangedError
-from headwater.table.readers.source import Source
-from headwater.table.schema import Schema
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer
+from headwater.public.schema import Schema
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.options import InputChangedError
+from headwater.secret.read.source import Source, open_source
 
 SCHEMA = Schema(n=Integer(0, 10**6))
 POLL = 0.01
@@ -50,7 +50,7 @@ def test_a_log_that_is_cut_in_the_pause_between_two_looks_is_read_from_its_copy(
             copy.write_bytes(log.read_bytes())
             log.write_text(text(later))
 
-    monkeypatch.setattr("headwater.table.readers.stream.time.sleep", sleep)
+    monkeypatch.setattr("headwater.secret.read.stream.time.sleep", sleep)
     found = list[int]()
     with followed(log) as source:
         for _ in range(60):

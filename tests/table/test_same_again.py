@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import headwater as hw
-from headwater.table.columns import Integer
-from headwater.table.readers import InputChangedError, open_source
-from headwater.table.schema import Schema
+from headwater.public.numeric import Integer
+from headwater.public.schema import Schema
+from headwater.secret.read.options import InputChangedError
+from headwater.secret.read.source import open_source
 from tests.table.test_rotation import read_all, write
 
 MANY = tuple(range(5000))  # longer than what of beginning and end is compared

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import headwater as hw
 from headwater.cli.app import app
-from headwater.table.errors import SchemaError, TableError
-from headwater.table.readers import open_source
+from headwater.public.errors import SchemaError, TableError
+from headwater.secret.read.source import open_source
 
 
 def rows(path: Path, schema: hw.Schema, **options: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - fields of Options

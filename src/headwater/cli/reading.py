@@ -49,7 +49,7 @@ def options(
     thousands: str | None = None,
     formats: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The same as fields of `headwater.table.readers.Options`."""
+    """The same as fields of `headwater.secret.read.Options`."""
     return {
         "format": input_format,
         "delimiter": delimiter_of(delimiter),

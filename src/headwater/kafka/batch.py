@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch
-from headwater.table.readers.memory import read_bytes
+from headwater.public.errors import TableError
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.memory import read_bytes
 
 _MARK = b"\xef\xbb\xbf"
 

@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from headwater.public.errors import TableError
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.json_array import ArrayLines
+from headwater.secret.read.json_value import is_json
+from headwater.secret.read.memory import read_bytes
 from headwater.service.problems import ProblemError
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch
-from headwater.table.readers.json_array import ArrayLines
-from headwater.table.readers.json_value import is_json
-from headwater.table.readers.memory import read_bytes
 
 CONTENT_TYPES = {
     "application/json": "json",
