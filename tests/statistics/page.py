@@ -44,8 +44,8 @@ def text(found: dict[str, Any]) -> str:
 **{"No test rejects it" if found["healthy"] else "Something is wrong"}** in {found["draws"]:,} draws of
 `headwater.secret.noise`. The smallest of {number:,} p-values, times their number, is
 {found["smallest_times_number"]:.2g}; below {found["level"]:g} it would be an alarm (Holm), which a correct sampler
-raises with a probability of at most about {found["level"]:g}. {len(found["independent"])} p-values come from draws of their own; whether these are uniform is
-tested too (Kolmogorov and Smirnov): p = {found["uniformity"]:.2g}.
+raises with a probability of at most about {found["level"]:g}. {len(found["independent"])} p-values come from draws of
+their own; whether these are uniform is tested too (Kolmogorov and Smirnov): p = {found["uniformity"]:.2g}.
 
 {table(["family", "scales", "p-values", "smallest", "where"], rows, "lrrrl")}
 *Whole law*: chi-square against the exact probabilities, in bins. *Zero*, *symmetry*, *tails*: exact binomial tests of
