@@ -14,7 +14,7 @@ import pytest
 
 import headwater as hw
 from headwater import files
-from headwater.audit.checks import check_draws
+from headwater.audit.losses import check_draws
 from headwater.audit.trace import watching
 from headwater.noise import Noise
 from headwater.release import release as release_module

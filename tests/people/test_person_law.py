@@ -13,10 +13,10 @@ import pytest
 
 import headwater as hw
 from headwater.audit import check_sensitivity
-from headwater.audit.checks import loss_between
 from headwater.audit.experiments import Experiment
+from headwater.audit.losses import loss_between
 from headwater.audit.streams import PersonPair, person_replaced
-from headwater.audit.suite import people, people_in_pairs
+from headwater.audit.suite import people
 from headwater.laws import DiscreteGaussian
 from headwater.mechanisms.cascade import plan as plan_module
 from headwater.mechanisms.cascade.plan import Timescale
@@ -25,6 +25,7 @@ from headwater.noise import Noise
 from headwater.privacy import Budget, OverdrawnError, record_epsilon
 from headwater.zcdp import rho_for
 from tests.mechanisms.cascade.test_cascade_law import ENDS, ONE, ROUNDING, plan
+from tests.support.audit_pairs import people_in_pairs
 from tests.support.cascade_law import Law, Stream, Tiny, laws, near
 
 CAP = 2

@@ -18,7 +18,6 @@ from functools import cache, cached_property
 import numpy as np
 import pytest
 
-from headwater.audit.exact import log_pmf
 from headwater.mechanisms.cascade import history as history_module
 from headwater.mechanisms.cascade import measure as cascade_module
 from headwater.mechanisms.cascade import split_thresholds as thresholds_module
@@ -29,6 +28,7 @@ from headwater.mechanisms.cascade.plan import Stage, Timescale, stage_at
 from headwater.mechanisms.cascade.tree import Tree, possible
 from headwater.noise import Noise
 from headwater.partition import Axis, Partition
+from tests.support.counter_law import log_pmf
 from tests.support.forced import Draw, Fault, Forced, Integers, Seen, Trees, shape, watching
 from tests.support.runs import ask, cube, feed
 

@@ -1,7 +1,7 @@
 """What a mechanism is: the part that measures, what it hands over, and the model that a release holds.
 
 `Mechanism` has seen records. What it hands over, `Measured`, is frozen and holds noisy counts and public facts only;
-it crosses the trust boundary once. A `Model` is fitted to it and never sees anything else. `headwater.checks` has the
+it crosses the trust boundary once. A `Model` is fitted to it and never sees anything else. `headwater.audit` has the
 tests that every mechanism passes.
 """
 

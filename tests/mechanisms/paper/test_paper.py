@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.audit.sealing import Bare
 from headwater.counters import HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.counters import inhomogeneous as inhomogeneous_module
 from headwater.counters.levels import level_at, level_start
@@ -25,6 +24,7 @@ from headwater.mechanisms.paper.seal_times import Segment
 from headwater.noise import Noise
 from headwater.partition import DEEPEST, Partition
 from headwater.privacy import scale_for
+from tests.support.counter_law import Bare
 from tests.support.literal_paper import LiteralPaper
 from tests.support.nightly import NIGHTLY
 from tests.support.runs import cube, feed

@@ -1,12 +1,12 @@
-"""Mechanisms that exist only while these tests run."""
+"""Mechanisms that exist only while a test runs that asks for them."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.checks.toys import register_toys
+from tests.audit.toys import register_toys
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     register_toys(monkeypatch)

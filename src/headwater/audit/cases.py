@@ -52,13 +52,19 @@ def expect_refused(what: str, call: Callable[..., object], *arguments: object) -
 class Case:
     """A mechanism under a schema.
 
-    ``thorough`` cases look at everything, which takes some times as long.
+    Parameters
+    ----------
+    mechanism
+        The name under which it is registered.
+    schema
+        What a record is.
+    delta
+        Of the budgets of its runs.
     """
 
     mechanism: str
     schema: AnySchema
     delta: float = 0.0
-    thorough: bool = False
 
     @property
     def kind(self) -> type[Mechanism]:

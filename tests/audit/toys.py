@@ -12,5 +12,5 @@ TOYS = ("toy", "wide toy")
 def register_toys(patch: pytest.MonkeyPatch) -> None:
     """Register them until the patch is undone: other tests count on the mechanisms that there are."""
     patch.setattr(registry, "FOLDERS", dict(registry.FOLDERS))
-    registry.register("toy", "tests.checks.toy")
-    registry.register("wide toy", "tests.checks.wide_toy")
+    registry.register("toy", "tests.audit.toy")
+    registry.register("wide toy", "tests.audit.wide_toy")

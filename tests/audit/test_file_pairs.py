@@ -12,8 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.audit import AuditAlarm
-from headwater.audit.edges import Command, FilePair, check_files, check_tables, file_pairs
+from headwater.audit.files import Command, FilePair, check_files, file_pairs
 from headwater.cli.app import app
+from headwater.synthesizer import Synthesizer
+from headwater.table.columns import Category, Integer
 from headwater.table.schema import Schema
 
 PAIRS = {pair.name: pair for pair in file_pairs()}
@@ -74,6 +76,35 @@ def test_files_that_differ_in_one_record_look_alike(pair: FilePair) -> None:
 def test_a_reader_with_a_fault_is_found_out(fault: Command, name: str, why: str) -> None:
     with pytest.raises(AuditAlarm, match=why):
         check_files(PAIRS[name], fault)
+
+
+LARGE = 1 << 53  # from here on not every whole number is a float
+NUMBERS = Schema(n=Integer(LARGE - 5, LARGE + 5), kind=Category("1", "1.0", "2", "0.5", "other", other="other"))
+RECORDS: tuple[tuple[object, object], ...] = tuple((LARGE + i % 2, 1 + i // 2 % 2) for i in range(64))
+
+
+def check_tables() -> None:
+    """Alarm if a record in a list, or in a dictionary of lists, changes what is kept of the other records."""
+    synth, position = Synthesizer(NUMBERS, epsilon=1.0), 17
+    for replacement in ((LARGE - 2.0, 1), (LARGE, 0.5), (LARGE, "1"), (LARGE, 2.0), (LARGE, True), (None, 2)):
+        changed = [*RECORDS[:position], replacement, *RECORDS[position + 1 :]]
+        for name, shape in (("a list of records", _list), ("a dictionary of lists", _columns)):
+            kept = synth.encode(shape(RECORDS))
+            try:
+                other = synth.encode(shape(changed))
+            except (ValueError, TypeError):
+                continue  # the record itself is refused
+            differs = np.flatnonzero((kept != other).any(axis=1)).tolist() if len(kept) == len(other) else [-1]
+            if differs not in ([], [position]):
+                raise AuditAlarm(f"{name}: one record changes what is kept of others")
+
+
+def _list(rows: Sequence[tuple[object, object]]) -> object:
+    return [{"n": n, "kind": kind} for n, kind in rows]
+
+
+def _columns(rows: Sequence[tuple[object, object]]) -> object:
+    return {"n": [n for n, _ in rows], "kind": [kind for _, kind in rows]}
 
 
 def test_a_record_in_a_list_changes_no_other() -> None:

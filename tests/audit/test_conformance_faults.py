@@ -12,18 +12,17 @@ import pytest
 
 import headwater as hw
 from headwater import one_run, synthesizer_state
-from headwater.audit import AuditAlarm
-from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
-from headwater.checks.cases import Case
+from headwater.audit import AuditAlarm, Case, CheckFailed, behaviour, conformance, disturbed
 from headwater.mechanisms.protocol import Rows
 from headwater.noise import Noise
 from headwater.privacy import IntegerLaplace, Ledger, Spend
 from headwater.synthesizer import Synthesizer
 from headwater.synthesizer_state import SynthesizerState
-from tests.checks.toy.measure import ToyMechanism
-from tests.checks.toy.model import ToyModel
+from tests.audit.toy.measure import ToyMechanism
+from tests.audit.toy.model import ToyModel
 
 TOY, CASCADE, PAPER = (Case(name, hw.unit_cube(2)) for name in ("toy", "cascade", "paper"))
+pytestmark = pytest.mark.usefixtures("toys")
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -109,20 +108,25 @@ CAUGHT: list[tuple[Fault, Callable[[Case], None], Case, str]] = [
         "publishes something else|saves some",
     ),
     (part_of_a_bad_batch, behaviour.check_any_sequence_of_calls, PAPER, "a refused batch changed the run|t is"),
-    (a_record_too_few, offline.check_releases, TOY, "points for span"),
+    (a_record_too_few, conformance.check_releases, TOY, "points for span"),
     (asking_changes_something, behaviour.check_any_sequence_of_calls, TOY, "changed the run"),
-    (a_scale_that_no_ledger_lists, offline.check_every_draw_is_in_the_ledger, TOY, "is in no ledger"),
-    (a_scale_that_is_divided, offline.check_every_draw_is_in_the_ledger, TOY, "is in no ledger"),
+    (a_scale_that_no_ledger_lists, conformance.check_every_draw_is_in_the_ledger, TOY, "is in no ledger"),
+    (a_scale_that_is_divided, conformance.check_every_draw_is_in_the_ledger, TOY, "is in no ledger"),
     (
         less_noise_than_is_divided,
-        offline.check_every_draw_is_in_the_ledger,
+        conformance.check_every_draw_is_in_the_ledger,
         TOY,
         "less integer Laplace noise is drawn than any ledger lists",
     ),
-    (a_ledger_that_overdraws_later, offline.check_ledger_over_time, TOY, "more than ε"),
-    (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, CASCADE, "counted in part"),
-    (a_batch_in_place, interrupts.check_an_interrupted_update_is_all_or_nothing, TOY, "counted in part"),
-    (no_lock, threads.check_threads, CASCADE, "one draw of noise protects two|not that of any moment|part of a batch"),
+    (a_ledger_that_overdraws_later, conformance.check_ledger_over_time, TOY, "more than ε"),
+    (a_batch_in_place, disturbed.check_an_interrupted_update_is_all_or_nothing, CASCADE, "counted in part"),
+    (a_batch_in_place, disturbed.check_an_interrupted_update_is_all_or_nothing, TOY, "counted in part"),
+    (
+        no_lock,
+        disturbed.check_threads,
+        CASCADE,
+        "one draw of noise protects two|not that of any moment|part of a batch",
+    ),
 ]
 
 

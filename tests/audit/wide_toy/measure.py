@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from headwater.mechanisms.protocol import Rows, null_records
 from headwater.partition import Points
-from tests.checks.toy.measure import ToyMechanism
+from tests.audit.toy.measure import ToyMechanism
 
 
 class WideToyMechanism(ToyMechanism):

@@ -6,20 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.checks import checks
+from headwater.audit import checks
 from headwater.mechanisms import registry
-from tests.checks.toys import TOYS, register_toys
-from tests.support.nightly import NIGHTLY
+from tests.audit.toys import TOYS, register_toys
 
 
 def all_checks() -> dict[str, Callable[[], None]]:
     with pytest.MonkeyPatch.context() as patch:
         register_toys(patch)
-        return {
-            f"{name}: {title}": check for name in registry.names() for title, check in checks(name, thorough=NIGHTLY)
-        }
+        return {f"{name}: {title}": check for name in registry.names() for title, check in checks(name)}
 
 
+pytestmark = pytest.mark.usefixtures("toys")
 CHECKS = all_checks()
 
 

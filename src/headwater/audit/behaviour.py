@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.checks.cases import Case, expect, expect_refused, same
+from headwater.audit.cases import Case, expect, expect_refused, same
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.release.release import Release
 from headwater.synthesizer import Synthesizer
@@ -38,10 +38,9 @@ def check_a_batch_is_its_records(case: Case) -> None:
     expect(same(whole.release(), pieces.release()), "rows from encode() give something else than their records")
 
 
-def check_null_records_are_nowhere(case: Case) -> None:
+def check_null_records_count_in_t_only(case: Case) -> None:
     """A bad record counts in ``t``, takes its place in its bucket, and moves no other count; also after a reload."""
-    batch = case.batch(400, 2)
-    bad = case.bad_batch(0, 3)
+    batch, bad = case.batch(400, 2), case.bad_batch(0, 3)
     mixed = [*batch[:100], *bad, *batch[101:300], *bad, *batch[301:]]
     records = mixed if isinstance(case.schema, Schema) else np.array(mixed)
     whole, single, again = case.start(8.0), case.start(8.0), case.start(8.0)
@@ -77,10 +76,10 @@ class Walk:
 
     def step(self) -> None:
         """Do one thing, and look at what must hold after anything."""
-        steps = [self.update, self.update_one, self.update_rows, self.refuse, self.refuse_rows, self.release]
-        steps += [self.window if self.case.kind.windows else self.refuse_window, self.save, self.pack]
+        steps = [self._update, self._update_one, self._update_rows, self._refuse, self._refuse_rows, self._release]
+        steps += [self._window if self.case.kind.windows else self._refuse_window, self._save, self._pack]
         if hasattr(self.case.kind, "update_counts"):
-            steps += [self.update_counts, self.refuse_counts]
+            steps += [self._update_counts, self._refuse_counts]
         self.rng.choice(steps)()
         expect(self.synth.t == self.twin.t == self.t, f"t is {self.synth.t} after {self.t} records")
         self.synth.ledger().check(self.case.budget(self.epsilon))
@@ -98,36 +97,34 @@ class Walk:
                 synth.update(self.case.batch(70, 5))
             self.t += 70
 
-    # ---- records
+    def _some(self) -> tuple[Any, int, int]:
+        """A batch, its size, and a number that goes with it."""
+        n, seed = self.rng.choice(SIZES), self.rng.randrange(10_000)
+        return self.case.batch(n, seed), n, seed
 
-    def _some(self) -> tuple[int, int]:
-        return self.rng.choice(SIZES), self.rng.randrange(10_000)
-
-    def update(self) -> None:
-        """A batch."""
-        n, seed = self._some()
+    def _update(self) -> None:
+        batch, n, _ = self._some()
         for synth in (self.synth, self.twin):
-            synth.update(self.case.batch(n, seed))
+            synth.update(batch)
         self.t += n
 
-    def update_one(self) -> None:
-        """One record, not in a batch."""
+    def _update_one(self) -> None:
         one = self.case.batch(1, self.rng.randrange(10_000))[0]
         for synth in (self.synth, self.twin):
             synth.update(one)
         self.t += 1
 
-    def update_rows(self) -> None:
+    def _update_rows(self) -> None:
         """A batch that was encoded by another process."""
-        n, seed = self._some()
-        self.synth.update_rows(self.case.start(self.epsilon).encode(self.case.batch(n, seed)))
-        self.twin.update(self.case.batch(n, seed))
+        batch, n, _ = self._some()
+        self.synth.update_rows(self.case.start(self.epsilon).encode(batch))
+        self.twin.update(batch)
         self.t += n
 
-    def update_counts(self) -> None:
+    def _update_counts(self) -> None:
         """Records that three processes counted, none of which knows the run or the records of the others."""
-        n, seed = self._some()
-        batch, numbers = self.case.batch(n, seed), np.random.default_rng(seed).permutation(n)
+        batch, n, seed = self._some()
+        numbers = np.random.default_rng(seed).permutation(n)
         self.twin.update(batch)
         until = self.t + n if seed % 2 else None  # in larger buckets, if they are taken at once
         parts = [
@@ -137,17 +134,14 @@ class Walk:
         self.synth.update_counts(BucketedCounts.merge(parts))
         self.t += n
 
-    # ---- what is refused
-
-    def refuse(self) -> None:
+    def _refuse(self) -> None:
         """A batch with one wrong record in it."""
-        before, batch = self.synth.to_bytes(), self.case.bad_batch(*self._some())
+        before, batch = self.synth.to_bytes(), self.case.bad_batch(*self._some()[1:])
         expect_refused("a batch with a wrong record", self.synth.update, batch)
         expect_refused("a batch with a wrong record", self.synth.encode, batch)
         expect(self.synth.to_bytes() == before, "a refused batch changed the run")
 
-    def refuse_rows(self) -> None:
-        """Rows that encode() cannot have given."""
+    def _refuse_rows(self) -> None:
         before, good = self.synth.to_bytes(), self.synth.encode(self.case.batch(1, 0))
         width = good.shape[1]
         for rows in (good[0], np.full((1, width), -1), np.full((1, width), 0.5), np.zeros((1, width + 1), np.uint64)):
@@ -157,55 +151,43 @@ class Walk:
         expect_refused("rows of text", self.synth.update_rows, [["x"] * width])
         expect(self.synth.to_bytes() == before, "refused rows changed the run")
 
-    def refuse_counts(self) -> None:
+    def _refuse_counts(self) -> None:
         """A record that is counted twice, or before one that is not."""
         before, one = self.synth.to_bytes(), self.case.batch(2, 0)
         for numbers in ([self.t, self.t + self.synth.bucket(self.t)[1]], [self.t + self.synth.bucket(self.t)[1]] * 2):
             expect_refused("a gap", self.synth.update_counts, self.synth.histogram(one, numbers))
         expect(self.synth.to_bytes() == before, "refused counts changed the run")
 
-    def refuse_window(self) -> None:
-        """A window of a mechanism that has none."""
+    def _refuse_window(self) -> None:
         if self.t:
             expect_refused("a window", lambda: self.synth.release(since=self.t))
 
-    # ---- releases
+    def _release(self) -> None:
+        self._look_at(0, {})
 
-    def release(self) -> None:
-        """All records. Asking changes nothing."""
-        before, release = self.synth.to_bytes(), self.synth.release()
-        expect(same(release, self.synth.release()), "asking twice gives two different releases")
-        expect(release.span == (0, self.t), f"a release of all {self.t} records is about {release.span}")
-        self._look_at(release)
-        expect(self.synth.to_bytes() == before, "a release changed the run")
+    def _window(self) -> None:
+        since = self.rng.randint(0, self.t)
+        self._look_at(since, {"last": max(self.t - since, 1)} if self.rng.random() < 0.5 else {"since": since})
 
-    def window(self) -> None:
-        """The last records, said in two ways."""
-        before, since = self.synth.to_bytes(), self.rng.randint(0, self.t)
-        asked = {"last": max(self.t - since, 1)} if self.rng.random() < 0.5 else {"since": since}
-        release = self.synth.release(**asked)
-        expect(same(release, self.synth.release(**asked)), "asking twice gives two different windows")
-        expect(0 <= release.span[0] <= since and release.span[1] == self.t, "a window must hold what was asked for")
-        self._look_at(release)
-        expect(self.synth.to_bytes() == before, "a window changed the run")
-
-    def _look_at(self, release: Release) -> None:
+    def _look_at(self, since: int, asked: dict[str, int]) -> None:
+        before, release = self.synth.to_bytes(), self.synth.release(**asked)
+        first, last = release.span
+        expect(same(release, self.synth.release(**asked)), "asking twice gives two different releases")
+        expect(0 <= first <= since and last == self.t, f"a release from {since} on is about {release.span}")
+        expect(asked or not first, f"a release of all {self.t} records is about {release.span}")
         check_release(release)
         if len(self.earlier) < 4:
             self.earlier.append((release, release.points().tobytes()))
+        expect(self.synth.to_bytes() == before, "a release changed the run")
 
-    # ---- going on elsewhere
-
-    def save(self) -> None:
-        """Through a file."""
+    def _save(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "state.hw"
             self.synth.save(path)
             expect(path.read_bytes() == self.synth.to_bytes(), "save() and to_bytes() differ")
             self.synth = Synthesizer.load(path)
 
-    def pack(self) -> None:
-        """Through bytes."""
+    def _pack(self) -> None:
         data = self.synth.to_bytes()
         self.synth = Synthesizer.from_bytes(data)
         expect(self.synth.to_bytes() == data, "a run that was loaded saves something else")
@@ -224,9 +206,6 @@ def check_release(release: Release) -> None:
         expect(len(back) == last - first, "sample() gives another number of records")
     if last > first:
         expect(len(release.sample(7, kind="records")) == 7, "sample(7) gives another number of records")
-
-
-CHECKS = (check_a_batch_is_its_records, check_null_records_are_nowhere, check_any_sequence_of_calls)
 
 
 def _chosen(batch: Any, part: NDArray[np.intp]) -> Any:  # noqa: ANN401 - an array of points, or a list of records
