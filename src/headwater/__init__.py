@@ -1,7 +1,7 @@
 """Headwater: synthetic data from a live stream, published again and again under one fixed privacy budget."""
 
 from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.evaluate.measures import evaluate
+from headwater.evaluate.evaluation import evaluate
 from headwater.files import FileRefusedError
 from headwater.mechanisms.counted import BucketedCounts
 from headwater.mechanisms.outlook import outlook

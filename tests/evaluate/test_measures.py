@@ -8,9 +8,8 @@ from rich.console import Console
 
 from headwater import unit_cube
 from headwater.evaluate.axes import Floats
-from headwater.evaluate.evaluation import NOT_PRIVATE
-from headwater.evaluate.measures import evaluate
-from headwater.evaluate.queries import QUERIES
+from headwater.evaluate.evaluation import NOT_PRIVATE, evaluate
+from headwater.evaluate.measures import QUERIES
 from headwater.evaluate.w1 import w1
 from headwater.table.columns import Boolean, Category, Integer, Number
 from headwater.table.schema import Schema

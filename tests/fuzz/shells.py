@@ -99,7 +99,7 @@ COMMANDS: dict[str, list[str]] = {
     "report": ["o", "--out", "r.html", "--against", "t.csv", "--pair", "size,age"],
     "info": ["t.toml", "run.state", "o", "--plan"],
     "schema": ["t.csv", "--out", "new.toml", "--input-format", "jsonl", "--delimiter", ";"],
-    "evaluate": ["t.csv", "t.csv", "--schema", "t.toml", "--json", "--ignore-extra"],
+    "evaluate": ["t.csv", "t.csv", "--schema", "t.toml", "--json"],
     "audit": ["--runs", "3", "--only", "none"],
 }
 WORDS = [

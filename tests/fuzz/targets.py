@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.report.releases import find
 from headwater.files import FileRefusedError
 from headwater.release.release import Release
+from headwater.report.releases import find
 from headwater.run import Schedule
 from headwater.synthesizer import Synthesizer
 from headwater.table.draft import draft as draft_file

@@ -15,8 +15,8 @@ import pyarrow.parquet
 import pytest
 from numpy.typing import NDArray
 
-from headwater.evaluate.report.releases import find
 from headwater.release.folder import publish
+from headwater.report.releases import find
 from headwater.synthesizer import Synthesizer
 from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError

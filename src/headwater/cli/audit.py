@@ -8,7 +8,7 @@ import typer
 
 from headwater.cli.console import complain, out, say
 from headwater.cli.exit_codes import Exit, reports_errors
-from headwater.cli.numbers import INTEGER
+from headwater.cli.options import INTEGER
 
 
 @reports_errors

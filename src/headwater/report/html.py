@@ -32,7 +32,7 @@ def _json(contents: dict[str, Any]) -> str:
 
 
 def _read(name: str) -> str:
-    return (files("headwater.evaluate.report") / "page" / name).read_text(encoding="utf-8")
+    return (files("headwater.report") / "page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -4,7 +4,6 @@ const data = JSON.parse(byId("data").textContent);
 const { releases, columns, pairs, card } = data;
 const state = { release: releases.length, pair: 1, timer: null };
 const last = releases[releases.length - 1];
-const crowded = new Set((data.quality?.columns ?? []).filter((c) => c.crowded).map((c) => c.name));
 
 function introduce() {
   const windows = releases.some((r) => r.start > 0);
@@ -43,12 +42,10 @@ function build() {
     const below = make("p", { class: "below" }, make("span"), make("span"));
     figure.append(below);
     chart.below = below;
-    chart.figure = figure;
-    chart.height = column.labels ? 90 + 22 * column.labels.length : 265;
+    byId("marginals").append(figure);
     chart.say = (text) => { below.firstChild.textContent = text; };
     return chart;
   });
-  arrange();
   byId("pairs").hidden = pairs.length === 0;
   byId("choices").append(...pairs.map((pair, i) => {
     const button = make("button", { type: "button" }, `${columns[pair.x].name} × ${columns[pair.y].name}`);
@@ -70,26 +67,6 @@ function build() {
   byId("slider").addEventListener("input", (event) => { stop(); state.release = +event.target.value; refresh(); });
   byId("play").addEventListener("click", () => (state.timer ? stop() : play()));
   byId("play").disabled = byId("slider").disabled = releases.length === 1;
-}
-
-/** Cards in so many columns, each where the least stands so far. */
-function stacked(count) {
-  const stacks = range(1, count).map(() => ({ height: 0, cards: [] }));
-  for (const { figure, height } of state.marginals) {
-    const lowest = stacks.reduce((a, b) => (b.height < a.height ? b : a));
-    lowest.height += height;
-    lowest.cards.push(figure);
-  }
-  return stacks;
-}
-
-/** As many columns of cards as there is room for, or fewer if these end at more equal heights; cards grow into what is left. */
-function arrange() {
-  const room = byId("marginals"), most = Math.min(Math.max(Math.floor((room.clientWidth + 16) / 320), 1), 3, state.marginals.length);
-  const uneven = (stacks) => Math.max(...stacks.map((s) => s.height)) / Math.max(Math.min(...stacks.map((s) => s.height)), 1);
-  const choices = range(1, most).map((n) => stacked(most + 1 - n)).filter((found) => found.length > 1 || most === 1);
-  const stacks = choices.find((found) => uneven(found) < 1.35) ?? choices.reduce((a, b) => (uneven(b) < uneven(a) ? b : a));
-  room.replaceChildren(...stacks.map((stack) => make("div", { class: "stack" }, ...stack.cards)));
 }
 
 function play() {
@@ -128,27 +105,18 @@ function refresh() {
   state.marginals.forEach((chart, i) => {
     const column = columns[i], notes = [];
     if (column.missing) {
-      const real = column.real ? `, real ${percent(sharesOf(column.real[index], column.beyond[index]).missing)}` : "";
+      const real = column.real ? `, real ${percent(sharesOf(column.real[index]).missing)}` : "";
       notes.push(`missing ${percent(sharesOf(column.counts[index]).missing)}${real}`);
     }
-    if (column.beyond?.[index]) notes.push(`beyond the bounds, real ${percent(column.beyond[index] / (column.beyond[index] + column.real[index].reduce((a, b) => a + b, 0)))}`);
     const measured = column.errors?.[index] ?? null, expected = column.expected[index];
-    const finer = column.log || crowded.has(column.name);
-    if (measured !== null) notes.push(`error ${measured.toFixed(4)}${finer ? " in sixteenths" : ""}${expected ? `, expected ${expected[0].toFixed(4)}` : ""}`);
+    if (measured !== null) notes.push(`error ${measured.toFixed(4)}${expected ? `, expected ${expected[0].toFixed(4)}` : ""}`);
     else if (expected) notes.push(`expected error ${expected[0].toFixed(4)}`);
-    if (measured !== null && finer) notes.push(`${variation(column.counts[index], [...column.real[index], column.beyond[index]]).toFixed(4)} on the bins drawn`);
     chart.below.lastChild.textContent = notes.join(" · ");
   });
   for (const chart of state.marginals) chart.show(index);  // when every note has its lines, and cards their heights
   if (pairs.length) drawPair(index);
   drawMatrices(state.matrices);
   try { history.replaceState(null, "", `#release=${state.release}&pair=${state.pair}`); } catch { /* some browsers refuse on files */ }
-}
-
-/** Total variation of two lists of counts; the second may be longer. */
-function variation(made, real) {
-  const [all, beside] = [made, real].map((counts) => Math.max(counts.reduce((a, b) => a + b, 0), 1));
-  return real.reduce((sum, count, i) => sum + Math.abs(count / beside - (made[i] ?? 0) / all), 0) / 2;
 }
 
 const day = (time) => time.slice(0, 16).replace("T", " ");
@@ -158,10 +126,10 @@ function drawLines(index) {
   byId("error").toggleAttribute("hidden", data.error === null);
   const stated = data.error?.series.some((point) => point !== null), measured = data.error?.measured.some((point) => point !== null);
   byId("error-title").textContent = measured ? (stated ? "Error: expected and measured" : "Measured error") : "Expected error";
-  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : `in total variation of two columns at a time in sixteenths of their ranges, on average over all pairs${data.quality?.measured && data.quality.crowded ? " (without what † adds)" : ""}`;
+  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
   byId("error-note").textContent = [
     stated ? `Blue: how far a release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.` : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`,
-    measured ? `Red: ${stated ? "what it was" : `the error, ${what},`} against the real records.` : data.real && stated ? "It was not measured: W1 can be computed for one to three columns whose bounds cut nothing." : "",
+    measured ? `Red: ${stated ? "what it was" : `the error, ${what},`} against the real records.` : data.real && stated ? "It was not measured: W1 can be computed for one to three columns." : "",
   ].join(" ");
   if (data.error) lineChart(byId("error"), data.error, index);
 }
@@ -194,7 +162,7 @@ playing(false);
 follow();
 refresh();
 let size = innerWidth;
-window.addEventListener("resize", () => { if (innerWidth !== size) { size = innerWidth; arrange(); refresh(); } });
+window.addEventListener("resize", () => { if (innerWidth !== size) { size = innerWidth; refresh(); } });
 window.addEventListener("hashchange", () => { follow(); refresh(); });
 dark.addEventListener("change", refresh);
 document.body.dataset.ready = "true";

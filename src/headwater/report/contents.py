@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers
-from headwater.evaluate.encoded import Encoded
-from headwater.evaluate.evaluation import NOT_PRIVATE, shortage
-from headwater.evaluate.report import lines
-from headwater.evaluate.report.bins import COARSE, FINE, Bins, cut, long_tail, tally, tally_pair
-from headwater.evaluate.report.measured import Errors
-from headwater.evaluate.report.quality import expected_columns
-from headwater.evaluate.report.releases import Published
+from headwater.evaluate.evaluation import NOT_PRIVATE
+from headwater.evaluate.inputs import shortage
 from headwater.guarantee import Guarantee
+from headwater.report import lines
+from headwater.report.bins import COARSE, FINE, Bins, cut, long_tail, tally_pair
+from headwater.report.quality import Errors, expected_columns
+from headwater.report.releases import Published
 
 _CARD = ("headwater", "epsilon", "delta", "neighbours", "guarantee", "noise", "mechanism", "mechanism_reason", "note")
+_WORDS = ("loss", "whom", "promise", "meaning", "limits")
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows lie in which bins: of each column, and of each pair of columns; and how many beyond the bounds."""
+    """How many rows lie in which bins: of each column, and of each pair of columns."""
 
     columns: list[Integers]
     pairs: list[Integers]
-    beyond: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,17 +50,12 @@ class Cuts:
         fine, coarse = ([cut(c, most, p, tail) for c, p, tail in shapes] for most in (FINE, COARSE))
         return Cuts(fine, coarse, pairs)
 
-    def count(self, points: Floats | Encoded) -> Counts:
-        """Count points of the cube. Values beyond the bounds are in no bin of their column, and missing from pairs."""
-        rows = points if isinstance(points, Encoded) else Encoded(points)
-        inside = {i: far == 0 for i, far in rows.beyond.items()}
-        fine = [bins.find(rows.points[:, i]) for i, bins in enumerate(self.fine)]
-        fine = [found[inside[i]] if i in inside else found for i, found in enumerate(fine)]
-        used = {i for pair in self.pairs for i in pair}
-        coarse = {i: self.coarse[i].find(rows.points[:, i]) for i in used}
-        coarse |= {i: np.where(inside[i], coarse[i], self.coarse[i].size) for i in used & inside.keys()}
-        pairs = [tally_pair(coarse[x], coarse[y], self.coarse[x], self.coarse[y]) for x, y in self.pairs]
-        return Counts(tally(fine, self.fine), pairs, tuple(len(rows) - len(found) for found in fine))
+    def count(self, points: Floats) -> Counts:
+        """Count points of the cube: of each column and pair, with missing values in the last bin."""
+        both = zip(self.fine, points.T, strict=True)
+        fine = [np.bincount(bins.find(places), minlength=bins.size + 1) for bins, places in both]
+        coarse = {i: self.coarse[i].find(points[:, i]) for i in {i for pair in self.pairs for i in pair}}
+        return Counts(fine, [tally_pair(coarse[x], coarse[y], self.coarse[x], self.coarse[y]) for x, y in self.pairs])
 
 
 @dataclass
@@ -81,11 +74,6 @@ class Page:
     public: bool = False
     errors: list[Errors | None] = field(default_factory=list)
 
-    def add(self, release: Published, counts: Counts) -> None:
-        """Take the next release."""
-        self.releases.append(release)
-        self.counts.append(counts)
-
     def compare(self, real: list[Counts], errors: list[Errors | None], rows: tuple[int, int], *, public: bool) -> None:
         """Put the real data beside the releases. From here on the page is not private, unless these are public."""
         self.real, self.errors, self.real_rows, self.public = real, errors, rows, public
@@ -93,12 +81,13 @@ class Page:
     def to_dict(self) -> dict[str, Any]:
         """For JSON, in the page."""
         card, releases = self.releases[-1].card, [_release(release) for release in self.releases]
+        said = Guarantee.as_stated(card)
         measured = [None if found is None else found.whole for found in self.errors]
         return {
             "warning": NOT_PRIVATE if self.real is not None and not self.public else None,
             "names": self.names,
             "total": self.total,
-            "card": {key: card[key] for key in _CARD if key in card} | _words(card),
+            "card": {key: card[key] for key in _CARD if key in card} | {name: getattr(said, name) for name in _WORDS},
             "releases": releases,
             "growth": lines.growth(releases),
             "error": lines.error(releases, measured),
@@ -122,7 +111,6 @@ class Page:
         found["expected"] = [expected_columns(release.card, [bins.column])[0] for release in self.releases]
         if self.real is not None:
             found["real"] = [counts.columns[i].tolist() for counts in self.real]
-            found["beyond"] = [counts.beyond[i] for counts in self.real]
             found["errors"] = [None if error is None else round(error.columns[i], 5) for error in self.errors]
         return found
 
@@ -153,9 +141,3 @@ def _frame(counts: Integers) -> dict[str, Any]:
     rows = int(counts.sum())
     cells = base64.b64encode(shades.tobytes()).decode("ascii")
     return {"cells": cells, "most": most, "rows": rows, "missing": rows - int(there.sum())}
-
-
-def _words(card: Mapping[str, Any]) -> dict[str, str]:
-    """What is promised, in the words of `headwater.guarantee`."""
-    found = Guarantee.as_stated(card)
-    return {name: getattr(found, name) for name in ("loss", "whom", "promise", "meaning", "limits")}

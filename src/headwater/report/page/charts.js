@@ -30,9 +30,9 @@ function lineChart(svg, { x, y, series, band, dashed, measured, describe }, inde
   svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: 5 }));
 }
 
-/** Shares of rows that are not missing, and the share of those that are. Values beyond the bounds are in no bin. */
-function sharesOf(counts, beyond = 0) {
-  const there = counts.slice(0, -1), rows = there.reduce((a, b) => a + b, beyond), gone = counts[counts.length - 1];
+/** Shares of rows that are not missing, and the share of those that are. */
+function sharesOf(counts) {
+  const there = counts.slice(0, -1), rows = there.reduce((a, b) => a + b, 0), gone = counts[counts.length - 1];
   return { shares: there.map((c) => (rows ? c / rows : 0)), missing: rows + gone ? gone / (rows + gone) : 0 };
 }
 
@@ -59,7 +59,7 @@ class Histogram {
     const left = 44, top = 8, bottom = 22, [w, h] = [width - left - 4, height - top - bottom];
     this.plot = { left, w };
     this.now = sharesOf(column.counts[index]).shares;
-    this.then = column.real && sharesOf(column.real[index], column.beyond?.[index]).shares;
+    this.then = column.real && sharesOf(column.real[index]).shares;
     const highest = roundUp(Math.max(...heights(column, this.now), ...heights(column, this.then ?? []), 1e-6));
     svg.replaceChildren(draw("title", {}, `Histogram of ${column.name}`));
     const decades = this.log ? Math.max(1, Math.min(5, Math.ceil(Math.log10(highest / leastOf(this.now, this.then))))) : 0;
@@ -103,7 +103,7 @@ class Bars {
   }
 
   show(index) {
-    const { shares } = sharesOf(this.column.counts[index]), real = this.column.real && sharesOf(this.column.real[index], this.column.beyond?.[index]).shares;
+    const { shares } = sharesOf(this.column.counts[index]), real = this.column.real && sharesOf(this.column.real[index]).shares;
     const longest = Math.max(...shares, ...(real ?? []), 1e-9);
     this.rows.forEach((row, i) => {
       row.fill.style.width = `${100 * shares[i] / longest}%`;
@@ -170,7 +170,7 @@ class Density {
       svg.append(draw("text", { x, y, "text-anchor": "end", transform: `rotate(-40 ${x} ${y})` }, fit(label, 78)));
     }
     this.below.firstChild.textContent = "";
-    this.below.lastChild.textContent = frame.missing ? `${percent(frame.missing / frame.rows)} left out: a value is missing or beyond its bounds` : "";
+    this.below.lastChild.textContent = frame.missing ? `${percent(frame.missing / frame.rows)} left out: a value is missing` : "";
   }
 
   read(event) {

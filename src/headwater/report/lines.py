@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from headwater.evaluate.report.ticks import Scale, datetimes
+from headwater.report.ticks import Scale, datetimes
 
 Release = dict[str, Any]
 Line = list[tuple[float, float]]

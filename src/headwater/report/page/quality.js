@@ -39,11 +39,10 @@ function drawQuality(quality) {
   byId("worst-columns").hidden = columns.length === 0;
   const longest = Math.max(...columns.map((c) => c.error ?? c.expected), 1e-9);
   tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "", "Answers are", ...(measured ? [["W1"]] : [])],
-    columns.map((c) => [[...breakable(c.name), c.crowded ? "\u00a0†" : ""], ...(measured ? [four(c.error)] : []), ...(expected ? [measured && c.crowded ? "" : four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [`${four(c.w1)}${c.beyond ? "\u00a0‡" : ""}`] : [])]));
-  byId("worst-columns").querySelector(".note").textContent = [quality.crowded, quality.beyond].filter(Boolean).join(" ");
+    columns.map((c) => [breakable(c.name), ...(measured ? [four(c.error)] : []), ...(expected ? [four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
   byId("worst-pairs").hidden = pairs.length === 0;
   tabulate(byId("worst-pairs").querySelector("table"), ["Pair", ["Error"], "", "Answers are"], pairs.map((p) =>
-    [[...breakable(p.x), " × ", ...breakable(p.y), p.crowded ? "\u00a0†" : ""], four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
+    [[...breakable(p.x), " × ", ...breakable(p.y)], four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
   const rows = Math.min(10, Math.max(columns.length, 5));
   for (const id of ["worst-columns", "worst-pairs"]) shorten(byId(id).querySelector("table"), byId(id).querySelector("button"), rows);
   byId("worst-pairs").querySelector(".note").textContent = quality.pairs_total > pairs.length ? `The worst ${pairs.length} of ${whole(quality.pairs_total)} pairs.` : "";
@@ -55,11 +54,10 @@ function drawQuality(quality) {
 
 /** Which bounds of the schema cut real values: the first thing to correct. */
 function drawCut(cut) {
-  const mild = cut.every((c) => c.below + c.above < 0.01);
+  const mild = cut.every((c) => c.share < 0.01);
   byId("cut").hidden = cut.length === 0;
   byId("cut").classList.toggle("mild", mild);
-  const parts = (c) => [c.below ? `${percent(c.below)} below${c.log ? " (negative values have no place on a log scale)" : ""}` : "", c.above ? `${percent(c.above)} above` : ""].filter(Boolean).join(" and ");
-  byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release; here it is compared as it is. ${cut.map((c) => `${c.name}: ${parts(c)}`).join("; ")}. Declare wider bounds if they are known without the data, or null_values if such values mean that there is none.`);
+  byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release, and here. ${cut.map((c) => `${c.name}: ${percent(c.share)}`).join("; ")}. Declare wider bounds if they are known without the data, or null_values if such values mean that there is none.`);
 }
 
 function drawSample(sample, real, columns) {

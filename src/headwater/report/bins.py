@@ -7,15 +7,14 @@ of its values near the lower bound, positions follow the logarithm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers
-from headwater.evaluate.report import ticks
-from headwater.evaluate.report.ticks import Tail
+from headwater.report import ticks
+from headwater.report.ticks import Tail
 
 FINE, COARSE = 48, 32
 """Bins of a column by itself, and along each side of a pair."""
@@ -123,11 +122,6 @@ def _bars(column: ColumnAxis, popular: Integers | None) -> Bins:
         groups[kept] = np.arange(MOST_BARS - 1)
         labels = (*(labels[i] for i in kept), f"{len(labels) - len(kept)} others")
     return Bins(column, tuple(np.linspace(0, 1, len(labels) + 1)), labels, groups)
-
-
-def tally(found: Sequence[Integers], bins: Sequence[Bins]) -> list[Integers]:
-    """How many rows each bin of each column holds; the last number is that of missing values."""
-    return [np.bincount(f, minlength=b.size + 1) for f, b in zip(found, bins, strict=True)]
 
 
 def tally_pair(x: Integers, y: Integers, across: Bins, up: Bins) -> Integers:

@@ -1,4 +1,4 @@
-"""The report: one HTML page that shows how a published data set grew. Needs no network and no server.
+"""Writes the page, from release folders and perhaps from the real data.
 
 Formal guarantees
 -----------------
@@ -15,24 +15,22 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+
 from headwater.evaluate.axes import ColumnAxis, Floats, column_axes
-from headwater.evaluate.encoded import Encoded, joined
-from headwater.evaluate.evaluation import Evaluation
-from headwater.evaluate.inputs import rows_of
-from headwater.evaluate.marginals import binned, normalised_information
-from headwater.evaluate.measures import compare
-from headwater.evaluate.report import releases as folders
-from headwater.evaluate.report.contents import Cuts, Page
-from headwater.evaluate.report.html import render
-from headwater.evaluate.report.measured import chosen, errors
-from headwater.evaluate.report.quality import expected_quality, measured_quality
-from headwater.evaluate.report.samples import ROWS, RealRows, texts
+from headwater.evaluate.evaluation import Evaluation, compare
+from headwater.evaluate.inputs import Rows, joined, known, rows_of
+from headwater.evaluate.measures import binned, normalised_information
 from headwater.files import FileRefusedError, write_whole
 from headwater.mechanisms.protocol import AnySchema
+from headwater.report import releases as folders
+from headwater.report.contents import Cuts, Page
+from headwater.report.html import render
+from headwater.report.quality import chosen, errors, expected_quality, measured_quality
+from headwater.report.samples import ROWS, texts
+from headwater.table.schema import schema_from_dict
 
-__all__ = ["write_report"]
-
-Progress = Callable[[str, int, int | None], None]
+Progress = Callable[[str, int, int], None]
 
 ALL_PAIRS, SOME_PAIRS, WORST_PAIRS = 10, 6, 4
 """All pairs of columns are drawn if there are at most so many; else so many of them, and of the worst so many more."""
@@ -49,7 +47,6 @@ def write_report(
     schema: AnySchema | None = None,
     pairs: Sequence[tuple[str, str]] | None = None,
     name: str | None = None,
-    target: str | None = None,
     public: bool = False,
     progress: Progress | None = None,
 ) -> Path:
@@ -71,12 +68,10 @@ def write_report(
         else those that depend on each other most in the last release and, with ``against``, those with most error.
     name
         Of the data, for the title; the name of the folder by default.
-    target
-        With ``against``: a column that a classifier predicts from the others, as `headwater.evaluate` takes it.
     public
         Whether the real data are public anyway: the page then has no warning, and anyone may read it.
     progress
-        Called with what is being read, how much of it is done, and how much there is (``None`` if unknown).
+        Called with what is being read, how much of it is done, and how much there is.
 
     Returns
     -------
@@ -90,56 +85,59 @@ def write_report(
     shown = folders.thin(found)
     schema = _schema(found[-1], schema)  # real data are read as the newest release was made
     columns = column_axes(schema)
-    show_progress = progress or _say_nothing
+    say = progress or (lambda what, done, total: None)
 
-    show_progress("releases", 0, len(shown))
+    say("releases", 0, len(shown))
     last = shown[-1].points(schema)  # chooses pairs and bars: it is public
     spans = [release.span for release in shown]
-    some = RealRows(schema, spans[-1])
-    real = None if against is None else _real(against, schema, max(end for _, end in spans), some, show_progress)
-    judged = None if real is None else _judged(real[slice(*spans[-1])].known(), last, schema, target)
+    rows = None if against is None else _real(against, schema, max(end for _, end in spans), say)
+    real = None if rows is None else rows.points
+    judged = None if rows is None else _judged(rows, spans[-1], last, schema)
     worst = [] if judged is None else [(x, y) for x, y, _ in judged.ranked_pairs[:WORST_PAIRS]]
     cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs, worst), last)
-    page = Page(cuts, total=len(found), names=_names(Path(releases_folder), shown[-1], name))
-    measure = str((shown[-1].card["expected_error"] or {"measure": ""}).get("measure", "W1"))
+    title = usual_name(Path(releases_folder)) if name is None else name
+    page = Page(cuts, len(found), names={"data": title, "run": str(shown[-1].card.get("run", ""))})
+    measure = str((shown[-1].card["expected_error"] or {}).get("measure", "W1"))
     whole = chosen([release.card["rows"] for release in shown], len(columns), measure)
     real_counts, measured = [], []
     for done, release in enumerate(shown):
         points = last if release is shown[-1] else release.points(schema)
-        page.add(release, cuts.count(points))
+        page.releases.append(release)
+        page.counts.append(cuts.count(points))
         if real is not None:
-            about = real[slice(*spans[done])].known()
+            about = known(real[slice(*spans[done])])
             real_counts.append(cuts.count(about))
-            measured.append(errors(about, Encoded(points), columns, measure, whole=done in whole))
-        show_progress("releases", done + 1, len(shown))
+            measured.append(errors(about, points, columns, measure, whole=done in whole))
+        say("releases", done + 1, len(shown))
     page.sample = {"columns": [column.name for column in columns], "synthetic": texts(schema, last[:ROWS])}
     if len(last):
         page.quality = expected_quality(shown[-1].card, columns, last)
     if real is not None:
-        page.compare(real_counts, measured, (len(real), len(real.known())), public=public)
-        if judged is not None:
-            page.quality = measured_quality(judged, shown[-1].card, columns)
-            page.sample["real"] = some.texts()
+        page.compare(real_counts, measured, (len(real), len(known(real))), public=public)
+    if real is not None and judged is not None:
+        page.quality = measured_quality(judged, shown[-1].card, columns)
+        about = known(real[slice(*spans[-1])])
+        page.sample["real"] = texts(schema, about[np.random.default_rng(0).permutation(len(about))[:ROWS]])
     write_whole(out, [render(page.to_dict()).encode()], mode=0o644 if against is None or public else 0o600)
     return out
 
 
-def _real(against: object, schema: AnySchema, end: int, some: RealRows, show_progress: Progress) -> Encoded:
+def _real(against: object, schema: AnySchema, end: int, say: Progress) -> Rows:
     """The real rows up to the last one that a release is about; no further ones are read."""
-    parts, rows = list[Encoded](), 0
+    parts, rows = list[Rows](), 0
     for part in rows_of(against, schema):
-        some.offer(part, rows)
-        parts.append(part[: end - rows])
-        rows += len(parts[-1])
-        show_progress("real rows", rows, end)
+        parts.append(part)
+        rows = min(rows + len(part.points), end)
+        say("real rows", rows, end)
         if rows >= end:
             break
-    return joined(parts, schema.dimension)
+    return joined(iter(parts), schema.dimension, end)
 
 
-def _judged(about: Encoded, last: Floats, schema: AnySchema, target: str | None) -> Evaluation | None:
+def _judged(real: Rows, span: tuple[int, int], last: Floats, schema: AnySchema) -> Evaluation | None:
     """The last release beside the records that it is about; None if there is nothing to compare."""
-    return compare(about, Encoded(last), schema, target=target) if len(about) and len(last) else None
+    about = known(real.points[slice(*span)])
+    return compare(Rows(about, real.tally), last, schema) if len(about) and len(last) else None
 
 
 def usual_name(folder: Path) -> str:
@@ -148,18 +146,7 @@ def usual_name(folder: Path) -> str:
     return place.parent.name if place.name in ("releases", "out") else place.name
 
 
-def _names(folder: Path, last: folders.Published, name: str | None) -> dict[str, str]:
-    """What the data and the run are called."""
-    return {"data": usual_name(folder) if name is None else name, "run": str(last.card.get("run", ""))}
-
-
-def _say_nothing(what: str, done: int, total: int | None) -> None:
-    """Report to nobody."""
-
-
 def _schema(last: folders.Published, given: AnySchema | None) -> AnySchema:
-    from headwater.table.schema import schema_from_dict
-
     path = last.folder / "card.json"
     try:
         schema: AnySchema = schema_from_dict(last.card["schema"])
@@ -173,22 +160,22 @@ def _schema(last: folders.Published, given: AnySchema | None) -> AnySchema:
 def choose_pairs(
     columns: tuple[ColumnAxis, ...],
     last: Floats,
-    chosen: Sequence[tuple[str, str]] | None = None,
+    wanted: Sequence[tuple[str, str]] | None = None,
     worst: Sequence[tuple[str, str]] = (),
 ) -> list[tuple[int, int]]:
     """Which columns are drawn against each other, the one that goes to the right first; ``worst`` ones also if many."""
     names = [column.name for column in columns]
-    if chosen is not None:
-        for pair in chosen:
+    if wanted is not None:
+        for pair in wanted:
             if len(set(pair)) != 2:
                 raise ValueError("pairs must hold two different columns each")
             for name in pair:
                 if name not in names:
                     raise ValueError(f"pairs names the column {name!r}, but the schema has {', '.join(names)}")
-        return [(names.index(x), names.index(y)) for x, y in chosen]
+        return [(names.index(x), names.index(y)) for x, y in wanted]
     pairs = list(combinations(range(len(columns)), 2))
     if len(pairs) > ALL_PAIRS:
-        tables = {(i, j): table for i, j, table in binned(Encoded(last[:DEPENDENCE_ROWS]), columns).two_way()}
+        tables = {(i, j): table for i, j, table in binned(last[:DEPENDENCE_ROWS], columns).two_way()}
         pairs = sorted(pairs, key=lambda pair: -normalised_information(tables[pair]))[:SOME_PAIRS]
         pairs = list(dict.fromkeys([*pairs, *((names.index(x), names.index(y)) for x, y in worst)]))
     # Names of categories are easier to read beside the picture than below it.
