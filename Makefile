@@ -58,8 +58,8 @@ test-statistics: $(VENV)/.dev  ## a thousand million draws of noise, in minutes;
 fuzz: $(VENV)/.fuzz  ## twenty minutes of odd inputs, guided by coverage, for everything that parses; writes docs/benchmarks/fuzz.md
 	nice $(BIN)/python -m benchmarks.fuzz --page
 
-audit: $(VENV)/.dev  ## attack the promise; goes on from where it was
-	nice $(BIN)/headwater audit --size standard --search 24 --checkpoint .cache/audit.jsonl
+audit: $(VENV)/.dev  ## attack the promise
+	nice $(BIN)/headwater audit --runs 4000
 
 bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in memory
 	nice $(BIN)/python -m benchmarks.long_run

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import headwater as hw
 from headwater.cli.app import app
-from headwater.evaluate.report import write_report
 from headwater.public.budget import Guarantee
+from headwater.report import write_report
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.service import pages
 

@@ -286,7 +286,7 @@ def test_a_pipe_that_is_ended_in_order_and_goes_on_loses_no_record(tmp_path: Pat
     """One writer and one pipe: what had been read of a batch is counted, and the rest is still in the pipe."""
     (tmp_path / "s.toml").write_text('headwater = 1\n[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n')
     words = [sys.executable, "-m", "headwater.cli", "run", "-", "--schema", "s.toml", "--epsilon", "1"]
-    words += ["--every", "1000000", "--input-format", "csv"]
+    words += ["--every", "1000000"]
     out, into = os.pipe()
     count = 0
 

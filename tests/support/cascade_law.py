@@ -18,7 +18,6 @@ from functools import cache, cached_property
 import numpy as np
 import pytest
 
-from headwater.audit.exact import log_pmf
 from headwater.public.cascade import history as history_module
 from headwater.public.cascade import plan as thresholds_module
 from headwater.public.cascade.counts import NoisyCounts
@@ -29,6 +28,7 @@ from headwater.secret import cascade as cascade_module
 from headwater.secret.cascade import CascadeMechanism, resolution
 from headwater.secret.leaves import count_leaves
 from headwater.secret.noise import Noise
+from tests.support.counter_law import log_pmf
 from tests.support.forced import Draw, Fault, Forced, Integers, Seen, Trees, shape, watching
 from tests.support.runs import ask, cube, feed
 

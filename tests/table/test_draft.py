@@ -314,7 +314,8 @@ def test_drafts_of_files(tmp_path: Path) -> None:
     text = hw.draft(tmp_path / "wide.csv")  # which begins with the mark of its encoding
     assert (tomllib.loads(text)["encoding"], list(tomllib.loads(text)["columns"])) == ("utf-16", ["a"])
     with pytest.raises(
-        hw.TableError, match=r"not UTF-8; give its encoding \(--encoding cp1252 is that of most Windows files\)"
+        hw.TableError,
+        match=r"not UTF-8; declare its encoding \(encoding = .*; for a draft --encoding cp1252\)",
     ):
         hw.draft(tmp_path / "a.csv")
     with pytest.raises(hw.TableError, match="holds a semicolon; give it as the delimiter"):

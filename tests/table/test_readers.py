@@ -15,7 +15,6 @@ import pyarrow.parquet
 import pytest
 from numpy.typing import NDArray
 
-from headwater.evaluate.report.releases import find
 from headwater.public.categorical import Boolean, Category
 from headwater.public.column import Column
 from headwater.public.errors import TableError
@@ -25,6 +24,7 @@ from headwater.public.schema import Schema
 from headwater.public.time_of_day import TimeOfDay
 from headwater.public.times import Datetime
 from headwater.public.unit_cube import unit_cube
+from headwater.report.releases import find
 from headwater.secret.read import csv_text
 from headwater.secret.read.source import open_source
 from headwater.secret.read.tables import read

@@ -136,4 +136,4 @@ def test_a_release_is_read_back_however_the_data_were_written(tmp_path: Path, fo
     (folder,) = folders(tmp_path / "out")
     assert len(hw.Release.load(folder)) == 100
     real, synthetic, *_ = tables_of(tmp_path / "a.csv", folder, reading={"delimiter": ";"})
-    assert len(real) == len(synthetic) == 100
+    assert len(real.points) == len(synthetic) == 100

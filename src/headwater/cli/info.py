@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Column, Table
@@ -71,31 +71,12 @@ def _releases(places: list[Path], folder: Path) -> None:
     if not places:
         raise FileNotFoundError(errno.ENOENT, "there are no releases here", str(folder))
     if len(places) == 1:
-        card = read_card(places[0])
-        card["schema"] = str(schema_from_dict(card["schema"]))
-        card["span"] = "records {} to {}".format(card["span"][0] + 1, card["span"][1])
-        expected = expected_of(card)
-        card["expected_error"] = str(expected)
-        if not has_table(places[0]):
-            card["data"] += " (removed: only this card is left)"
-        _print({name: _plain(value) for name, value in card.items() if value is not None}, str(places[0]))
-        if expected.parts:
-            say("  expected total variation of one column and of their mean, typical and in nine cases of ten:")
-            for name, (typical, upper) in sorted(expected.parts.items(), key=lambda part: -part[1][0]):
-                say(f"    {typical:<8.2g} {upper:<8.2g} {name}")
+        _release(places[0])
         return
-    title = shown(f"{folder}: {len(places)} releases")
     cards = [read_card(place) for place in places]
     pure = not any(card.get("delta") for card in cards)
-    table = Table(
-        Column("release", no_wrap=True),
-        "records",
-        "rows",
-        "ε" if pure else "ε, δ",
-        "mechanism",
-        "expected error",
-        title=title,
-    )
+    head = ["records", "rows", "ε" if pure else "ε, δ", "mechanism", "expected error"]
+    table = Table(Column("release", no_wrap=True), *head, title=shown(f"{folder}: {len(places)} releases"))
     for place, card in zip(places, cards, strict=True):
         loss = f"{card['epsilon']:g}" if pure else f"{card['epsilon']:g}, {card.get('delta', 0.0):g}"
         expected = expected_of(card)
@@ -112,13 +93,24 @@ def _releases(places: list[Path], folder: Path) -> None:
         complain(f"these are releases of {len(runs)} runs: together they cost {cost}", "bold red")
 
 
+def _release(place: Path) -> None:
+    card = read_card(place)
+    expected, (start, end) = expected_of(card), card["span"]
+    card["schema"] = str(schema_from_dict(card["schema"]))
+    card |= {"span": f"records {start + 1} to {end}", "expected_error": str(expected)}
+    if not has_table(place):
+        card["data"] += " (removed: only this card is left)"
+    plain = {name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in card.items()}
+    _print({name: plain[name] for name, value in card.items() if value is not None}, str(place))
+    if expected.parts:
+        say("  expected error of one column and of their mean, typical and in nine cases of ten:")
+        for name, (typical, upper) in sorted(expected.parts.items(), key=lambda part: -part[1][0]):
+            say(f"    {typical:<8.2g} {upper:<8.2g} {name}")
+
+
 def _begins(path: Path, head: bytes) -> bool:
     with path.open("rb") as file:
         return file.read(len(head)) == head
-
-
-def _plain(value: Any) -> str:  # noqa: ANN401 - whatever JSON holds
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _print(rows: dict[str, str], title: str) -> None:

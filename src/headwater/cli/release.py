@@ -10,7 +10,7 @@ import typer
 
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
-from headwater.cli.numbers import INTEGER
+from headwater.cli.options import INTEGER, AllowCopy, Out
 from headwater.public.card import read_card
 from headwater.public.files import write_whole
 from headwater.run import FolderSink, Published, Run
@@ -23,7 +23,7 @@ from headwater.synthesizer import Synthesizer
 @reports_errors
 def command(
     state: Annotated[Path, typer.Argument(help="The state of a run, stopped or under way.")],
-    out_: Annotated[Path, typer.Option("--out", help="The folder that the release goes to.")] = Path("releases"),
+    out_: Out = Path("releases"),
     last: Annotated[
         int | None,
         typer.Option(help="Only about the last so many records, and those before them in their bucket.", **INTEGER),
@@ -33,10 +33,7 @@ def command(
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="Of the table: parquet or csv.")] = "parquet",
     rows: Annotated[str, typer.Option(help="Publish a sample of at most so many rows, or all.")] = "all",
-    allow_copy: Annotated[
-        bool,
-        typer.Option("--allow-copy", help="Publish from a copy or an older backup of a state. No other run may."),
-    ] = False,
+    allow_copy: AllowCopy = False,
 ) -> None:
     """Publish what a run has learned so far, at no further cost in ε: all of it, or a window of time.
 

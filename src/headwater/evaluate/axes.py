@@ -16,15 +16,10 @@ Integers = NDArray[np.int64]
 Side = tuple[Floats, NDArray[np.bool_]]
 """Values of a column in one table, and which of them are not missing."""
 
-_UNORDERED = ("category", "boolean")
-
 
 @dataclass(frozen=True)
 class ColumnAxis:
-    """One column of a schema as an axis of the cube.
-
-    ``kind`` and ``declared`` are what a schema file says of it.
-    """
+    """One column of a schema as an axis of the cube; ``kind`` and ``declared`` are what a schema file says of it."""
 
     name: str
     kind: str
@@ -34,7 +29,7 @@ class ColumnAxis:
     @property
     def ordered(self) -> bool:
         """Whether a distance between values makes sense."""
-        return self.kind not in _UNORDERED
+        return self.kind not in ("category", "boolean")
 
     def split(self, places: Floats) -> Side:
         """Values at coordinates of the axis, which lie in 0..1, and which of them are there.
@@ -51,8 +46,6 @@ class ColumnAxis:
 def column_axes(schema: AnySchema) -> tuple[ColumnAxis, ...]:
     """The columns of a schema. Those of a unit cube are numbers from 0 to 1.
 
-    Examples
-    --------
     >>> import headwater as hw
     >>> [column.name for column in column_axes(hw.unit_cube(2))]
     ['x0', 'x1']

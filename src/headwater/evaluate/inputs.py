@@ -1,172 +1,162 @@
-"""What `headwater.evaluate.measures.evaluate` takes: tables, files, releases and their folders. NOT PRIVATE."""
+"""What `headwater.evaluate` takes: tables, files, releases and their folders. NOT PRIVATE.
+
+Rows are points of the schema's cube. Those that are no records are rows of NaN, which keep their places until the span
+of a release is cut out. A value beyond a bound is at the bound, as in every release; how many were is tallied.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.encoded import Encoded, Encoder, batches, joined
-from headwater.evaluate.evaluation import shortage
+from headwater.evaluate.axes import Floats
 from headwater.public.bad_rows import policy_of
 from headwater.public.card import read_card
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
 from headwater.public.errors import TableError
 from headwater.public.folder import folders
-from headwater.public.numeric import Number
+from headwater.public.frames import kind_of
 from headwater.public.protocol import AnySchema
 from headwater.public.release import Release
 from headwater.public.schema import Schema, schema_from_dict
-from headwater.public.times import Datetime
-from headwater.secret.read.batch import Batch
+from headwater.public.tally import Tally
 from headwater.secret.read.source import open_source
 
-MOST_VALUES = 50
-"""A column of whole numbers with more different values than this is a column of numbers, if no schema says it."""
+FEW_KNOWN = 0.9
+"""If fewer of the real rows than this are records, they are not read as the run did."""
 
-Span = tuple[int, int]
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as points of the cube, and what encoding did to them."""
+
+    points: Floats
+    tally: Tally = field(default_factory=Tally)
+
+    def known(self) -> Floats:
+        """Without rows that are no records."""
+        return known(self.points)
+
+
+def known(points: Floats) -> Floats:
+    """Rows that are records: the others are NaN."""
+    return points[~np.isnan(points).any(axis=1)]
 
 
 def tables_of(
-    real: object,
-    synthetic: object,
-    schema: AnySchema | None = None,
-    *,
-    reading: dict[str, Any] | None = None,
-) -> tuple[Encoded, Encoded, AnySchema, str | None]:
-    """Both tables, encoded, and their schema. A release is compared with the records that it is about.
+    real: object, synthetic: object, schema: AnySchema | None = None, *, reading: dict[str, Any] | None = None
+) -> tuple[Rows, Floats, AnySchema, str | None]:
+    """Both tables as points, and their schema. A release is compared with the records that it is about.
 
-    The last part is a warning if real records are missing.
-
-    ``reading`` holds fields of `headwater.secret.read.Options`: how files of real records are read.
+    The last part is a warning if real records are missing. ``reading`` holds fields of
+    `headwater.secret.read.Options`: how files of real records are read.
     """
-    span: Span | None = None
+    span: tuple[int, int] | None = None
     if isinstance(synthetic, Release):
         schema, span = schema or synthetic.schema, synthetic.span
-        synthetic = Encoded(synthetic.points())
-    elif _is_path(synthetic):
-        file, card = _release_folder(synthetic)  # type: ignore[arg-type]  # it is a path
+        synthetic = synthetic.points()
+    elif isinstance(synthetic, str | os.PathLike):
+        file, card = _release_folder(Path(synthetic))
         synthetic = [file]
         if card is not None:
             schema, span = schema or schema_from_dict(card["schema"]), (card["span"][0], card["span"][1])
     if schema is None:
-        schema = inferred(real, synthetic)
-    x = encoded(real, schema, end=span[1] if span else None, **(reading or {}))
-    short = shortage(len(x), span, known=len(x.known())) if span is not None else None
-    if span is not None and len(x) >= span[1]:  # a release is about some records, not about all that came since
-        x = x[slice(*span)]
+        raise ValueError("name the schema of these tables (schema=), or give a release, which has one")
+    rows = joined(rows_of(real, schema, **reading or {}), schema.dimension, span[1] if span else None)
+    short = shortage(len(rows.points), span, known=len(rows.known())) if span is not None else None
+    if span is not None and len(rows.points) >= span[1]:  # a release is about some records, not about all since
+        rows = Rows(rows.points[slice(*span)], rows.tally)
     ours = schema.for_releases() if _are_paths(synthetic) and isinstance(schema, Schema) else schema
-    return x.known(), encoded(synthetic, ours), schema, short
+    made = joined(rows_of(synthetic, ours), schema.dimension).points
+    return Rows(rows.known(), rows.tally), made, schema, short
 
 
-def encoded(tables: object, schema: AnySchema, *, end: int | None = None, **reading: Any) -> Encoded:  # noqa: ANN401
-    """All rows of tables or files, or the first ``end``, in the cube, with what the bounds cut."""
-    found, rows = list[Encoded](), 0
-    for part in rows_of(tables, schema, **reading):
-        found.append(part[:])  # without its table
-        rows += len(part)
+def shortage(rows: int, span: tuple[int, int], which: str = "the release", known: int | None = None) -> str | None:
+    """A warning if there are too few real records for a release about those of ``span``; None if there are enough.
+
+    Just as many as the span is long are taken for its own. So many of them are ``known``: the others are bad rows.
+    """
+    start, end = span
+    if known is not None and known < FEW_KNOWN * rows:
+        return (
+            f"TOO FEW REAL RECORDS: of {rows:,} rows only {known:,} are records, and all errors are against these; "
+            "if the run lost fewer, declare in the schema how its files are written, such as their encoding."
+        )
+    if rows >= end or rows == end - start:
+        return None
+    return (
+        f"TOO FEW REAL RECORDS: {which} is about records {start + 1:,} to {end:,}, and only {rows:,} were given. All "
+        "errors are against these; name all files that the run has read, in their order."
+    )
+
+
+def joined(parts: Iterator[Rows], dimension: int, end: int | None = None) -> Rows:
+    """The rows of all parts, or the first ``end``."""
+    found, tally, rows = [np.empty((0, dimension))], Tally(), 0
+    for part in parts:
+        found.append(part.points)
+        tally, rows = tally + part.tally, rows + len(part.points)
         if end is not None and rows >= end:
             break
-    whole = joined(found, schema.dimension)
-    return whole if end is None else whole[:end]
+    return Rows(np.concatenate(found)[:end], tally)
 
 
-def rows_of(tables: object, schema: AnySchema, **reading: Any) -> Iterator[Encoded]:  # noqa: ANN401 - fields of Options
-    """Rows of tables or files in batches, encoded; errors of files name file and line."""
-    encode = Encoder(schema)
+def rows_of(tables: object, schema: AnySchema, **reading: Any) -> Iterator[Rows]:  # noqa: ANN401 - fields of Options
+    """Rows of tables or files in batches; errors of files name file and line. Rows stay as they are."""
     if not _are_paths(tables):
-        yield from map(encode, batches(tables))
+        for table in _batches(tables):
+            yield table if isinstance(table, Rows) else _encoded(table, schema)
         return
     paths: Any = tables
-    reading["bad_rows"] = policy_of(reading.get("bad_rows"), schema)
-    reading.setdefault("same_again", True)  # nothing is counted here: the run has decided which files it takes
-    with open_source(paths, schema, **reading) as source:
+    policy = policy_of(reading.get("bad_rows"), schema)
+    # Nothing is counted here: the run has decided which files it takes.
+    with open_source(paths, schema, **{"same_again": True} | reading | {"bad_rows": policy}) as source:
         for batch in source:
-            if batch is not None:
-                try:
-                    yield _good_rows(batch, schema, encode, reading["bad_rows"])
-                except TableError as error:
-                    raise batch.with_line(error) from None
+            if batch is None:
+                continue
+            try:
+                found = schema.encode_batch(batch.table, bad_rows=policy)
+            except TableError as error:
+                raise batch.with_line(error) from None
+            points = np.full((batch.records, schema.dimension), np.nan)
+            points[batch.places] = found.points
+            if found.flags is not None:
+                points[batch.places[found.flags]] = np.nan
+            yield Rows(points, found.tally)
 
 
-def _good_rows(batch: Batch, schema: AnySchema, encode: Encoder, policy: str) -> Encoded:
-    """The rows of a batch; those that are no records are nowhere, but keep their places."""
-    if policy == "stop":
-        return encode(batch.table)
-    flags = schema.encode_batch(batch.table, bad_rows=policy).flags
-    if flags is None and not batch.bad:
-        return encode(batch.table)
-    good = np.arange(batch.table.num_rows) if flags is None else np.flatnonzero(~flags)
-    return encode(batch.table.take(good)).spread(batch.places[good], batch.records)
+def _batches(tables: object) -> Iterable[object]:
+    """Tables, of one or of many. A table is what has columns, a dictionary, an array or a list of records."""
+    single = isinstance(tables, Mapping | np.ndarray | Rows) or hasattr(tables, "columns")
+    if isinstance(tables, list | tuple) and tables:
+        single = isinstance(tables[0], Mapping) and kind_of(tables[0]) == "records"
+    return tables if isinstance(tables, Iterable) and not single else [tables]
 
 
-def inferred(*tables: object) -> Schema:
-    """A schema for comparing tables that have none, from their columns. It depends on both: never publish it."""
-    if any(_are_paths(table) or isinstance(table, np.ndarray | Encoded) for table in tables):
-        raise ValueError("name the schema of these tables (schema=), or give a release, which has one")
-    frames = [_frame(table) for table in tables]
-    names = frames[0].columns
-    for frame in frames[1:]:
-        if set(frame.columns) != set(names):
-            odd = sorted(map(str, set(frame.columns) ^ set(names)))
-            raise ValueError(f"the tables have different columns: {', '.join(odd)} is in one of them only")
-    return Schema({name: _column([frame[name] for frame in frames]) for name in names})
-
-
-def _frame(table: object) -> Any:  # noqa: ANN401 - of any library
-    if isinstance(table, dict):
-        from headwater.public.arrow import pyarrow
-
-        table = pyarrow().table(table)
-    import narwhals as nw  # here, so that those who compare nothing start faster
-
-    try:
-        return nw.from_native(table, eager_only=True)
-    except TypeError:
-        raise TypeError(f"a {type(table).__name__} has no columns to compare: give data frames, or a schema") from None
-
-
-def _column(series: Sequence[Any]) -> Column:
-    """A column that holds all values of some series."""
-    import narwhals as nw
-
-    missing = any(s.null_count() or (s.dtype.is_float() and s.is_nan().any()) for s in series)
-    kept = [s.drop_nulls() for s in series]
-    kept = [s.filter(~s.is_nan()) if s.dtype.is_float() else s for s in kept]
-    kind = series[0].dtype
-    if all(s.dtype == nw.Boolean for s in series):
-        return Boolean(missing=missing)
-    filled = [s for s in kept if len(s)]
-    if filled and kind.is_temporal() and kind != nw.Time:
-        low, high = min(s.min() for s in filled), max(s.max() for s in filled)
-        return Datetime(low, high, "1s", missing=missing) if low < high else Category(str(low), missing=missing)
-    if filled and all(s.dtype.is_numeric() for s in series):
-        low, high = min(float(s.min()) for s in filled), max(float(s.max()) for s in filled)
-        values = {value for s in filled for value in s.unique().to_list()}
-        if len(values) <= MOST_VALUES and all(float(value).is_integer() for value in values) and low == high:
-            return Category(*sorted(map(int, values)), missing=missing)
-        return Number(low, high if low < high else low + 1, missing=missing)
-    return Category(*sorted({str(value) for s in filled for value in s.unique().to_list()} or {""}), missing=missing)
-
-
-def _is_path(tables: object) -> bool:
-    return isinstance(tables, str | os.PathLike)
+def _encoded(table: object, schema: AnySchema) -> Rows:
+    """A table as points; an array of floats holds points already."""
+    if isinstance(table, np.ndarray) and table.dtype.kind == "f":
+        if table.ndim != 2 or table.shape[1] != schema.dimension:
+            raise ValueError(f"points must have shape (n, {schema.dimension}), not {table.shape}")
+        return Rows(table.astype(np.float64, copy=False))
+    found = schema.encode_batch(table)
+    return Rows(found.points, found.tally)
 
 
 def _are_paths(tables: object) -> bool:
-    return _is_path(tables) or (isinstance(tables, list | tuple) and bool(tables) and all(map(_is_path, tables)))
+    listed = tables if isinstance(tables, list | tuple) else [tables]
+    return bool(listed) and all(isinstance(one, str | os.PathLike) for one in listed)
 
 
-def _release_folder(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any] | None]:
+def _release_folder(path: Path) -> tuple[str, dict[str, Any] | None]:
     """The file of a table, and the card if it is a release's folder."""
-    folder = Path(path)
-    if found := folders(folder):
+    if found := folders(path):
         raise ValueError(f"{path} holds several releases: name one of them, such as {found[-1]}")
-    if not (folder / "card.json").exists():
+    if not (path / "card.json").exists():
         return str(path), None
-    card = read_card(folder)
-    return str(folder / card["data"]), card
+    card = read_card(path)
+    return str(path / card["data"]), card

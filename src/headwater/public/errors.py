@@ -116,7 +116,7 @@ class SchemaError(_PlacedError):
 
 
 UNDECLARED = (
-    "add it to the schema, or leave it out: ignore_extra = true at the top of the schema file, or --ignore-extra, in "
+    "add it to the schema, or leave it out: ignore_extra = true at the top of the schema file, in "
     "Python headwater.read(path, schema, ignore_extra=True); "
     "a column that says who a record belongs to does not belong in the schema: a run names it by person= (--person)"
 )

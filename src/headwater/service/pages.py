@@ -18,7 +18,7 @@ POLICY = (
 )
 """What browsers may load: only what this service sends itself."""
 
-_SHARED, _OWN = "headwater.evaluate.report", "headwater.service"
+_SHARED, _OWN = "headwater.report", "headwater.service"
 _PARTS = {
     "live.js": [(_SHARED, "draw.js"), (_SHARED, "charts.js"), (_OWN, "live.js")],
     "live.css": [(_SHARED, "page.css"), (_OWN, "live.css")],

@@ -28,7 +28,8 @@ Bytes = bytes | bytearray
 
 NOT_UTF8 = TableError(
     "text that is not UTF-8",
-    "give its encoding (--encoding cp1252 is that of most Windows files), or save the file as UTF-8",
+    'declare its encoding (encoding = "cp1252" in the schema file is that of most Windows files; for a draft '
+    "--encoding cp1252), or save the file as UTF-8",
     sender="send it as UTF-8",
 )
 DIVIDE = (
@@ -228,7 +229,7 @@ def check_quotes(data: Bytes, delimiter: str, line: int) -> None:
 def check_bytes(data: Bytes, line: int) -> None:
     """Raise an error where text holds what no CSV text holds: NUL bytes, or line ends of old machines."""
     if b"\0" in data:
-        remedy = "give its encoding (--encoding utf-16), or save it as plain UTF-8 text"
+        remedy = 'declare its encoding (encoding = "utf-16" in the schema file), or save it as plain UTF-8 text'
         problem, sender = "a NUL byte: this is not plain text", "send plain UTF-8 text"
         raise TableError(problem, remedy, sender=sender, line=line_of(data, data.index(b"\0"), line))
     if not _lone_returns(data):

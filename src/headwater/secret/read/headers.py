@@ -48,8 +48,7 @@ def absent(
     if other is not None:
         wrote = "\\t" if other == "\t" else other
         remedy = (
-            f"its fields are divided by {DELIMITERS[other]}: give that as the delimiter (--delimiter '{wrote}'), "
-            f'or declare it in the schema file (delimiter = "{wrote}")'
+            f'its fields are divided by {DELIMITERS[other]}: declare that in the schema file (delimiter = "{wrote}")'
         )
         return TableError(problem, remedy, sender=_divide_by(delimiter))
     close = closest(missing, names, header)
@@ -81,8 +80,8 @@ def divided_otherwise(header: str, delimiter: str) -> TableError | None:
 
     Examples
     --------
-    >>> print(divided_otherwise('"age";"city"', ","))
-    fields that are divided by a semicolon; give that as the delimiter (--delimiter ';')
+    >>> str(divided_otherwise('"age";"city"', ",")).partition(" in the schema")[0]
+    'fields that are divided by a semicolon; declare that (delimiter = ";"'
     """
     for other, name in DELIMITERS.items():
         if other != delimiter and other in header:
@@ -91,7 +90,7 @@ def divided_otherwise(header: str, delimiter: str) -> TableError | None:
                 wrote = "\\t" if other == "\t" else other
                 return TableError(
                     f"fields that are divided by {name}",
-                    f"give that as the delimiter (--delimiter '{wrote}')",
+                    f"declare that (delimiter = \"{wrote}\" in the schema file; for a draft --delimiter '{wrote}')",
                     sender=_divide_by(delimiter),
                 )
     return None
@@ -107,7 +106,7 @@ def twice(header: Sequence[str]) -> TableError:
     repeated = {name for name in header if header.count(name) > 1}
     if not any(name.strip() for name in repeated):
         problem = "columns without a name, as a delimiter at the end of every line makes one"
-        remedy = "leave them out: ignore_extra = true at the top of the schema file, or --ignore-extra"
+        remedy = "leave them out: ignore_extra = true at the top of the schema file"
         return TableError(problem, remedy, sender="leave them out")
     which = sorted(repeated, key=list(header).index)
     return TableError(f"two columns have the same name ({listed(which)})", "rename one of them")

@@ -200,7 +200,7 @@ class Inputs:
         if os.path.isdir(path):
             raise TableError("a folder inside a folder", "name the inner folder itself", file=path)
         if kind is None:
-            remedy = "say which format it has (format=, --input-format), or give it an ending such as .csv or .parquet"
+            remedy = "say which format it has (input_format in the schema file), or call it .csv or .parquet"
             raise TableError("the name does not say what is in the file", remedy, file=path)
         if is_pipe(path):
             if not self.piped:

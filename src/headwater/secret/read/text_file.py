@@ -33,7 +33,7 @@ _BROKEN_ARRAY = TableError(
 )
 _NO_ARRAY = TableError(
     "a file of lines that is called JSON: its first record would decide how all are read",
-    "call it .jsonl, or give jsonl as its format (--input-format)",
+    'call it .jsonl, or declare its format (input_format = "jsonl" in the schema file)',
 )
 
 
@@ -339,7 +339,8 @@ class TextFile:
         buffer = self._buffer
         records = self._source.is_json or self._continued  # if so, what comes first is one, and may be anything
         if buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")) and not (self._digest.size or (records and self._lines)):
-            remedy, sender = "give encoding utf-16 (--encoding), or save it as UTF-8", "send it as UTF-8"
+            remedy = 'declare its encoding (encoding = "utf-16" in the schema file), or save it as UTF-8'
+            sender = "send it as UTF-8"
             raise TableError("text in UTF-16", remedy, sender=sender, line=1)
         if self._source.is_json:
             if final or not _MARK.startswith(buffer.data[: len(_MARK) - 1]) or len(buffer.data) >= len(_MARK):

@@ -1,0 +1,16 @@
+"""The line that registers a mechanism."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.public import protocol as registry
+
+TOYS = ("toy", "wide toy")
+
+
+def register_toys(patch: pytest.MonkeyPatch) -> None:
+    """Register them until the patch is undone: other tests count on the mechanisms that there are."""
+    patch.setattr(registry, "MODULES", dict(registry.MODULES))
+    registry.register("toy", "tests.audit.toy")
+    registry.register("wide toy", "tests.audit.wide_toy")

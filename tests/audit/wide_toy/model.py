@@ -1,0 +1,3 @@
+from tests.audit.toy.model import MODEL
+
+__all__ = ["MODEL"]
