@@ -57,8 +57,8 @@ class Options:
     same_again
         Whether a file that is as long as one that was read, and begins and ends alike, holds other records.
     bad_rows
-        What happens to a row that is no record: a policy of `headwater.public.bad_rows`. Unless it is ``"stop"``, a line
-        of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends; of a JSON array any
+        What happens to a row that is no record: a policy of `headwater.public.bad_rows`. Unless it is ``"stop"``, a
+        line of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends; of a JSON array any
         element is one, and text that is not JSON is refused in any case.
     stdin_continues
         On resumption: standard input goes on with the next record, without a header, instead of starting again.
