@@ -1,4 +1,4 @@
-"""What `headwater.evaluate` found: as text, as tables in a terminal, and for JSON. NOT PRIVATE."""
+"""What `headwater.evaluate` found: as text and for JSON. NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from headwater.evaluate.measures import (
     table_distance,
 )
 from headwater.public.protocol import AnySchema
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 NOT_PRIVATE = "NOT PRIVATE: computed from the real data without noise. Do not publish."
 WORST = 10
@@ -195,24 +192,6 @@ class Evaluation:
             lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
             lines.append("")
         return "\n".join([*lines, TOTAL_VARIATION, W1_MEANS])
-
-    def __rich__(self) -> Group:
-        from rich.console import Group, RenderableType
-        from rich.table import Column, Table
-        from rich.text import Text
-
-        top = Table.grid(padding=(0, 2))
-        for label, finding in self._summary():
-            top.add_row(Text(label, style="bold red" if label.isupper() else ""), Text(finding))
-        parts: list[RenderableType] = []
-        for header, *rows in self._tables():
-            name = Column(header[0], overflow="fold", min_width=20)  # names that are cut look alike
-            table = Table(name, *(cell.replace(", ", ",\n") for cell in header[1:]))
-            for row in rows:
-                table.add_row(*map(Text, row))  # Text: a name in brackets is a name, not markup
-            parts += [table, ""]
-        warnings = [Text(line, style="bold white on red") for line in (NOT_PRIVATE, self.shortage) if line]
-        return Group(*warnings, "", top, "", *parts, *(Text(line, style="dim") for line in (TOTAL_VARIATION, W1_MEANS)))
 
 
 def evaluate(

@@ -113,8 +113,9 @@ def rows_of(tables: object, schema: AnySchema, **reading: Any) -> Iterator[Rows]
         return
     paths: Any = tables
     policy = policy_of(reading.get("bad_rows"), schema)
-    # Nothing is counted here: the run has decided which files it takes.
-    with open_source(paths, schema, **{"same_again": True} | reading | {"bad_rows": policy}) as source:
+    # Nothing is counted here: the run has decided which files it takes, and which columns it leaves out.
+    lenient = {"same_again": True, "ignore_extra": True}
+    with open_source(paths, schema, **lenient | reading | {"bad_rows": policy}) as source:
         for batch in source:
             if batch is None:
                 continue
