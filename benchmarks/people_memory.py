@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks import people_page
 from headwater import Number, Person, Schema
-from headwater.public.series import read_values
+from headwater.public.tables import values_of
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.secret.people import People
 
@@ -38,7 +38,7 @@ def times(who: NDArray[np.int64]) -> dict[str, float]:
     people, hashing, seconds, longest = People.begin(PERSON, bytes(32)), 0.0, 0.0, 0.0
     for start in range(0, RECORDS, BATCH):
         begun = process_time()
-        hashes, _, _ = people.read(read_values(who[start : start + BATCH]), None)
+        hashes, _, _ = people.read(values_of(who[start : start + BATCH]), None)
         hashed = process_time()
         _, people = people.after(hashes, None, start)
         ended = process_time()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.public.categorical import Category
-from headwater.public.numeric import Integer, Number
+from headwater.public.categories import Category
+from headwater.public.numbers import Integer, Number
 from headwater.public.schema import Schema
 
 BATCH = 10_000

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from benchmarks.spark_page import write_page
-from headwater.public.categorical import Category
-from headwater.public.numeric import Integer
+from headwater.public.categories import Category
+from headwater.public.cube import unit_cube
+from headwater.public.numbers import Integer
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
 from headwater.run.config import RunConfig
 from headwater.secret.counts import BucketedCounts
 from headwater.spark import session, update

@@ -29,9 +29,9 @@ from headwater.evaluate import W1, w1
 from headwater.markdown import table
 from headwater.public import protocol as registry
 from headwater.public.budget import Guarantee
+from headwater.public.cube import UnitCube
 from headwater.public.paper import cell_budget
 from headwater.public.protocol import ErrorBound, Facts
-from headwater.public.unit_cube import UnitCube
 from headwater.secret.counters import level_start, segment_threshold
 
 EPSILON = 1.0

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 
-from headwater.public.bad_rows import BadRow, flags_of
 from headwater.public.budget import Guarantee, Ledger
 from headwater.public.errors import TableError
 from headwater.public.files import this_process
-from headwater.public.input_schema import InputSchema
 from headwater.public.partition import Integers, Points
 from headwater.public.person import OWN, Person
 from headwater.public.protocol import AnySchema, Rows, with_null_records
-from headwater.public.schema import Schema
-from headwater.public.series import Values
-from headwater.public.tally import Tally
+from headwater.public.schema import InputSchema, Schema
+from headwater.public.tables import Values
+from headwater.public.tally import BadRow, Tally, flags_of
 from headwater.secret.counts import (
     BucketedCounts,
     CountedParts,

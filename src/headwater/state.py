@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from headwater.public import files
 from headwater.public.budget import Budget, Guarantee, OverdrawnError, check_delta, check_epsilon
-from headwater.public.frames import TABLE_KINDS, kind_of
-from headwater.public.input_schema import InputSchema
+from headwater.public.cube import UnitCube
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema, Arrays, Header, Rows, with_null_records
-from headwater.public.schema import Schema, schema_from_dict
+from headwater.public.schema import InputSchema, Schema, schema_from_dict
+from headwater.public.tables import TABLE_KINDS, kind_of
 from headwater.public.tally import Tally
-from headwater.public.unit_cube import UnitCube
 from headwater.secret.counts import CountedParts
 from headwater.secret.mechanism import CountingMechanism, Mechanism, mechanism_class
 from headwater.secret.noise import GAUSSIAN_VERSION, Noise, restored_keys

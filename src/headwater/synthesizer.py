@@ -8,7 +8,6 @@ from typing import cast
 
 from headwater.one_run import CountedUpdates, EncodedRows, encode_with_people
 from headwater.public import protocol as registry
-from headwater.public.bad_rows import policy_of
 from headwater.public.budget import Budget, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
 from headwater.public.errors import TableError
 from headwater.public.laws import IntegerLaplace
@@ -16,7 +15,7 @@ from headwater.public.person import Person
 from headwater.public.protocol import AnySchema, Facts, Measured, Rows, with_null_records
 from headwater.public.release import Release
 from headwater.public.schema import Schema
-from headwater.public.tally import Tally
+from headwater.public.tally import Tally, policy_of
 from headwater.secret.counts import BucketedCounts, whole_numbers
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import new_keys, new_person_key, release_seed

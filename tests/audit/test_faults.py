@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headwater import BinaryCounter
+from headwater import BinaryCounter, unit_cube
 from headwater.audit import (
     AuditAlarm,
     Experiment,
@@ -25,7 +25,6 @@ from headwater.audit.suite import long_cascade, tables, with_delta
 from headwater.public.budget import Budget, OverdrawnError
 from headwater.public.cascade.plan import Stage, stage_at
 from headwater.public.laws import deviation_for, rho_for
-from headwater.public.unit_cube import unit_cube
 from headwater.secret import cascade as cascade_module
 from headwater.synthesizer import Synthesizer
 from tests.audit import faults

@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema
 from headwater.evaluate.report import write_report
-from headwater.public.categorical import Boolean, Category
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.times import Datetime
 from tests.evaluate.test_report import HOSTILE, write_release
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.public.errors import TableError
-from headwater.public.numeric import Number
-from headwater.public.schema import Schema
+from headwater import Number, Schema, TableError
 from headwater.run import FolderSink, Run, RunConfig, feed
 from headwater.run.durable import DurableSynthesizer
 from headwater.secret.read.source import open_source

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headwater import Number, Schema
 from headwater.public import protocol as registry
-from headwater.public.numeric import Number
-from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.store import StateDamagedError, Store, receipt
 

@@ -33,7 +33,7 @@ from headwater.audit.suite import (
 )
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget
-from headwater.public.unit_cube import unit_cube
+from headwater.public.cube import unit_cube
 from headwater.secret.counters import BinaryCounter, HybridCounter
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import Noise

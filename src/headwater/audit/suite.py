@@ -25,11 +25,11 @@ from headwater.audit.streams import (
 from headwater.audit.trace import watching
 from headwater.public import protocol as registry
 from headwater.public.budget import record_epsilon
-from headwater.public.numeric import Number
+from headwater.public.cube import unit_cube
+from headwater.public.numbers import Number
 from headwater.public.person import NOWHERE, Person
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import Noise
 from headwater.synthesizer import Synthesizer

@@ -16,11 +16,11 @@ from headwater.audit import AuditAlarm, audit_pairs, check_counting, check_sensi
 from headwater.audit.experiments import Experiment
 from headwater.audit.suite import tables, with_delta, worst_cases
 from headwater.checks.cases import Case, CheckFailed, expect
-from headwater.public.bad_rows import BadRow, EncodedBatch
+from headwater.public.cube import UnitCube
 from headwater.public.errors import TableError
 from headwater.public.release import Release
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
+from headwater.public.tally import BadRow, EncodedBatch
 from headwater.secret import noise as randomness
 from headwater.secret.noise import Noise
 

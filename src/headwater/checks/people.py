@@ -15,7 +15,7 @@ from headwater import state as synthesizer_state
 from headwater.audit import AuditAlarm, check_sensitivity
 from headwater.audit.suite import DELTA, people, with_delta
 from headwater.checks.cases import Case, CheckFailed, expect
-from headwater.public.numeric import Number
+from headwater.public.numbers import Number
 from headwater.public.person import Person
 from headwater.public.protocol import with_null_records
 from headwater.public.schema import Schema

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers, Side
-from headwater.public.bad_rows import item_of
-from headwater.public.column import Column
+from headwater.public.columns import Column
 from headwater.public.errors import SchemaError, TableError
-from headwater.public.frames import columns_of, kind_of
-from headwater.public.numeric import Number
+from headwater.public.numbers import Number
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import Schema
+from headwater.public.tables import columns_of, kind_of
+from headwater.public.tally import item_of
 
 Values = Callable[[Integers], list[list[Any]]]
 

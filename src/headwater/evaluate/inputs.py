@@ -11,17 +11,17 @@ import numpy as np
 
 from headwater.evaluate.encoded import Encoded, Encoder, batches, joined
 from headwater.evaluate.evaluation import shortage
-from headwater.public.bad_rows import policy_of
 from headwater.public.card import read_card
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
+from headwater.public.categories import Boolean, Category
+from headwater.public.columns import Column
 from headwater.public.errors import TableError
 from headwater.public.folder import folders
-from headwater.public.numeric import Number
+from headwater.public.moments import Datetime
+from headwater.public.numbers import Number
 from headwater.public.protocol import AnySchema
 from headwater.public.release import Release
 from headwater.public.schema import Schema, schema_from_dict
-from headwater.public.times import Datetime
+from headwater.public.tally import policy_of
 from headwater.secret.read.batch import Batch
 from headwater.secret.read.source import open_source
 
@@ -119,7 +119,7 @@ def inferred(*tables: object) -> Schema:
 
 def _frame(table: object) -> Any:  # noqa: ANN401 - of any library
     if isinstance(table, dict):
-        from headwater.public.arrow import pyarrow
+        from headwater.public.tables import pyarrow
 
         table = pyarrow().table(table)
     import narwhals as nw  # here, so that those who compare nothing start faster

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headwater.public.bad_rows import BadRow, policy_of
 from headwater.public.release import Release
 from headwater.public.schema import Schema
-from headwater.public.tally import Tally
+from headwater.public.tally import BadRow, Tally, policy_of
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.quarantine import Quarantine
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from headwater.public import protocol as registry
 from headwater.public.errors import quoted
-from headwater.public.file_options import CHANGING
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema
-from headwater.public.schema import schema_from_dict
+from headwater.public.schema import CHANGING, schema_from_dict
 from headwater.run.store import Store, StoreError
 from headwater.secret.mechanism import mechanism_class
 from headwater.synthesizer import Synthesizer

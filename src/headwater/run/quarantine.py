@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.public.bad_rows import BadRow
+from headwater.public.tally import BadRow
 from headwater.run.store import StoreError
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headwater.public.bad_rows import BadRow, row_texts
 from headwater.public.protocol import Rows
-from headwater.public.tally import Tally
+from headwater.public.tally import BadRow, Tally, row_texts
 from headwater.run.bad_rows import BadRows, own_position
 from headwater.run.due import Due
 from headwater.run.durable import DurableSynthesizer
@@ -97,7 +96,7 @@ class TakingRun:
         Parameters
         ----------
         bad_rows
-            A policy of `headwater.public.bad_rows`; unless given, what the schema says.
+            A policy of `headwater.public.tally`; unless given, what the schema says.
         """
         return self._bad_rows.policy(bad_rows)
 
@@ -115,7 +114,7 @@ class TakingRun:
             topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one. ``tally``,
             ``quarantine`` and ``bad_rows`` are refused: these the run keeps itself.
         bad_rows
-            What happens to rows that are no records (`headwater.public.bad_rows`): ``"stop"``, ``"null"`` or
+            What happens to rows that are no records (`headwater.public.tally`): ``"stop"``, ``"null"`` or
             ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
         """
         position, policy = own_position(position), self.policy(bad_rows)

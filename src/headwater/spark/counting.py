@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headwater.public.bad_rows import BadRow, with_way_out
 from headwater.public.errors import TableError
 from headwater.public.protocol import Rows
-from headwater.public.tally import Tally
+from headwater.public.tally import BadRow, Tally, with_way_out
 from headwater.run.config import RunConfig
 from headwater.secret.counts import CountedParts
 from headwater.spark.files import Files

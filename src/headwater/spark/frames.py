@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.public.errors import TableError
-from headwater.public.frames import check_names
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import Schema
+from headwater.public.tables import check_names
 from headwater.spark.grouping import Repeats
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from headwater.public import protocol as registry
-from headwater.public.bad_rows import policy_of
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema
+from headwater.public.tally import policy_of
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.sink import Sink
 from headwater.spark.counting import Counted, count

@@ -15,9 +15,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
-from headwater.public.numeric import Integer, Number
+from headwater.public.categories import Boolean, Category
+from headwater.public.columns import Column
+from headwater.public.numbers import Integer, Number
 from headwater.public.partition import Axis, Points
 from headwater.public.schema import Schema
 from headwater.public.tally import Tally

@@ -18,11 +18,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from headwater.public.bad_rows import row_texts
 from headwater.public.errors import TableError
 from headwater.public.protocol import Rows
 from headwater.public.schema import Schema
-from headwater.public.tally import Tally
+from headwater.public.tally import Tally, row_texts
 from headwater.run.config import RunConfig
 from headwater.secret.counts import BucketedCounts, add_parts
 from headwater.spark.files import Files, UnreadableError

@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from headwater import Boolean, Category, Number, Schema
 from headwater.public import laws as joint_law
-from headwater.public.categorical import Boolean, Category
+from headwater.public.cube import UnitCube
 from headwater.public.files import FileRefusedError
 from headwater.public.marginals.codes import NULL, NoisyTable, codings
 from headwater.public.marginals.plan import plan
 from headwater.public.marginals.predict import Outlook
-from headwater.public.numeric import Number
-from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
 from headwater.secret.bucket import SLOW, Bucket, SlowBucket
 from headwater.secret.marginals import MarginalsMechanism
 from headwater.secret.noise import Noise

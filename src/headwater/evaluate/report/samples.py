@@ -9,7 +9,7 @@ import numpy as np
 
 from headwater.evaluate.axes import Floats
 from headwater.evaluate.encoded import Encoded
-from headwater.public.time_units import microseconds
+from headwater.public.moments import microseconds
 
 ROWS = 10
 

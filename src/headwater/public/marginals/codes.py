@@ -9,11 +9,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.categorical import Boolean, Category
+from headwater.public.categories import Boolean, Category
+from headwater.public.cube import UnitCube
 from headwater.public.partition import Axis, Floats, Integers, Points
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
 
 Codes = NDArray[np.uint16]
 

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from headwater.public.chunks import each_lot
+from headwater.public.cube import UnitCube
 from headwater.public.marginals.codes import Codes, Measured, NoisyTable, coders, codings, encode
 from headwater.public.marginals.draw import NO_RECORD
 from headwater.public.marginals.errors import ERROR_MODEL as ERROR_MODEL
@@ -32,7 +33,6 @@ from headwater.public.protocol import (
     State,
     nothing_proved,
 )
-from headwater.public.unit_cube import UnitCube
 
 SIGNIFICANCE = 4.0
 """A share counts beyond so many of its standard deviations. Without null records that is one release in 30,000."""

@@ -86,7 +86,6 @@ class Recoder:
                 raise TableError(
                     "UTF-16 that does not begin with a mark",
                     "give utf-16-le or utf-16-be (--encoding)",
-                    sender="begin it with a mark (U+FEFF), or send it as UTF-8 and say so (charset=utf-8)",
                 )
         return self._decoder.decode(data, final).encode("utf-8", "surrogatepass")
 
