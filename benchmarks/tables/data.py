@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import headwater as hw
 from benchmarks.streams import recorded_flights
-from headwater.public.column import Column
+from headwater.public.columns import Column
 
 BINS = 16
 """Cells of a numeric column when an error is measured; a missing value has a cell of its own."""

@@ -2,17 +2,16 @@
 
 from headwater.evaluate.evaluation import evaluate
 from headwater.public.budget import DeltaWarning, EpsilonWarning
-from headwater.public.categorical import Boolean, Category
+from headwater.public.categories import Boolean, Category
+from headwater.public.cube import unit_cube
 from headwater.public.errors import SchemaError, TableError
 from headwater.public.files import FileRefusedError
-from headwater.public.numeric import Integer, Number
+from headwater.public.moments import Datetime, TimeOfDay
+from headwater.public.numbers import Integer, Number
 from headwater.public.outlook import outlook, suggest_records_per_person
 from headwater.public.person import Person
 from headwater.public.release import Release
 from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import unit_cube
 from headwater.public.version import __version__
 from headwater.secret.batch import Batch
 from headwater.secret.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-from headwater.public.bad_rows import row_text
-from headwater.public.frames import kind_of, record_of
-from headwater.public.values import is_missing
+from headwater.public.tables import is_missing, kind_of, record_of
+from headwater.public.tally import row_text
 
 _AGAIN = (408, 429, 502, 503, 504)
 _LONGEST = 1.0  # seconds between two attempts
@@ -259,19 +258,18 @@ def _encoded(table: Any) -> tuple[bytes, str]:  # noqa: ANN401 - any kind of tab
 
 def _arrow(frame: Any) -> Any:  # noqa: ANN401 - of any library, as a pyarrow.Table
     """A data frame with the types that it has; columns without one as text, each value by itself."""
-    import narwhals
     import pyarrow as pa
 
-    known = narwhals.from_native(frame, eager_only=True)
-    columns = {name: known[name] for name in known.columns}
-    if all(_is_typed(column.to_native()) for column in columns.values()):
-        return known.to_arrow()
-    return pa.table(
-        {
-            name: column.to_arrow() if _is_typed(column.to_native()) else _texts(column.to_list())
-            for name, column in columns.items()
-        }
-    )
+    if kind_of(frame) == "arrow":
+        return pa.table(frame)
+    made = []
+    for name in frame.columns:
+        column = frame[name]
+        if not _is_typed(column):
+            made.append(_texts(column.to_list()))
+        else:
+            made.append(pa.Array.from_pandas(column) if hasattr(column, "iloc") else column.to_arrow())
+    return pa.table(made, names=[str(name) for name in frame.columns])
 
 
 def _texts(values: list[Any]) -> Any:  # noqa: ANN401 - a pyarrow.Array

@@ -10,17 +10,14 @@ from typing import Any, cast
 import numpy as np
 
 from headwater.public import files
-from headwater.public.bad_rows import BadRow, flags_of
 from headwater.public.budget import Budget, Guarantee, OverdrawnError, check_delta, check_epsilon
 from headwater.public.errors import TableError
-from headwater.public.frames import TABLE_KINDS
-from headwater.public.input_schema import InputSchema
 from headwater.public.person import OWN
-from headwater.public.protocol import AnySchema, Arrays, Header, with_null_records
-from headwater.public.schema import Schema, schema_from_dict
-from headwater.public.series import Values
-from headwater.public.tally import Tally
-from headwater.secret.batch import Batch, Span, check_counts, check_rows, fastest
+from headwater.public.protocol import AnySchema, Arrays, Header, Span, with_null_records
+from headwater.public.schema import InputSchema, Schema, schema_from_dict
+from headwater.public.tables import TABLE_KINDS, Values
+from headwater.public.tally import BadRow, Tally, flags_of
+from headwater.secret.batch import Batch, check_counts, check_rows, fastest
 from headwater.secret.mechanism import Mechanism, mechanism_class
 from headwater.secret.noise import GAUSSIAN_VERSION, Noise, restored_keys
 from headwater.secret.people import NOBODY, SOMEBODY, People

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 import numpy as np
 
 from headwater.public import protocol as registry
-from headwater.public.bad_rows import policy_of
 from headwater.public.budget import (
     Budget,
     Guarantee,
@@ -21,15 +20,14 @@ from headwater.public.budget import (
     warn_of_delta,
     warn_of_epsilon,
 )
+from headwater.public.cube import UnitCube
 from headwater.public.files import this_process
-from headwater.public.frames import kind_of
-from headwater.public.input_schema import InputSchema
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema, Facts, Kept, Measured, Span
 from headwater.public.release import Release, release_seed, run_id
-from headwater.public.schema import Schema
-from headwater.public.tally import Tally
-from headwater.public.unit_cube import UnitCube
+from headwater.public.schema import InputSchema, Schema
+from headwater.public.tables import kind_of
+from headwater.public.tally import Tally, policy_of
 from headwater.secret.batch import Batch, count_by_bucket, whole_numbers
 from headwater.secret.mechanism import Mechanism
 from headwater.secret.noise import GAUSSIAN_VERSION, new_keys, new_person_key

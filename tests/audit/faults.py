@@ -25,8 +25,8 @@ from headwater.public.cascade.model import CascadeModel
 from headwater.public.cascade.plan import Stage, Timescale
 from headwater.public.cascade.tree import LEAF, Tree
 from headwater.public.cells import round_in_order
+from headwater.public.cube import UnitCube
 from headwater.public.laws import IntegerLaplace, deviation_for, scale_for
-from headwater.public.unit_cube import UnitCube
 from headwater.secret import bucket as bucket_module
 from headwater.secret import cascade as cascade_module
 from headwater.secret import noise as joint_noise

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from headwater import state as synthesizer_state
 from headwater.audit import Case
+from headwater.public.cube import UnitCube
 from headwater.public.protocol import with_null_records
 from headwater.public.release import Release
-from headwater.public.unit_cube import UnitCube
 from headwater.secret import noise as randomness
 from headwater.secret import people as module
 from headwater.secret.noise import Noise

@@ -14,8 +14,8 @@ from headwater.audit.streams import Pair, heap, kind_of_pair, replaced
 from headwater.audit.suite import tables, with_delta
 from headwater.public.budget import Budget, OverdrawnError
 from headwater.public.cascade.plan import Stage, stage_at
+from headwater.public.cube import unit_cube
 from headwater.public.laws import deviation_for, rho_for
-from headwater.public.unit_cube import unit_cube
 from headwater.secret import cascade as cascade_module
 from headwater.synthesizer import Synthesizer
 from tests.audit import faults

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from headwater.audit import AuditAlarm
 from headwater.audit.files import Command, FilePair, check_files, file_pairs
 from headwater.cli.app import app
-from headwater.public.categorical import Category
-from headwater.public.numeric import Integer
+from headwater.public.categories import Category
+from headwater.public.numbers import Integer
 from headwater.public.schema import Schema
 from headwater.synthesizer import Synthesizer
 

@@ -4,14 +4,11 @@ import math
 import numpy as np
 import pytest
 
-from headwater import unit_cube
+from headwater import Boolean, Category, Integer, Number, Schema, unit_cube
 from headwater.evaluate.axes import Floats
 from headwater.evaluate.evaluation import NOT_PRIVATE, evaluate
 from headwater.evaluate.measures import QUERIES
 from headwater.evaluate.w1 import w1
-from headwater.public.categorical import Boolean, Category
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
 
 PEOPLE = Schema(age=Integer(0, 100), income=Number(0, 10, missing=True), town=Category("a", "b", "c"), member=Boolean())
 

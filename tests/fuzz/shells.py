@@ -11,14 +11,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from headwater.run.store import Store
+from headwater.run.store.database import digest
 from typer.testing import CliRunner
 
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 from headwater.public.files import FileRefusedError
+from headwater.run.lock import StoreError
 from headwater.run.restore import read_state
-from headwater.run.store import Store, StoreError
-from headwater.run.store.database import digest
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate_bytes, mutate_file, mutate_value
 from tests.fuzz.target import FoundError, Target

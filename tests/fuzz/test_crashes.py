@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
+from headwater.run.store import Store
 from typer.testing import CliRunner
 
 import headwater as hw
@@ -20,8 +21,8 @@ from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 from headwater.public.card import read_card
 from headwater.public.schema import schema_from_dict
+from headwater.run.lock import StateDamagedError, StoreError
 from headwater.run.restore import read_state
-from headwater.run.store import StateDamagedError, Store, StoreError
 from headwater.secret.read.sample import sample_of
 from headwater.secret.read.source import open_source
 from tests.fuzz import seeds

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headwater.secret.counts import CountedParts, Parts, RunningSums, count_by_bucket, distinct
+from headwater.secret.counts import CountedParts, Parts, RunningSums, distinct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ import headwater as hw
 from headwater.public.cascade.plan import stage_at
 from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.secret.batch import count_by_bucket
 from headwater.secret.held import CountedBucket, CountedBuckets, parts_by_bucket
 from tests.support.runs import TABLE, same
 from tests.support.trees import crowd

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from headwater.run.requests import request_status
+from headwater.run.store import Store
 from typer.testing import CliRunner
 
 from headwater.audit import check_ledger
@@ -30,9 +32,8 @@ from headwater.public.card import has_table, read_card
 from headwater.public.folder import folders
 from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
-from headwater.run.requests import request_status
+from headwater.run.lock import StoreError
 from headwater.run.restore import read_state, read_tally
-from headwater.run.store import Store, StoreError
 from headwater.secret.read.source import open_source
 from tests.support.nightly import NIGHTLY
 

@@ -15,8 +15,8 @@ import pytest
 
 import headwater as hw
 from headwater.run import FolderSink, Published, Run, RunConfig, Schedule, feed
+from headwater.run.lock import StateCopiedError, StoreError
 from headwater.run.restore import read_state
-from headwater.run.store import StateCopiedError, StoreError
 from headwater.secret.read.source import open_source
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1))

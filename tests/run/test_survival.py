@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headwater.run.store import Store
 
 from headwater.cli.exit_codes import Exit
-from headwater.run.store import Store
 from tests.support.nightly import NIGHTLY
 
 KILLS = 50 if NIGHTLY else 12  # of one run

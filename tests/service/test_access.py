@@ -218,8 +218,8 @@ def test_an_error_that_nobody_expected_shows_nothing(
 
 
 def test_html_in_names_is_text(opened: Open) -> None:
-    from headwater.public.categorical import Category
-    from headwater.public.numeric import Number
+    from headwater.public.categories import Category
+    from headwater.public.numbers import Number
     from headwater.public.schema import Schema
 
     evil = "<script>alert(1)</script>"

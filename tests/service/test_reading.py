@@ -13,9 +13,8 @@ import pyarrow.parquet
 import pytest
 from starlette.testclient import TestClient
 
-from headwater.public.schema import Schema, schema_from_dict
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
+from headwater import Datetime, Schema, TimeOfDay
+from headwater.public.schema import schema_from_dict
 from headwater.run import Schedule
 from tests.service.conftest import SCHEMA, Open, records
 

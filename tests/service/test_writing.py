@@ -18,13 +18,9 @@ import pyarrow.parquet
 import pytest
 from starlette.testclient import TestClient
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.numeric import Integer, Number
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, TimeOfDay
 from headwater.public.person import Person
-from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
-from headwater.run.store import StoreError
+from headwater.run.lock import StoreError
 from headwater.service import Limits
 from headwater.service.bodies import Form, form_of
 from headwater.service.posts import Accepted, Post

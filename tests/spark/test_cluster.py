@@ -176,7 +176,6 @@ def test_files_in_partitions_of_a_table_are_refused_without_an_order(spark: Some
 def test_an_older_state_is_noticed_by_a_table_as_well(spark: Some, tmp_path: Path) -> None:
     """It is put back with its lock file, into the same files."""
     from headwater.run.lock import StateCopiedError
-
     from headwater.spark import TableSink
 
     (tmp_path / "state").mkdir()

@@ -11,10 +11,10 @@ from headwater.audit.streams import BELOW_HALF, Points, heap, kind_of_pair, repl
 from headwater.audit.suite import MOST, moments, people, with_delta
 from headwater.public import protocol as registry
 from headwater.public.budget import record_epsilon
-from headwater.public.numeric import Number
+from headwater.public.cube import unit_cube
+from headwater.public.numbers import Number
 from headwater.public.person import Person
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
 from headwater.secret.mechanism import mechanism_class
 from headwater.synthesizer import Synthesizer
 

@@ -7,11 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater import Category, Integer, Number, Schema, TableError
 from headwater.evaluate.inputs import rows_of
-from headwater.public.categorical import Category
-from headwater.public.errors import TableError
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
 from headwater.run import Run, RunConfig, Schedule, feed
 from headwater.run.sink import FolderSink
 from headwater.secret.read.source import open_source

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from headwater.public.errors import TableError
-from headwater.public.numeric import Number
-from headwater.public.schema import Schema
+from headwater import Number, Schema, TableError
 from headwater.secret.read import stream
 from headwater.secret.read.source import open_source
 

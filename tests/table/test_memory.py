@@ -4,11 +4,7 @@ import itertools
 
 import pytest
 
-from headwater.public.categorical import Category
-from headwater.public.errors import TableError
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.times import Datetime
+from headwater import Category, Datetime, Integer, Number, Schema, TableError
 from headwater.secret.read.batch import Batch
 from headwater.secret.read.memory import JsonLines, read_bytes
 

@@ -33,14 +33,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
-from headwater.public.errors import TableError
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, TableError, TimeOfDay
+from headwater.public.columns import Column
 from headwater.public.folder import folders
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.secret.read import stream
 from headwater.secret.read.source import open_source
@@ -539,8 +534,8 @@ def typed(name: str, text: str) -> Any:  # noqa: ANN401 - a value of a column's 
     """A value as a program would have it in memory; None for text that is refused or missing."""
     if COLUMNS[name].kind == "category":
         return text
-    numbers, missing = COLUMNS[name].read_values([text if text in ACCEPTED[name] else None])
-    return None if missing is not None else COLUMNS[name].kind == "boolean" or numbers[0].item()
+    found = COLUMNS[name].read([text if text in ACCEPTED[name] else None]).rows()
+    return None if found.missing is not None else COLUMNS[name].kind == "boolean" or found.numbers[0].item()
 
 
 def table_of(records: list[Record]) -> pa.Table:

@@ -13,18 +13,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from headwater.evaluate.report.releases import find
 from numpy.typing import NDArray
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
-from headwater.public.errors import TableError
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, TableError, TimeOfDay, unit_cube
+from headwater.public.columns import Column
 from headwater.public.folder import publish
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import unit_cube
-from headwater.report.releases import find
 from headwater.secret.read import csv_text
 from headwater.secret.read.source import open_source
 from headwater.secret.read.tables import read
@@ -164,7 +158,7 @@ def test_what_the_error_of_an_extra_column_says_to_do_works(tmp_path: Path) -> N
     path, schema = tmp_path / "a.csv", Schema(x=Number(0, 1))
     path.write_text("name,x\nsomeone,0.5\n")
     synth = Synthesizer(schema, epsilon=1.0, seed=1)
-    with pytest.raises(TableError, match=r"headwater\.read\(path, schema, ignore_extra=True\)"):
+    with pytest.raises(TableError, match=r"with_reading\(ignore_extra=True\)"):
         synth.update(path)
     synth.update(read(path, schema, ignore_extra=True))
     assert synth.t == 1

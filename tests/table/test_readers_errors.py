@@ -13,12 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from headwater.public.categorical import Category
-from headwater.public.errors import TableError
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import UnitCube, unit_cube
+from headwater import Category, Datetime, Integer, Number, Schema, TableError, unit_cube
+from headwater.public.cube import UnitCube
 from headwater.secret.read.source import open_source
 
 SCHEMA = Schema(a=Number(0, 9), b=Category("p", "q", "r\n\nr"), d=Datetime("2024-01-01", "2025-01-01"))
@@ -221,7 +217,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o600)
     code = """if True:
         import os, sys
-        from headwater.public.columns import Number
+        from headwater.public.numbers import Number
         from headwater.public.errors import TableError
         from headwater.secret.read import read
         from headwater.public.schema import Schema

@@ -13,10 +13,7 @@ from typing import Any
 
 import pytest
 
-from headwater.public.categorical import Category
-from headwater.public.errors import TableError
-from headwater.public.numeric import Integer
-from headwater.public.schema import Schema
+from headwater import Category, Integer, Schema, TableError
 from headwater.secret.read import source as source_module
 from headwater.secret.read.batch import Position
 from headwater.secret.read.options import InputChangedError

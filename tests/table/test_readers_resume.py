@@ -15,10 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.public.categorical import Category
-from headwater.public.errors import TableError
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
+from headwater import Category, Integer, Number, Schema, TableError
 from headwater.secret.read.batch import Batch, Position
 from headwater.secret.read.options import InputChangedError
 from headwater.secret.read.source import open_source

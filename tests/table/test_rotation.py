@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from headwater.public.numeric import Integer
-from headwater.public.schema import Schema
+from headwater import Integer, Schema
 from headwater.secret.read.batch import Position
 from headwater.secret.read.options import InputChangedError
 from headwater.secret.read.source import open_source

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.public.errors import TableError
-from headwater.public.numeric import Integer
-from headwater.public.schema import Schema
+from headwater import Integer, Schema, TableError
 from headwater.secret.read.batch import Batch
 from headwater.secret.read.options import InputChangedError
 from headwater.secret.read.source import Source, open_source

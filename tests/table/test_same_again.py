@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headwater as hw
-from headwater.public.numeric import Integer
-from headwater.public.schema import Schema
+from headwater import Integer, Schema
 from headwater.secret.read.options import InputChangedError
 from headwater.secret.read.source import open_source
 from tests.table.test_rotation import read_all, write

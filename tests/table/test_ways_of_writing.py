@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import headwater as hw
+from headwater import SchemaError, TableError
 from headwater.cli.app import app
-from headwater.public.errors import SchemaError, TableError
 from headwater.secret.read.source import open_source
 
 
@@ -376,16 +376,6 @@ def test_quoted_names_that_another_delimiter_divides(tmp_path: Path, draft: bool
     path.write_text('"age"x,"city"\n7,"a"\n')
     with pytest.raises(TableError, match=r"a quote in the middle of a field|cannot be read as csv"):
         hw.draft(path, delimiter=",") if draft else rows(path, hw.Schema(age=hw.Integer(0, 9)))
-
-
-def test_columns_that_nothing_is_declared_of_are_read_by_the_fast_parser(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also beside columns with null values."""
-    (tmp_path / "a.csv").write_text("x,y,c\n" + "0.5,NA,a\n" * 100)
-    schema = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1, missing=True, null_values=["NA"]), c=hw.Category("a"))
-    monkeypatch.setattr(hw.Number, "read_values", None)
-    assert len(rows(tmp_path / "a.csv", schema)) == 100
 
 
 def test_a_number_of_json_has_a_point_whatever_text_has(tmp_path: Path) -> None:

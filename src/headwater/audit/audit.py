@@ -21,7 +21,7 @@ from headwater.audit.losses import check_counting, check_ledger, check_sensitivi
 from headwater.audit.suite import noise, to_sample, to_trace
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget
-from headwater.public.unit_cube import unit_cube
+from headwater.public.cube import unit_cube
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import Noise
 

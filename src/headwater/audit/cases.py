@@ -11,12 +11,12 @@ import numpy as np
 
 import headwater
 from headwater.public.budget import Budget
-from headwater.public.categorical import Category
-from headwater.public.numeric import Integer, Number
+from headwater.public.categories import Category
+from headwater.public.cube import unit_cube
+from headwater.public.numbers import Integer, Number
 from headwater.public.protocol import AnySchema
 from headwater.public.release import Release
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
 from headwater.secret.mechanism import Mechanism, mechanism_class
 from headwater.secret.noise import SeededRunWarning
 from headwater.synthesizer import Synthesizer

@@ -24,12 +24,12 @@ from headwater.audit.cases import SCHEMAS, Case, expect, same
 from headwater.audit.losses import check_counting, check_ledger, check_sensitivity
 from headwater.audit.suite import DELTA, people, tables, with_delta, worst_cases
 from headwater.audit.trace import watching
-from headwater.public.bad_rows import BadRow, EncodedBatch
 from headwater.public.budget import DeltaWarning, Spend
+from headwater.public.cube import UnitCube
 from headwater.public.errors import TableError
 from headwater.public.release import Release
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
+from headwater.public.tally import BadRow, EncodedBatch
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import Noise
 

@@ -24,14 +24,14 @@ from headwater.audit.streams import TABLE, Pair, Points, Rows, as_table
 from headwater.public import protocol as registry
 from headwater.public.budget import DeltaWarning, Guarantee
 from headwater.public.card import read_card
+from headwater.public.cube import unit_cube
 from headwater.public.folder import card_of, publish
 from headwater.public.laws import CountLaw, DiscreteGaussian, IntegerLaplace, deviation_for, rho_for
-from headwater.public.numeric import Number
+from headwater.public.numbers import Number
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema
 from headwater.public.release import Release
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
 from headwater.secret.mechanism import Mechanism, mechanism_class
 from headwater.secret.noise import Noise, SeededRunWarning
 from headwater.synthesizer import Synthesizer

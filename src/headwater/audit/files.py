@@ -21,9 +21,9 @@ import numpy as np
 
 from headwater.audit.experiments import AuditAlarm
 from headwater.public.card import read_card
-from headwater.public.categorical import Category
+from headwater.public.categories import Category
 from headwater.public.folder import folders
-from headwater.public.numeric import Number
+from headwater.public.numbers import Number
 from headwater.public.schema import Schema
 
 Command = Callable[[Sequence[str], Path], int]

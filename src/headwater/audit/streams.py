@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.numeric import Number
+from headwater.public.categories import Boolean, Category
+from headwater.public.numbers import Number
 from headwater.public.schema import Schema
 
 Points = NDArray[np.float64]

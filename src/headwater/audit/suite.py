@@ -13,11 +13,11 @@ from headwater.audit.experiments import JOINT_NOISE, NOISE, Experiment
 from headwater.audit.streams import MOVES, TABLE, Pair, heap, kind_of_pair, person_replaced, replaced
 from headwater.audit.trace import watching
 from headwater.public.budget import record_epsilon
-from headwater.public.numeric import Number
+from headwater.public.cube import unit_cube
+from headwater.public.numbers import Number
 from headwater.public.person import NOWHERE, Person
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import Noise
 

@@ -16,12 +16,11 @@ import typer
 from headwater.cli import options
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
-from headwater.public.arrow import pyarrow
-from headwater.public.bad_rows import policy_of
 from headwater.public.budget import warn_of_delta
-from headwater.public.input_schema import InputSchema
 from headwater.public.outlook import outlook
-from headwater.public.schema import Schema
+from headwater.public.schema import InputSchema, Schema
+from headwater.public.tables import pyarrow
+from headwater.public.tally import policy_of
 from headwater.run import Run, RunConfig, Schedule, feed
 from headwater.run.config import KEEP, ROWS, limit
 from headwater.run.feed import MEASURE_EVERY

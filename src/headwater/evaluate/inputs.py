@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluate.axes import Floats
-from headwater.public.bad_rows import policy_of
 from headwater.public.card import read_card
 from headwater.public.errors import TableError
 from headwater.public.folder import folders
-from headwater.public.frames import kind_of
 from headwater.public.protocol import AnySchema
 from headwater.public.release import Release
 from headwater.public.schema import Schema, schema_from_dict
-from headwater.public.tally import Tally
+from headwater.public.tables import kind_of
+from headwater.public.tally import Tally, policy_of
 from headwater.secret.read.source import open_source
 
 FEW_KNOWN = 0.9

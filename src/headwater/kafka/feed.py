@@ -11,10 +11,9 @@ import numpy as np
 from headwater.kafka.batch import TopicBatch
 from headwater.kafka.offsets import TopicError
 from headwater.kafka.topic import Topic
-from headwater.public.bad_rows import BadRow
 from headwater.public.errors import TableError
 from headwater.public.protocol import Rows
-from headwater.public.tally import Tally
+from headwater.public.tally import BadRow, Tally
 from headwater.run import Run
 from headwater.run.requests import answer_requests
 

@@ -6,7 +6,7 @@ from datetime import date, datetime, time
 from typing import Any
 
 from headwater.evaluate.axes import Floats
-from headwater.public.time_units import microseconds
+from headwater.public.moments import microseconds
 
 ROWS = 10
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from headwater.public import protocol as registry
 from headwater.public.errors import quoted
-from headwater.public.file_options import CHANGING
 from headwater.public.person import Person, microseconds
 from headwater.public.protocol import AnySchema
-from headwater.public.schema import schema_from_dict
+from headwater.public.schema import CHANGING, schema_from_dict
 from headwater.run.lock import StoreError
 from headwater.run.state import State
 from headwater.synthesizer import Synthesizer

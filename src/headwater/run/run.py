@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from headwater.public.bad_rows import policy_of, row_texts, stated
 from headwater.public.release import Release
-from headwater.public.tally import Tally
+from headwater.public.tally import Tally, policy_of, row_texts, stated
 from headwater.run.config import RunConfig, Schedule
 from headwater.run.lock import StoreError, damaged
 from headwater.run.measured import measured_beside

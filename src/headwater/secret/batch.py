@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.bad_rows import BadRow
 from headwater.public.partition import Integers
 from headwater.public.protocol import Rows, Span
-from headwater.public.tally import Tally
+from headwater.public.tally import BadRow, Tally
 
 Unsigned = NDArray[np.unsignedinteger[Any]]
 

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headwater.public.bad_rows import BadRow
+from headwater.public.cube import UnitCube
 from headwater.public.errors import TableError
-from headwater.public.tally import Tally
-from headwater.public.unit_cube import UnitCube
+from headwater.public.tally import BadRow, Tally
 from headwater.run import Run
 from headwater.run.store.entries import Rows
 from headwater.secret.read.memory import JsonLines

@@ -12,7 +12,7 @@ import numpy as np
 
 from headwater.public.tally import Tally
 from headwater.run import Run
-from headwater.run.store import StoreError
+from headwater.run.lock import StoreError
 from headwater.service.config import Limits
 from headwater.service.posts import Accepted, Post, PostReader, behind
 from headwater.service.problems import ProblemError

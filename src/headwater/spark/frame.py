@@ -15,10 +15,10 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.public.errors import TableError
-from headwater.public.frames import check_names
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import Schema
+from headwater.public.tables import check_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from headwater.public.bad_rows import policy_of
 from headwater.public.person import Person
 from headwater.public.protocol import AUTO, AnySchema
+from headwater.public.tally import policy_of
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.sink import Sink
 from headwater.spark.count import count

@@ -11,7 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.run.store import StoreError
+from headwater.run.lock import StoreError
 
 SCHEMA = hw.Schema(
     a=hw.Number(0, 1), b=hw.Integer(0, 9, missing=True), c=hw.Boolean(), d=hw.Category("x", "y", "z"), e=hw.Number(0, 1)

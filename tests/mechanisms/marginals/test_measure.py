@@ -12,14 +12,14 @@ import pytest
 from numpy.typing import NDArray
 
 from headwater.public import laws as joint_law
-from headwater.public.categorical import Boolean, Category
+from headwater.public.categories import Boolean, Category
+from headwater.public.cube import UnitCube
 from headwater.public.files import FileRefusedError
 from headwater.public.marginals.codes import NULL, codings
 from headwater.public.marginals.measured import NoisyTable, Outlook
 from headwater.public.marginals.plan import plan
-from headwater.public.numeric import Number
+from headwater.public.numbers import Number
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
 from headwater.secret.bucket import SLOW, Bucket, SlowBucket
 from headwater.secret.marginals import MarginalsMechanism
 from headwater.secret.noise import Noise

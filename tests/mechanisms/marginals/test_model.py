@@ -10,18 +10,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema
 from headwater.public import chunks as lots
-from headwater.public.categorical import Boolean, Category
+from headwater.public.cube import UnitCube
 from headwater.public.files import FileRefusedError
 from headwater.public.marginals.codes import Coding, codings, encode
 from headwater.public.marginals.estimate import Estimator, telling
 from headwater.public.marginals.measured import Measured, NoisyTable
 from headwater.public.marginals.model import MODEL, MarginalsModel
 from headwater.public.marginals.predict import LogLinear
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import UnitCube
 from headwater.synthesizer import Synthesizer
 
 SCHEMA = Schema(

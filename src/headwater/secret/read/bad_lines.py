@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headwater.public.arrow import pyarrow
-from headwater.public.bad_rows import BadRow
 from headwater.public.errors import TableError
-from headwater.public.narrowing import narrowed
+from headwater.public.tables import pyarrow
+from headwater.public.tally import BadRow
+from headwater.secret.read.narrowing import narrowed
 from headwater.secret.read.text_buffer import Offsets, positions_of
 
 _QUOTE = 0x22

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.bad_rows import BadRow, with_way_out
 from headwater.public.errors import TableError
+from headwater.public.tally import BadRow, with_way_out
 from headwater.secret.read.text_file import Part
 
 Position = dict[str, Any]

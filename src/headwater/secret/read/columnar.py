@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from headwater.public.arrow import pyarrow
-from headwater.public.bad_rows import item_of, row_text
 from headwater.public.errors import TableError
+from headwater.public.tables import pyarrow
+from headwater.public.tally import item_of, row_text
 from headwater.secret.read.fields import Fields
 from headwater.secret.read.options import Options, changed
 from headwater.secret.read.paths import Input, refused

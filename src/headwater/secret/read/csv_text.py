@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.public.arrow import pyarrow
 from headwater.public.errors import TableError
-from headwater.secret.read.fields import Field, Fields
+from headwater.public.tables import pyarrow
+from headwater.secret.read.fields import Field, Fields, usual_text
 from headwater.secret.read.headers import divided_otherwise
 from headwater.secret.read.text_buffer import Offsets, positions_of
 
@@ -28,9 +28,7 @@ Bytes = bytes | bytearray
 
 NOT_UTF8 = TableError(
     "text that is not UTF-8",
-    'declare its encoding (encoding = "cp1252" in the schema file is that of most Windows files; for a draft '
-    "--encoding cp1252), or save the file as UTF-8",
-    sender="send it as UTF-8",
+    "give its encoding (--encoding cp1252 is that of most Windows files), or save the file as UTF-8",
 )
 DIVIDE = (
     "give every line one field for each column: quote fields that hold the delimiter, and write empty fields at the "
@@ -52,7 +50,7 @@ class CsvParser:
         self._person = fields.naming
         self._fields = dict(zip(fields.indices(header, ignore_extra, delimiter), fields.fields, strict=True))
         # Columns that are written in their own way, or that pyarrow could not read in an earlier block: no attempt.
-        self._unusual = {index for index, field in self._fields.items() if not field.column.usual_text}
+        self._unusual = {index for index, field in self._fields.items() if not usual_text(field.column)}
 
     def check_open(self, data: Bytes, line: int) -> None:
         """Raise an error if a record that has begun cannot become one."""
@@ -229,9 +227,9 @@ def check_quotes(data: Bytes, delimiter: str, line: int) -> None:
 def check_bytes(data: Bytes, line: int) -> None:
     """Raise an error where text holds what no CSV text holds: NUL bytes, or line ends of old machines."""
     if b"\0" in data:
-        remedy = 'declare its encoding (encoding = "utf-16" in the schema file), or save it as plain UTF-8 text'
-        problem, sender = "a NUL byte: this is not plain text", "send plain UTF-8 text"
-        raise TableError(problem, remedy, sender=sender, line=line_of(data, data.index(b"\0"), line))
+        remedy = "give its encoding (--encoding utf-16), or save it as plain UTF-8 text"
+        problem = "a NUL byte: this is not plain text"
+        raise TableError(problem, remedy, line=line_of(data, data.index(b"\0"), line))
     if not _lone_returns(data):
         return
     text = np.frombuffer(data, dtype=np.uint8)

@@ -85,8 +85,7 @@ class Recoder:
             if not any(mark.startswith(self._mark) for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise TableError(
                     "UTF-16 that does not begin with a mark",
-                    'say which (encoding = "utf-16-le" or "utf-16-be" in the schema file; for a draft --encoding)',
-                    sender="begin it with a mark (U+FEFF), or send it as UTF-8 and say so (charset=utf-8)",
+                    "give utf-16-le or utf-16-be (--encoding)",
                 )
         return self._decoder.decode(data, final).encode("utf-8", "surrogatepass")
 

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.arrow import from_numpy, pyarrow
-from headwater.public.categorical import Category
-from headwater.public.column import Column
-from headwater.public.errors import LEAVE_OUT, UNDECLARED, TableError, listed
-from headwater.public.input_schema import InputSchema
-from headwater.public.numeric import Number
-from headwater.public.text_options import written
-from headwater.public.times import Datetime
+from headwater.public.categories import Category
+from headwater.public.columns import Column
+from headwater.public.errors import UNDECLARED, SchemaError, TableError, listed
+from headwater.public.moments import Datetime
+from headwater.public.numbers import Number, WrittenNumber
+from headwater.public.schema import COLUMN_KINDS, InputSchema, with_shared
+from headwater.public.tables import pyarrow, to_arrow
 from headwater.secret.read.headers import absent, twice
 
 _NUMPY_TYPES = {"number": np.float64, "boolean": np.bool_}  # int64 for all other kinds
@@ -55,18 +54,11 @@ class Field:
         """Values from text by the grammar of the column (`Column.read_text`); an error has the ``line`` of its row."""
         if isinstance(self.column, Category):
             return text.cast(self.type)
-        pa = pyarrow()
-        coded = text.combine_chunks().dictionary_encode("encode")
-        coded = coded if isinstance(coded, pa.DictionaryArray) else pa.concat_arrays(coded.chunks)
-        codes = np.from_dlpack(coded.indices)
-        try:
-            numbers, missing = self.column.read_values(coded.dictionary.to_pylist())
-        except TableError as error:
-            row = int(np.argmax(codes == error.row))
-            found = TableError(error.problem, error.remedy, sender=error.sender)
-            raise found.at(line=line(row), column=self.name) from None
-        raw: NDArray[Any] = numbers.astype(_NUMPY_TYPES.get(self.column.kind, np.int64))
-        return from_numpy(raw[codes], None if missing is None else missing[codes]).cast(self.type)
+        found = self.column.read(text).rows()
+        for row in sorted(found.bad)[:1]:
+            raise found.bad[row].at(line=line(row), column=self.name)
+        raw: NDArray[Any] = found.numbers.astype(_NUMPY_TYPES.get(self.column.kind, np.int64))
+        return to_arrow(raw, found.missing).cast(self.type)
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ class Fields:
         wrong = dict[int, TableError]()
         for field in self.fields:
             if field.name != self.person:
-                _, _, errors = field.column.encode_column(table[field.name], stop=True)
+                _, _, errors = field.column.encode_column(table[field.name])
                 for row, error in errors.items():
                     wrong.setdefault(row, error.at(row=row, column=field.name))
         return wrong[min(wrong)] if wrong else None
@@ -117,7 +109,7 @@ class Fields:
         extra = [name for name in header if name not in names]
         if extra and not ignore_extra:
             problem = f"the schema does not name {listed(extra)}"
-            raise TableError(problem, UNDECLARED, sender=LEAVE_OUT)
+            raise TableError(problem, UNDECLARED)
         return [header.index(name) for name in names]
 
 
@@ -136,3 +128,47 @@ def _type(column: Column) -> Any:  # noqa: ANN401 - a pyarrow.DataType
         return pa.timestamp("us", "UTC" if column.zoned else None)
     types = {"number": pa.float64(), "integer": pa.int64(), "boolean": pa.bool_(), "time-of-day": pa.time64("us")}
     return types.get(column.kind, pa.string())
+
+
+def written(shared: Mapping[str, Any], columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Columns with what is shared by all of them, where they declare nothing of it.
+
+    A category keeps the values it lists: a country may be called NA.
+
+    What is ``shared`` are some of `TEXT_KEYS`, and ``formats`` of some columns by name.
+
+    Examples
+    --------
+    >>> written({"null_values": ["NA", "?"]}, {"land": Category("NA", "BW")})
+    {'land': Category('NA', 'BW', null_values=('?',))}
+    """
+    if not shared:
+        return dict(columns)
+    formats = shared.get("formats", {})
+    for name in formats:
+        if name not in columns or not hasattr(columns[name], "format"):
+            raise SchemaError(
+                "a format for what is no column of dates or times", "give one such as day=%d.%m.%Y", column=name
+            )
+    given = {name: {"format": formats[name]} if name in formats else {} for name in columns}
+    return {name: _written({**shared, **given[name]}, column) for name, column in columns.items()}
+
+
+def _written(shared: Mapping[str, Any], column: Column) -> Column:
+    declared = column.to_dict()
+    kind = COLUMN_KINDS[declared.pop("kind")]
+    merged = with_shared(kind, declared, shared)
+    return column if merged == declared else kind.from_dict(merged)
+
+
+def usual_text(column: Column) -> bool:
+    """Whether values are written in the usual way, and no value is also one of the column's ``null_values``."""
+    if getattr(column, "format", None) is not None or (isinstance(column, WrittenNumber) and column.repeats):
+        return False
+    for text in column.null_values:
+        try:
+            if column.text(text) is not None:
+                return False
+        except TableError:
+            continue
+    return True

@@ -10,8 +10,8 @@ import csv
 from collections.abc import Sequence
 from contextlib import suppress
 
-from headwater.public.errors import GIVE_PERSON, PERSON_MISSING, TableError, listed
-from headwater.public.near_names import closest, plain_name
+from headwater.public.errors import PERSON_MISSING, TableError, closest, listed
+from headwater.secret.read.paths import plain_name
 
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 
@@ -48,21 +48,21 @@ def absent(
     if other is not None:
         wrote = "\\t" if other == "\t" else other
         remedy = (
-            f'its fields are divided by {DELIMITERS[other]}: declare that in the schema file (delimiter = "{wrote}")'
+            f"its fields are divided by {DELIMITERS[other]}: give that as the delimiter (--delimiter '{wrote}'), "
+            f'or declare it in the schema file (delimiter = "{wrote}")'
         )
-        return TableError(problem, remedy, sender=_divide_by(delimiter))
+        return TableError(problem, remedy)
     close = closest(missing, names, header)
     if close:
         remedy = "write the name as the file has it, or rename the column in the file"
-        sender = "write the name as the schema has it"
-        return TableError(f"{problem} (the file has {listed(close)})", remedy, sender=sender)
+        return TableError(f"{problem} (the file has {listed(close)})", remedy)
     if missing == [person]:
-        return TableError(f"{problem}, which names the person", PERSON_MISSING, sender=GIVE_PERSON)
+        return TableError(f"{problem}, which names the person", PERSON_MISSING)
     if 2 * (len(names) - len(missing)) >= len(names):
         here = [name for name in header if name not in names]
         also = f" (the file has also {listed(here)})" if here else ""
         remedy = "add the column to the file, or take it out of the schema"
-        return TableError(problem + also, remedy, sender="add the column")
+        return TableError(problem + also, remedy)
     return TableError(
         problem, "add it to the file; the first line must hold the column names, as the schema writes them"
     )
@@ -80,8 +80,8 @@ def divided_otherwise(header: str, delimiter: str) -> TableError | None:
 
     Examples
     --------
-    >>> str(divided_otherwise('"age";"city"', ",")).partition(" in the schema")[0]
-    'fields that are divided by a semicolon; declare that (delimiter = ";"'
+    >>> print(divided_otherwise('"age";"city"', ","))
+    fields that are divided by a semicolon; give that as the delimiter (--delimiter ';')
     """
     for other, name in DELIMITERS.items():
         if other != delimiter and other in header:
@@ -90,15 +90,9 @@ def divided_otherwise(header: str, delimiter: str) -> TableError | None:
                 wrote = "\\t" if other == "\t" else other
                 return TableError(
                     f"fields that are divided by {name}",
-                    f"declare that (delimiter = \"{wrote}\" in the schema file; for a draft --delimiter '{wrote}')",
-                    sender=_divide_by(delimiter),
+                    f"give that as the delimiter (--delimiter '{wrote}')",
                 )
     return None
-
-
-def _divide_by(delimiter: str | None) -> str:
-    """What the sender of fields that are divided otherwise can do."""
-    return f"divide fields by {DELIMITERS.get(delimiter or ',', delimiter)}"
 
 
 def twice(header: Sequence[str]) -> TableError:
@@ -106,8 +100,8 @@ def twice(header: Sequence[str]) -> TableError:
     repeated = {name for name in header if header.count(name) > 1}
     if not any(name.strip() for name in repeated):
         problem = "columns without a name, as a delimiter at the end of every line makes one"
-        remedy = "leave them out: ignore_extra = true at the top of the schema file"
-        return TableError(problem, remedy, sender="leave them out")
+        remedy = "leave them out: ignore_extra = true at the top of the schema file, or --ignore-extra"
+        return TableError(problem, remedy)
     which = sorted(repeated, key=list(header).index)
     return TableError(f"two columns have the same name ({listed(which)})", "rename one of them")
 

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from headwater.public.arrow import pyarrow
-from headwater.public.column import Column
-from headwater.public.errors import GIVE_PERSON, LEAVE_OUT, PERSON_MISSING, UNDECLARED, TableError, is_unicode, listed
-from headwater.public.near_names import closest
+from headwater.public.columns import Column
+from headwater.public.errors import PERSON_MISSING, UNDECLARED, TableError, closest, is_unicode, listed
+from headwater.public.tables import pyarrow
 from headwater.secret.read.csv_text import Bytes, is_since_year_1
-from headwater.secret.read.fields import Field, Fields
+from headwater.secret.read.fields import Field, Fields, usual_text
 from headwater.secret.read.json_value import DEEPEST, Digits, Pairs, read_characters, read_value
 from headwater.secret.read.text_buffer import Offsets, positions_of
 
@@ -127,7 +126,7 @@ class JsonParser:
         if str(column.type) != "string":
             return column
         try:
-            if field.column.kind == "datetime" and field.column.usual_text:
+            if field.column.kind == "datetime" and usual_text(field.column):
                 times = column.cast(field.type)
                 if is_since_year_1(times):
                     return times
@@ -176,14 +175,13 @@ class JsonParser:
             also = f" (the record has {listed(close)})" if close else ""
             if missing == [self._person] and not close:
                 problem = f"missing key {listed(missing)}, which names the person"
-                return TableError(problem, PERSON_MISSING, sender=GIVE_PERSON)
+                return TableError(problem, PERSON_MISSING)
             remedy = "add it, write its name as the file has it, or declare missing = true for the column"
-            sender = "write the name as the schema has it" if close else "add it"
-            return TableError(f"missing key {listed(missing)}{also}", remedy, sender=sender)
+            return TableError(f"missing key {listed(missing)}{also}", remedy)
         extra = [name for name in record if name not in names]
         if extra and not self._ignore_extra:
             shown = listed(extra) if known else f"{len(extra)} key(s)"  # else it may be any object
-            return TableError(f"the schema does not name {shown}", UNDECLARED, sender=LEAVE_OUT)
+            return TableError(f"the schema does not name {shown}", UNDECLARED)
         for name in known:
             value = record[name]
             if isinstance(value, list):
@@ -195,7 +193,7 @@ class JsonParser:
 
 def _is_typed(field: Field) -> bool:
     """Whether JSON has a type for what the column holds, and text in it is not read in some way of its own."""
-    return field.column.kind in _TYPED and field.column.usual_text
+    return field.column.kind in _TYPED and usual_text(field.column)
 
 
 def _text(value: Any, column: Column | None = None) -> str | None:  # noqa: ANN401 - a plain value of JSON

@@ -12,8 +12,8 @@ import json
 import re
 from typing import Any
 
-from headwater.public.arrow import pyarrow
 from headwater.public.errors import TableError
+from headwater.public.tables import pyarrow
 from headwater.secret.read.csv_text import NOT_UTF8
 
 DEEPEST = 128

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from headwater.public.arrow import pyarrow
 from headwater.public.errors import TableError
+from headwater.public.tables import pyarrow
 from headwater.secret.read.paths import Input
 from headwater.secret.read.stream import Stream, open_stream
 

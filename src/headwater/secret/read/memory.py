@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from headwater.public.errors import TableError
-from headwater.public.file_options import read_as
-from headwater.public.narrowing import refusal
+from headwater.public.schema import read_as
 from headwater.secret.read.batch import Batch
 from headwater.secret.read.fields import fields_of
 from headwater.secret.read.json_text import JsonParser
+from headwater.secret.read.narrowing import refusal
 from headwater.secret.read.options import Options
 from headwater.secret.read.source import open_source
 from headwater.secret.read.text_file import Part
@@ -85,7 +85,7 @@ def read_bytes(
     form
         ``"csv"``, ``"jsonl"``, ``"parquet"`` or ``"arrow"``.
     bad_rows
-        What happens to a row that is no record: a policy of `headwater.public.bad_rows`.
+        What happens to a row that is no record: a policy of `headwater.public.tally`.
     ignore_extra
         Leave out columns that the schema does not name.
     delimiter, encoding

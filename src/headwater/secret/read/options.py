@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.public.bad_rows import check_policy
 from headwater.public.errors import TableError
-from headwater.public.file_options import check_delimiter, check_input_format, check_marks, encoding_of
+from headwater.public.numbers import check_marks
+from headwater.public.schema import check_delimiter, check_input_format, encoding_of
+from headwater.public.tally import check_policy
 
 
 class InputChangedError(TableError):
@@ -25,7 +26,7 @@ class Options:
     Parameters
     ----------
     format
-        One of `headwater.public.file_options.FORMATS`; otherwise the file name's ending says it. ``"jsonl"`` is one
+        One of `headwater.public.schema.FORMATS`; otherwise the file name's ending says it. ``"jsonl"`` is one
         object a line; ``"json"`` is one array of objects, or lines if it does not begin with a bracket, which only bad
         rows that stop a run allow.
     delimiter
@@ -57,8 +58,8 @@ class Options:
     same_again
         Whether a file that is as long as one that was read, and begins and ends alike, holds other records.
     bad_rows
-        What happens to a row that is no record: a policy of `headwater.public.bad_rows`. Unless it is ``"stop"``, a
-        line of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends; of a JSON array any
+        What happens to a row that is no record: a policy of `headwater.public.tally`. Unless it is ``"stop"``, a line
+        of text is a record whatever is in it, so quoted fields of CSV cannot hold line ends; of a JSON array any
         element is one, and text that is not JSON is refused in any case.
     stdin_continues
         On resumption: standard input goes on with the next record, without a header, instead of starting again.
@@ -96,7 +97,7 @@ class Options:
 
     @property
     def text(self) -> dict[str, Any]:
-        """How text is written, as `headwater.public.text_options.written` takes it."""
+        """How text is written, as `headwater.table.text_options.written` takes it."""
         given: dict[str, Any] = {"null_values": list(self.null_values), "formats": dict(self.formats)}
         given |= {"decimal": self.decimal, "thousands": self.thousands}
         return {key: value for key, value in given.items() if value}

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headwater.public.arrow import pyarrow
 from headwater.public.errors import TableError
+from headwater.public.tables import pyarrow
 from headwater.secret.read.columnar import parquet_file
 from headwater.secret.read.csv_text import DIVIDE, NOT_UTF8
 from headwater.secret.read.headers import DELIMITERS, divided_otherwise

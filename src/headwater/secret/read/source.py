@@ -7,10 +7,10 @@ import time
 from collections.abc import Generator, Sequence
 from typing import Any, Self
 
-from headwater.public.arrow import pyarrow
-from headwater.public.bad_rows import with_way_out
 from headwater.public.errors import SchemaError, TableError
-from headwater.public.file_options import read_as
+from headwater.public.schema import read_as
+from headwater.public.tables import pyarrow
+from headwater.public.tally import with_way_out
 from headwater.secret.read.batch import Batch, Position
 from headwater.secret.read.fields import fields_of
 from headwater.secret.read.options import InputChangedError, Options, OverwrittenError, changed
@@ -39,7 +39,7 @@ class Source:
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
     >>> _ = path.write_text("x\n0.25\n0.5\n")
-    >>> from headwater.public.unit_cube import unit_cube
+    >>> from headwater.table.unit_cube import unit_cube
     >>> with open_source(path, unit_cube(1)) as source:
     ...     first = next(source)
     >>> _ = path.write_text("x\n0.25\n0.5\n0.75\n")  # more records arrive; the earlier ones are as they were

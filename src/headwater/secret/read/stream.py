@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from headwater.public.arrow import pyarrow
 from headwater.public.errors import TableError
-from headwater.public.file_options import encoding_of
+from headwater.public.schema import encoding_of
+from headwater.public.tables import pyarrow
 from headwater.secret.read.encodings import ConvertedStream, Recoder
 from headwater.secret.read.json_array import ArrayLines
 from headwater.secret.read.options import InputChangedError, OverwrittenError, changed

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.public.bad_rows import BadRow, with_way_out
 from headwater.public.errors import TableError
-from headwater.public.narrowing import narrowed
+from headwater.public.tally import BadRow, with_way_out
 from headwater.secret.read.bad_lines import read_lines
 from headwater.secret.read.csv_text import CsvParser, line_of, parse_header
 from headwater.secret.read.encodings import ConvertedStream
@@ -18,6 +17,7 @@ from headwater.secret.read.fields import Fields
 from headwater.secret.read.json_array import ArrayLines
 from headwater.secret.read.json_text import JsonParser
 from headwater.secret.read.json_value import NotJsonError
+from headwater.secret.read.narrowing import narrowed
 from headwater.secret.read.options import InputChangedError, Options, changed
 from headwater.secret.read.paths import Input
 from headwater.secret.read.stream import StandardInput, open_stream
@@ -33,7 +33,7 @@ _BROKEN_ARRAY = TableError(
 )
 _NO_ARRAY = TableError(
     "a file of lines that is called JSON: its first record would decide how all are read",
-    'call it .jsonl, or declare its format (input_format = "jsonl" in the schema file)',
+    "call it .jsonl, or give jsonl as its format (--input-format)",
 )
 
 
@@ -339,9 +339,8 @@ class TextFile:
         buffer = self._buffer
         records = self._source.is_json or self._continued  # if so, what comes first is one, and may be anything
         if buffer.data.startswith((b"\xff\xfe", b"\xfe\xff")) and not (self._digest.size or (records and self._lines)):
-            remedy = 'declare its encoding (encoding = "utf-16" in the schema file), or save it as UTF-8'
-            sender = "send it as UTF-8"
-            raise TableError("text in UTF-16", remedy, sender=sender, line=1)
+            remedy = "give encoding utf-16 (--encoding), or save it as UTF-8"
+            raise TableError("text in UTF-16", remedy, line=1)
         if self._source.is_json:
             if final or not _MARK.startswith(buffer.data[: len(_MARK) - 1]) or len(buffer.data) >= len(_MARK):
                 if self._source.format == "json" and self._lines and buffer.data and not self._is_array:

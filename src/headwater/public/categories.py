@@ -1,4 +1,4 @@
-"""Columns of a few values that are listed."""
+"""Columns of a few values: yes and no, and those that are listed."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headwater.public.column import Column
+from headwater.public.columns import Array, Column, Read, describe, read_with
 from headwater.public.errors import SchemaError, TableError, is_unicode
 from headwater.public.partition import Flags
-from headwater.public.series import Values
-from headwater.public.values import describe, is_missing
+from headwater.public.tables import Values, is_missing, texts_to_arrow, to_arrow
 
-TEXTS = {"true": True, "yes": True, "t": True, "1": True, "false": False, "no": False, "f": False, "0": False}
-"""Truth as text has it, in any case of letters."""
-
-INT64_END = 1 << 63
+_INT64_END = 1 << 63
+_TRUTHS = {"true": True, "yes": True, "t": True, "1": True, "false": False, "no": False, "f": False, "0": False}
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,35 +41,29 @@ class Boolean(Column):
         """Two."""
         return 2
 
-    def _read_text(self, text: str) -> int | None:
-        """One of `TEXTS` in any case of letters; blank text is missing."""
-        return self._parse(text) if text.strip() else None
+    def text(self, text: str) -> int | None:
+        """Truth in words, in any case of letters; blank text is missing."""
+        return self.parse(text) if text.strip() else None
 
-    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+    def parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+        """0 or 1."""
         truth = _truth(value)
         if truth is None:
             raise TableError(
                 f"{describe(value)} that is neither yes nor no",
                 "write true or false, yes or no, t or f, 1 or 0, or declare another kind of column",
-                sender="write true or false, yes or no, t or f, 1 or 0",
             )
         return int(truth)
 
-    def _cast(self, values: Values) -> NDArray[Any]:
-        data = np.asarray(values.data)
+    def typed(self, values: Values) -> Read:
+        """Truth values, or numbers that are 0 or 1."""
+        data = values.data
         if data.dtype.kind not in "biuf":
-            raise self.wrong(data)
-        bad = (data != 0) & (data != 1)
-        if values.missing is not None:
-            bad &= ~values.missing
-        if bad.any():
-            index = int(np.argmax(bad))
-            remedy, sender = "declare Integer or Number for this column", "write 0 or 1, true or false"
-            raise TableError("a number that is neither 0 nor 1", remedy, sender=sender, row=index)
-        numbers: NDArray[np.int64] = (data == 1).astype(np.int64)
-        return numbers
+            return self.all_wrong(values)
+        error = TableError("a number that is neither 0 nor 1", "declare Integer or Number for this column")
+        return read_with((data == 1).astype(np.int64), values.missing, (data != 0) & (data != 1), error)
 
-    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def raw(self, numbers: Array) -> Array:
         """0 is False."""
         return numbers.astype(np.bool_)
 
@@ -107,18 +97,23 @@ class Category(Column):
     kind: ClassVar[str] = "category"
     wants: ClassVar[str] = "one of the listed values"
     required: ClassVar[Mapping[str, str]] = {"values": 'values = ["one", "another"]'}
+    cut: ClassVar[str] = "unlisted"
 
     def __init__(
         self,
-        *values: str | int | bool | Iterable[str | int | bool],
+        *args: str | int | bool | Iterable[str | int | bool],
+        values: Iterable[str | int | bool] = (),
         other: str | int | bool | None = None,
         missing: bool = False,
         weight: float = 1.0,
         null_values: Sequence[str] = (),
     ) -> None:
+        if args and values != ():
+            raise SchemaError("the values of a Category are given twice", "give them one by one, or as values=")
+        given = _listed(args if values == () else (values,))
         self.set(missing=missing, weight=weight, null_values=null_values)
         super().__post_init__()
-        self.set(values=tuple(map(_label, _listed(values))), other=None if other is None else _label(other))
+        self.set(values=tuple(map(_label, given)), other=None if other is None else _label(other))
         if len({type(value) for value in self.values}) > 1:
             remedy = "write all of them as texts, or all as whole numbers"
             raise SchemaError("the values of a Category must be of one type", remedy)
@@ -150,11 +145,12 @@ class Category(Column):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def _read_text(self, text: str) -> int | None:
+    def text(self, text: str) -> int | None:
         """Exactly one of the values; blank text is missing unless it is one of them."""
-        return None if not text.strip() and text not in self._index else self._parse(text)
+        return None if not text.strip() and text not in self._index else self.parse(text)
 
-    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+    def parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+        """The place of a value in the list; `size` for one that is not in it and that `other` stands for."""
         if isinstance(value, np.generic):
             value = value.item()
         value = value + 0.0 if isinstance(value, float) else value  # −0.0 is 0.0
@@ -162,8 +158,8 @@ class Category(Column):
             if reading in self._index:
                 return self._index[reading]
         if self.other is None:
-            raise self._unknown(describe(value), 0)
-        return self._index[self.other]
+            raise self._unknown(describe(value))
+        return self.size
 
     def _readings(self, value: Any) -> Iterable[Any]:  # noqa: ANN401 - a value of any type
         """What a value may mean here: the value itself, or exactly the same as the type of the column writes it."""
@@ -182,83 +178,61 @@ class Category(Column):
             return [int(text)] if whole_number and str(int(text)) == text else []
         return [whole] if isinstance(whole, int) else []
 
-    def _unknown(self, what: str, index: int) -> TableError:
+    def _unknown(self, what: str) -> TableError:
         remedy = "add it to the values, or declare as other= the value that takes all that are not listed"
-        sender = "send one of the values that are declared"
-        return TableError(f"{what} that is none of the listed values", remedy, sender=sender, row=index)
+        return TableError(f"{what} that is none of the listed values", remedy)
 
-    def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
-        """Values that are taken for `other` and are not it."""
-        if self.other is None:
-            return None
-        taken: Flags = numbers == self._index[self.other]
-        if not taken.any():
-            return None
-        items = values.data if isinstance(values.data, list) else values.data.tolist()
-        listed: dict[Any, bool] = {}
-        for place in np.flatnonzero(taken).tolist():
-            item = items[place]
-            key = (type(item), item) if isinstance(item, str | int | float) else None
-            if key not in listed or key is None:
-                listed[key] = any(reading in self._index for reading in self._readings(item))
-            taken[place] = not listed[key]
-        return taken
-
-    outside_kind: ClassVar[str] = "unlisted"
-
-    def _cast(self, values: Values) -> NDArray[Any]:
-        data = np.asarray(values.data)
-        if self.type is int and data.dtype.kind in "iu":
-            return self._find(data, values)
+    def typed(self, values: Values) -> Read:
+        """Whole numbers among whole numbers all at once; of others each that is different."""
+        data = values.data
         if data.dtype.kind not in "biuf":
-            raise self.wrong(data)
-        few = values.distinct()
-        try:
-            numbers, _ = self.read_values(list(few.data))
-        except TableError as error:
-            raise error.at(row=few.row(error.row or 0)) from None
-        return numbers[few.codes]
-
-    def _find(self, data: NDArray[Any], values: Values) -> NDArray[Any]:
-        """Whole numbers among whole numbers, all at once."""
-        listed = np.array(self.values, dtype=np.int64)
+            return self.all_wrong(values)
+        if self.type is not int or data.dtype.kind not in "iu" or not self.values:
+            few, codes = values.distinct()
+            return self._each(few).coded(codes)
         if data.dtype.kind == "u":
-            data = np.minimum(data, np.uint64(INT64_END - 1)).astype(np.int64)  # no listed value is that large
+            data = np.minimum(data, np.uint64(_INT64_END - 1)).astype(np.int64)  # no listed value is that large
+        listed = np.array(self.values, dtype=np.int64)
         order = np.argsort(listed)
-        places = np.minimum(np.searchsorted(listed, data, sorter=order), len(listed) - 1)
-        numbers = order[places]
+        numbers = order[np.minimum(np.searchsorted(listed, data, sorter=order), len(listed) - 1)]
         unknown = listed[numbers] != data
-        if values.missing is not None:
-            unknown &= ~values.missing
-        if unknown.any():
-            if self.other is None:
-                raise self._unknown("a number", int(np.argmax(unknown)))
-            numbers[unknown] = self._index[self.other]
-        return numbers
+        if self.other is None:
+            return read_with(numbers, values.missing, unknown, self._unknown("a number"))
+        return Read(np.where(unknown, self.size, numbers), values.missing, {})
 
-    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def beyond(self, numbers: Array) -> Flags | None:
+        """Values that are taken for `other` and are not it."""
+        return None if self.other is None else numbers == self.size
+
+    def fit(self, numbers: Array, missing: Flags | None) -> Array:
+        """Places in the list."""
+        return numbers if self.other is None else np.where(numbers == self.size, self._index[self.other], numbers)
+
+    def raw(self, numbers: Array) -> Array:
         """The numbers as they are: places in the list."""
         return numbers
 
-    def label(self, raw: NDArray[Any]) -> NDArray[Any]:
+    def label(self, raw: Array) -> Array:
         """The values themselves."""
-        values: NDArray[Any] = np.array(self.values, dtype=object if self.type is str else self.type)[raw]
+        values: Array = np.array(self.values, dtype=object if self.type is str else self.type)[raw]
         return values
+
+    def to_arrow(self, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - an array of pyarrow
+        """The values, of their own type."""
+        few = texts_to_arrow(self.values) if self.type is str else to_arrow(np.array(self.values), None)
+        return few.take(to_arrow(raw, missing))
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any]) -> Self:
         """A column as `to_dict` describes it, without its kind."""
-        rest = dict(declared)
-        values = rest.pop("values", [])
-        if not isinstance(values, list | tuple):
+        if not isinstance(declared.get("values", []), list | tuple):
             raise SchemaError("values must be a list", f"write for example {cls.required['values']}")
-        cls._known(rest)
-        return cls(*values, **rest)
+        return super().from_dict(declared)
 
     def __repr__(self) -> str:
-        listed = [repr(value) for value in self.values]
+        values = [repr(value) for value in self.values]
         options = [f"{item.name}={getattr(self, item.name)!r}" for item in self._declared() if item.name != "values"]
-        return f"Category({', '.join(listed + options)})"
+        return f"Category({', '.join(values + options)})"
 
 
 def _listed(values: tuple[Any, ...]) -> Iterable[Any]:
@@ -284,7 +258,7 @@ def _label(value: object) -> str | int | bool:
         raise SchemaError(
             "a missing value is among the values of a Category", "take it out, and declare missing = true"
         )
-    if not isinstance(value, str | int) or (isinstance(value, int) and not -INT64_END <= value < INT64_END - 1):
+    if not isinstance(value, str | int) or (isinstance(value, int) and not -_INT64_END <= value < _INT64_END - 1):
         raise SchemaError(
             "the values of a Category must be texts, whole numbers (of 64 bits) or booleans",
             f"write for example {Category.required['values']}",
@@ -297,7 +271,7 @@ def _label(value: object) -> str | int | bool:
 def _truth(value: Any) -> bool | None:  # noqa: ANN401 - a value of any type
     """What a value says, if it is yes or no."""
     if isinstance(value, str):
-        return TEXTS.get(value.strip().lower())
+        return _TRUTHS.get(value.strip().lower())
     if isinstance(value, bool | int | float | np.generic) and value in (0, 1):
         return bool(value)
     return None

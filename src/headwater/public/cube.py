@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.bad_rows import BadRow, EncodedBatch, check_policy
 from headwater.public.errors import TableError
 from headwater.public.partition import Partition
-from headwater.public.tally import Tally
+from headwater.public.tally import BadRow, EncodedBatch, Tally, check_policy
 
 MOST_AXES = 1000
 """A cube of more dimensions is refused: cells are cut 60 times in all, and each axis takes memory."""
@@ -49,7 +48,7 @@ class UnitCube:
         """Points as they are, or as a table with columns ``x0, x1, …`` if a kind of table is asked for."""
         if kind in (None, "numpy"):
             return points
-        from headwater.public.numeric import Coordinate
+        from headwater.public.numbers import Coordinate
         from headwater.public.schema import Schema
 
         return Schema({f"x{axis}": Coordinate(0, 1) for axis in range(self.dimension)}).decode(points, kind)

@@ -1,29 +1,147 @@
-"""Columns of numbers."""
+"""Columns of numbers: real ones and whole ones, and how text has them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from numbers import Rational, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headwater.public.errors import SchemaError, TableError
-from headwater.public.grid import Grid, step_of
-from headwater.public.number_text import WrittenNumber
+from headwater.public.columns import Array, Bounded, Read, finite, halved, read_with
+from headwater.public.errors import SchemaError, TableError, is_unicode
 from headwater.public.partition import MOST_VALUES, Flags
-from headwater.public.rounding import Rounding
-from headwater.public.series import Values
-from headwater.public.values import finite
-
-_REAL = (Real, Decimal, np.integer, np.floating)
+from headwater.public.rounding import Grid, Rounding, step_of
+from headwater.public.tables import Values, kept, pyarrow, whole, without
 
 LARGEST_BOUND = 1 << 62
 """Bounds of whole numbers are not farther than this from 0, so that a machine word can hold what lies beyond."""
+
+_REAL = (Real, Decimal, np.integer, np.floating)
+_LONGEST_UNIT = 20
+_LONGEST_WHOLE = 18  # characters of a whole number that lies within `LARGEST_BOUND`
+_HEAD = 32
+_PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_POINTED = r"^[+-]?[0-9]+(?:\.[0-9]*)?$"
+_SURE_DIGITS = 15  # of a number that a float is nearest to, and to no other one of so many digits
+
+
+def check_marks(decimal: object, thousands: object) -> None:
+    """Refuse what numbers cannot be written with: None says nothing."""
+    if decimal not in (None, ".", ","):
+        raise ValueError('decimal must be "." or ","')
+    if thousands is not None:
+        odd = not isinstance(thousands, str) or len(thousands) != 1 or thousands.isalnum() or thousands in "+-\n\r"
+        odd = odd or not is_unicode(str(thousands))
+        if odd or thousands == decimal:
+            raise ValueError("thousands must be one sign, another than decimal")
+
+
+@dataclass(frozen=True, repr=False)
+class WrittenNumber(Bounded):
+    """A column of numbers, and how text has them.
+
+    Parameters
+    ----------
+    decimal
+        What text has before decimals: ``"."`` or ``","``.
+    thousands
+        What text may have between thousands, such as ``","`` or ``"."``. Groups of digits must be whole: 1.5 is not 15,
+        and 0.125 is not 125.
+    unit
+        What text may have before or after the number, such as ``"$"``, ``"km"`` or ``"%"``. It is left out: 5 % is 5.
+    """
+
+    decimal: str = field(default=".", kw_only=True)
+    thousands: str | None = field(default=None, kw_only=True)
+    unit: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            check_marks(self.decimal or "", self.thousands)
+        except ValueError as error:
+            remedy = 'write for example decimal = "," and thousands = ".", or leave them out'
+            raise SchemaError(str(error), remedy) from None
+        if self.unit is not None:
+            unit: object = self.unit
+            odd = not isinstance(unit, str) or not unit.strip() or not is_unicode(unit) or len(unit) > _LONGEST_UNIT
+            if odd or any(sign.isdigit() or sign in "+-.,_\r\n" for sign in str(unit)):  # looks like a number
+                problem = "unit must be text without digits, points, commas or signs of numbers"
+                raise SchemaError(problem, 'write for example unit = "km"')
+            self.set(unit=self.unit.strip())
+
+    @property
+    def repeats(self) -> bool:
+        """Plain numbers are read faster than they are compared."""
+        return self.decimal != "." or self.thousands is not None or self.unit is not None
+
+    @cached_property
+    def _groups(self) -> str:
+        """Groups of digits; the last has three, those before it two or three. No thousands begin with 0."""
+        mark = re.escape(self.thousands or "")
+        return rf"[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{2,3}})*{mark}[0-9]{{3}}"
+
+    @cached_property
+    def _null_numbers(self) -> list[Any]:
+        found = list[Any]()
+        for text in self.null_values:
+            with suppress(TableError):
+                number = self.text(text)
+                found += [] if number is None else [number]
+        return found
+
+    def read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
+        """As every column; a number that is one of `null_values` means "missing" also if it is written otherwise."""
+        number = super().read_text(text)
+        return None if self.null_values and number in self._null_numbers else number
+
+    def without_unit(self, text: str) -> str:
+        """Text, without spaces around it, without the unit, which may stand on either side, also behind the sign."""
+        if self.unit is None:
+            return text
+        sign, rest = (text[0], text[1:]) if text.startswith(("+", "-")) else ("", text)
+        if rest.startswith(self.unit):
+            return sign + rest.removeprefix(self.unit).lstrip()
+        return sign + rest.removesuffix(self.unit).rstrip()
+
+    def number(self, text: str, kind: Any) -> Any:  # noqa: ANN401 - float or Decimal
+        """Text, without spaces around it, as a ``kind`` of number; underscores are Python's, not a table's."""
+        text = text if self.unit is None else self.without_unit(text)
+        if self.thousands is not None and self.thousands in text:
+            grouped = re.fullmatch(rf"[+-]?{self._groups}(?:{re.escape(self.decimal)}[0-9]*)?", text)
+            text = text.replace(self.thousands, "") if grouped else "_"
+        if self.decimal != ".":
+            text = "_" if "." in text else text.replace(self.decimal, ".")
+        try:
+            if "_" not in text:
+                return kind(text)
+        except (ValueError, InvalidOperation):
+            pass
+        raise TableError(
+            "text that is not a number",
+            f"write digits, with a {'point' if self.decimal == '.' else 'comma'} for decimals, or declare decimal, "
+            "thousands, unit or null_values",
+        )
+
+    def plain_digits(self, text: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
+        """Text as it would be without unit, marks between thousands and decimal comma; null if it may be otherwise."""
+        if not self.repeats:
+            return text
+        pc = pyarrow("compute")
+        unit = "" if self.unit is None else re.escape(self.unit)
+        digits = f"(?:[0-9]+{'' if self.thousands is None else '|' + self._groups})(?:{re.escape(self.decimal)}[0-9]*)?"
+        ways = [digits, *([f"{unit} *{digits}", f"{digits} *{unit}"] if unit else [])]
+        known = pc.match_substring_regex(text, f"^[+-]?(?:{'|'.join(ways)})$")
+        for mark in (self.unit, self.thousands, " " if self.unit else None):
+            text = text if mark is None else pc.replace_substring(text, mark, "")
+        text = text if self.decimal == "." else pc.replace_substring(text, self.decimal, ".")
+        return kept(text, known)
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,7 +188,7 @@ class Number(WrittenNumber):
 
     kind: ClassVar[str] = "number"
     wants: ClassVar[str] = "a number"
-    numbers: ClassVar[type[np.generic]] = np.float64
+    dtype: ClassVar[type[np.generic]] = np.float64
     required: ClassVar[Mapping[str, str]] = {"low": "low = 0.0", "high": "high = 1.0"}
 
     def __post_init__(self) -> None:
@@ -123,7 +241,7 @@ class Number(WrittenNumber):
         assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
         return self.low, self.high
 
-    def _read_text(self, text: str) -> float | None:
+    def text(self, text: str) -> float | None:
         """A decimal number, also ``inf``; blank text and ``nan`` are missing."""
         text = text.strip()
         if not text:
@@ -131,7 +249,14 @@ class Number(WrittenNumber):
         number = float(self.number(text, float))
         return None if number != number else number  # only NaN is not itself
 
-    def _parse(self, value: Any) -> float:  # noqa: ANN401 - a value of any type
+    def at_once(self, text: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
+        """What Arrow takes for a number, but for NaN, which it also takes for one with something in brackets."""
+        pc = pyarrow("compute")
+        found = halved(lambda some: some.cast("double"), self.plain_digits(text), _PLAIN)
+        return without(found, pc.is_nan(found))
+
+    def parse(self, value: Any) -> float:  # noqa: ANN401 - a value of any type
+        """A number of any type."""
         if type(value) is float:
             return value
         if type(value) is int or (isinstance(value, _REAL) and not isinstance(value, bool)):
@@ -143,24 +268,27 @@ class Number(WrittenNumber):
                 pass
         raise self.wrong(value)
 
-    def _cast(self, values: Values) -> NDArray[Any]:
-        data = np.asarray(values.data)
-        if data.dtype.kind not in "fiu":
-            raise self.wrong(data)
-        return data.astype(np.float64, copy=False)
+    def typed(self, values: Values) -> Read:
+        """Numbers of any width."""
+        if values.data.dtype.kind not in "fiu":
+            return self.all_wrong(values)
+        missing = values.missing
+        return Read(values.data.astype(np.float64, copy=False), missing if np.any(missing) else None, {})
 
-    def _with_zeros(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def _with_zeros(self, numbers: Array) -> Array:
         """Numbers, where 0 is the lower bound if a logarithmic scale has no place for it."""
         return np.where(numbers == 0, self.limits[0], numbers) if self.scale == "log" else numbers
 
-    def _outside(self, values: Values, numbers: NDArray[Any]) -> Flags | None:
-        return super()._outside(values, self._with_zeros(numbers))
+    def beyond(self, numbers: Array) -> Flags | None:
+        """Which numbers lie beyond a bound."""
+        return super().beyond(self._with_zeros(numbers))
 
-    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
+    def fit(self, numbers: Array, missing: Flags | None) -> Array:
+        """Shares of the way from ``low`` to ``high``, or numbers of steps."""
         low, high = self.limits
-        shares = super()._fit(self._with_zeros(numbers), missing).astype(np.float64, copy=False)
+        shares = super().fit(self._with_zeros(numbers), missing).astype(np.float64, copy=False)
         if self.scale == "log":  # of each number by itself, so batches stay concatenations of records
-            ratios: NDArray[Any] = np.clip(np.log(shares / low) / np.log(high / low), 0, 1)
+            ratios: Array = np.clip(np.log(shares / low) / np.log(high / low), 0, 1)
             return ratios
         if self.grid is not None:
             return self.grid.index(shares)
@@ -168,7 +296,7 @@ class Number(WrittenNumber):
         shares /= high - low
         return shares
 
-    def exact(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def exact(self, numbers: Array) -> Array:
         """Shares of the way from ``low`` to ``high`` as numbers, with all their digits."""
         low, high = self.limits
         if self.scale == "log":
@@ -182,7 +310,7 @@ class Number(WrittenNumber):
         """What values near a number come out as multiples of; an upper bound if there is a step."""
         return self.rounding.unit(number) if self.grid is None else self.grid.step / 10.0**self.grid.digits
 
-    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def raw(self, numbers: Array) -> Array:
         """Shares of the way from ``low`` to ``high``, rounded, both ends met exactly; or numbers of steps."""
         low, high = self.limits
         if self.grid is not None:
@@ -197,10 +325,9 @@ class Number(WrittenNumber):
 class Coordinate(Number):
     """A coordinate of the unit cube. It is no column of anybody's table, and comes out bit for bit."""
 
-    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def raw(self, numbers: Array) -> Array:
         """The coordinates themselves."""
-        inside: NDArray[Any] = np.clip(numbers, 0.0, 1.0)
-        return inside
+        return np.clip(numbers, 0.0, 1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -262,13 +389,31 @@ class Integer(WrittenNumber):
         assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
         return self.low, self.high
 
-    def _read_text(self, text: str) -> int | None:
+    def text(self, text: str) -> int | None:
         """A decimal number without a fraction: ``7``, ``7.0``, ``7e0``; blank text and ``nan`` are missing."""
         text = text.strip()
         value = self.number(text, Decimal) if text else Decimal("nan")
         return None if value.is_nan() else _whole(value)
 
-    def _parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+    def at_once(self, text: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
+        """What Arrow takes for a whole number, but for hexadecimal ones; with a point, where a float is exact."""
+        pa, pc = pyarrow(), pyarrow("compute")
+        text = self.plain_digits(text)
+        odd = pc.or_(pc.match_substring(text, "x"), pc.match_substring(text, "X"))
+        text = without(text, pc.or_(odd, pc.greater(pc.binary_length(text), whole(_LONGEST_WHOLE))))
+        with suppress(pa.ArrowInvalid):
+            if len(text[:_HEAD].cast("int64")):  # before all of it: what it refuses, it refuses slowly
+                return text.cast("int64")
+        coded = text.dictionary_encode()
+        few = coded.dictionary
+        sure = pc.and_(
+            pc.match_substring_regex(few, _POINTED), pc.less_equal(pc.binary_length(few), whole(_SURE_DIGITS))
+        )
+        real = kept(few, sure).cast("double")
+        return kept(real, pc.equal(real, pc.floor(real))).cast("int64").take(coded.indices)
+
+    def parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+        """A number of any type without a fraction."""
         if type(value) is int or type(value) is float:  # asking for all kinds of numbers takes longer than the rest
             return _whole(value)
         if isinstance(value, np.number):
@@ -277,40 +422,37 @@ class Integer(WrittenNumber):
             raise self.wrong(value)
         return _whole(value)
 
-    def _cast(self, values: Values) -> NDArray[Any]:
-        data = np.asarray(values.data)
+    def typed(self, values: Values) -> Read:
+        """Numbers of any width without fractions."""
+        data, missing = values.data, values.missing
+        broken = np.zeros(len(data), dtype=np.bool_)
         if data.dtype.kind == "f":
-            data = data if values.missing is None else np.where(values.missing, 0.0, data)
+            data = data if missing is None else np.where(missing, 0.0, data)
             broken = data != np.floor(data)
-            if broken.any():
-                raise _fraction(int(np.argmax(broken)))
             data = np.clip(data, -1.5 * LARGEST_BOUND, 1.5 * LARGEST_BOUND)
         elif data.dtype.kind == "u":
             data = np.minimum(data, np.uint64(2 * LARGEST_BOUND - 1))
         elif data.dtype.kind != "i":
-            raise self.wrong(data)
-        return data.astype(np.int64, copy=False)
+            return self.all_wrong(values)
+        return read_with(data.astype(np.int64, copy=False), missing, broken, _FRACTION)
 
-    def _fit(self, numbers: NDArray[Any], missing: Flags | None) -> NDArray[Any]:
-        return super()._fit(numbers.astype(np.int64, copy=False), missing) - self.limits[0]
-
-    def raw(self, numbers: NDArray[Any]) -> NDArray[Any]:
+    def fit(self, numbers: Array, missing: Flags | None) -> Array:
         """Counted from ``low``."""
+        return super().fit(numbers, missing) - self.limits[0]
+
+    def raw(self, numbers: Array) -> Array:
+        """Counted from 0."""
         return numbers + self.limits[0]
+
+
+_FRACTION = TableError("a number with a fraction, not a whole number", "round it before, or declare Number")
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - float, Decimal or Rational
     """A whole number in a machine word, far ones as the farthest; no fraction is rounded."""
-    if (
-        not -LARGEST_BOUND <= value <= LARGEST_BOUND
-    ):  # before all else: 10^999999999 is written quickly and computed slowly
+    if not -LARGEST_BOUND <= value <= LARGEST_BOUND:  # first of all: 10^999999999 is written quickly, computed slowly
         return LARGEST_BOUND + 1 if value > 0 else -LARGEST_BOUND - 1
     whole = int(value)
     if whole != value:
-        raise _fraction(0)
+        raise _FRACTION.at()
     return whole
-
-
-def _fraction(index: int) -> TableError:
-    problem, sender = "a number with a fraction, not a whole number", "round it before"
-    return TableError(problem, f"{sender}, or declare Number", sender=sender, row=index)

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from headwater.public.errors import TableError
-from headwater.public.failures import failures
+from headwater.public.errors import TableError, failures
 
 T = TypeVar("T")
 
