@@ -38,7 +38,7 @@ from headwater.public.tables import (
     values_of,
     without,
 )
-from headwater.secret.read.narrowing import UNREADABLE, refusal
+from headwater.public.narrowing import UNREADABLE, refusal
 
 Array = NDArray[Any]
 

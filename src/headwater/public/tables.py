@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from headwater.public.errors import PERSON_MISSING, TableError, closest, failures, listed, quoted
 from headwater.public.partition import Flags, Integers
-from headwater.secret.read.narrowing import refusal
+from headwater.public.narrowing import refusal
 
 Array = NDArray[Any]
 

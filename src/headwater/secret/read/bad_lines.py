@@ -20,7 +20,7 @@ import numpy as np
 from headwater.public.errors import TableError
 from headwater.public.tables import pyarrow
 from headwater.public.tally import BadRow
-from headwater.secret.read.narrowing import narrowed
+from headwater.public.narrowing import narrowed
 from headwater.secret.read.text_buffer import Offsets, positions_of
 
 _QUOTE = 0x22

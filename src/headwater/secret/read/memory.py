@@ -16,7 +16,7 @@ from headwater.public.schema import read_as
 from headwater.secret.read.batch import Batch
 from headwater.secret.read.fields import fields_of
 from headwater.secret.read.json_text import JsonParser
-from headwater.secret.read.narrowing import refusal
+from headwater.public.narrowing import refusal
 from headwater.secret.read.options import Options
 from headwater.secret.read.source import open_source
 from headwater.secret.read.text_file import Part

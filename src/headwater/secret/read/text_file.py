@@ -17,7 +17,7 @@ from headwater.secret.read.fields import Fields
 from headwater.secret.read.json_array import ArrayLines
 from headwater.secret.read.json_text import JsonParser
 from headwater.secret.read.json_value import NotJsonError
-from headwater.secret.read.narrowing import narrowed
+from headwater.public.narrowing import narrowed
 from headwater.secret.read.options import InputChangedError, Options, changed
 from headwater.secret.read.paths import Input
 from headwater.secret.read.stream import StandardInput, open_stream
