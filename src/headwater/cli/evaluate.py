@@ -30,10 +30,6 @@ def command(
     delimiter: reading.Delimiter = None,
     ignore_extra: reading.IgnoreExtra = False,
     encoding: reading.Encoding = None,
-    null_values: reading.NullValues = None,
-    decimal: reading.Decimal = None,
-    thousands: reading.Thousands = None,
-    formats: reading.Formats = None,
     bad_rows: reading.BadRows = None,
 ) -> None:
     """Compare a synthetic table with the real one: each column and pair, range queries, dependence, W1.
@@ -55,7 +51,7 @@ def command(
         raise FileNotFoundError(errno.ENOENT, "there is nothing here", synthetic)
     if known is None and not Path(synthetic).is_dir():
         raise ValueError(f"name the schema (--schema FILE): {synthetic} is not the folder of a release, which has one")
-    written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats)
+    written = reading.options(input_format, delimiter, ignore_extra, encoding)
     options = written | {"bad_rows": bad_rows}
     found = compare(*tables_of(truth, synthetic, known, reading=options), target=target)
     if as_json:

@@ -37,10 +37,6 @@ def command(
     delimiter: reading.Delimiter = None,
     ignore_extra: reading.IgnoreExtra = False,
     encoding: reading.Encoding = None,
-    null_values: reading.NullValues = None,
-    decimal: reading.Decimal = None,
-    thousands: reading.Thousands = None,
-    formats: reading.Formats = None,
     bad_rows: reading.BadRows = None,
 ) -> None:
     """Draw how the releases of a run grew and how good they are: a page that needs no network.
@@ -56,9 +52,7 @@ def command(
 
     truth = None
     if against:
-        written = reading.options(
-            input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats
-        )
+        written = reading.options(input_format, delimiter, ignore_extra, encoding)
         options = written | {"bad_rows": bad_rows}
         truth = rows_of(against, schema_from_dict(find(releases)[-1].card["schema"]), **options)
     elif target is not None or public:

@@ -67,21 +67,9 @@ def command(
     ignore_extra: reading.IgnoreExtra = False,
     bad_rows: publishing.BadRows = None,
     encoding: reading.Encoding = None,
-    null_values: reading.NullValues = None,
-    decimal: reading.Decimal = None,
-    thousands: reading.Thousands = None,
-    formats: reading.Formats = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
-    ] = False,
-    gone_is_done: Annotated[
-        bool,
-        typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
-    ] = False,
-    same_again: Annotated[
-        bool,
-        typer.Option("--same-again", help="Input files that look like one that was read hold other records."),
     ] = False,
     allow_copy: publishing.AllowCopy = False,
     expect: publishing.Expect = None,
@@ -105,14 +93,12 @@ def command(
         raise ValueError("give files to read, or --kafka and --topic")
     if topic_format not in ("json", "csv"):
         raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
-    if kafka is not None and any((input_format, delimiter, encoding, null_values, decimal, thousands, formats)):
+    if kafka is not None and any((input_format, delimiter, encoding)):
         raise ValueError("how values of a topic are written is said in the schema: options about it are for files")
     kept = None if no_state else state or state_beside(out_)
     how: dict[str, Any] = {
-        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats),
+        **reading.options(input_format, delimiter, ignore_extra, encoding),
         "stdin_continues": stdin_continues,
-        "gone_is_done": gone_is_done,
-        "same_again": same_again,
         "follow": follow,
         "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
     }

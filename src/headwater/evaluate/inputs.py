@@ -78,7 +78,6 @@ def rows_of(tables: object, schema: AnySchema, **reading: Any) -> Iterator[Encod
         return
     paths: Any = tables
     reading["bad_rows"] = policy_of(reading.get("bad_rows"), schema)
-    reading.setdefault("same_again", True)  # nothing is counted here: the run has decided which files it takes
     with open_source(paths, schema, **reading) as source:
         for batch in source:
             if batch is not None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.table.errors import TableError
-from headwater.table.readers import Batch
-from headwater.table.readers.memory import read_bytes
+from headwater.table.readers import Batch, read_bytes
 
 _MARK = b"\xef\xbb\xbf"
 

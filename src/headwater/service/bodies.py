@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from headwater.service.problems import ProblemError
 from headwater.table.errors import TableError
-from headwater.table.readers import Batch
-from headwater.table.readers.json_array import ArrayLines
-from headwater.table.readers.json_value import is_json
-from headwater.table.readers.memory import read_bytes
+from headwater.table.readers import Batch, read_bytes
+from headwater.table.readers.lines import ArrayLines
+from headwater.table.readers.text import is_json
 
 CONTENT_TYPES = {
     "application/json": "json",

@@ -9,7 +9,13 @@ from typing import Any
 from headwater.table.errors import SchemaError, is_unicode
 
 FORMATS = ("csv", "jsonl", "json", "parquet", "arrow")
-FILE_KEYS = {"input_format": "format", "delimiter": "delimiter", "encoding": "encoding", "ignore_extra": "ignore_extra"}
+FILE_KEYS = {
+    "input_format": "format",
+    "delimiter": "delimiter",
+    "encoding": "encoding",
+    "multiline": "multiline",
+    "ignore_extra": "ignore_extra",
+}
 """Keys at the top of a schema file, and the fields of `headwater.table.readers.Options` that they are."""
 
 CHANGING = ("bad_rows", *FILE_KEYS)
