@@ -31,14 +31,14 @@ class UnitCube:
 
     def encode(self, points: object) -> NDArray[np.float64]:
         """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong."""
-        return check_points(points, self.dimension)
+        return check_points(_numbers_of(points, stop=True), self.dimension)
 
     def encode_batch(self, points: object, *, bad_rows: str = "stop") -> EncodedBatch:
         """A batch with its bad rows: those with a number outside of ``[0, 1]``, or with none."""
         if check_policy(bad_rows) == "stop":
             array = self.encode(points)
             return EncodedBatch(array, (), Tally(len(array)))
-        array = check_shape(points, self.dimension)
+        array = check_shape(_numbers_of(points, stop=False), self.dimension)
         inside = np.asarray(((array >= 0) & (array <= 1)).all(axis=1))
         error = TableError("a coordinate that is not a number in [0, 1]", "give numbers from 0 to 1")
         bad = tuple(BadRow(int(row), error.at(row=int(row))) for row in np.flatnonzero(~inside))
@@ -78,6 +78,27 @@ def unit_cube(dimension: int) -> UnitCube:
     array([[0.25, 1.  ]])
     """
     return UnitCube(dimension)
+
+
+def _numbers_of(points: Any, *, stop: bool) -> Any:  # noqa: ANN401 - of any kind
+    """Points whose columns are text, as they are in a file, as an array; what is no number is NaN, or with ``stop`` an
+    error.
+    """
+    if not hasattr(points, "column_names") or "string" not in {str(kind) for kind in points.schema.types}:
+        return points
+    from headwater.table.numeric import Coordinate  # here, since schemas know of cubes
+
+    found, column = np.full((points.num_rows, points.num_columns), np.nan), Coordinate(0, 1)
+    for axis, name in enumerate(points.column_names):
+        for row, text in enumerate(points[name].to_pylist()):
+            try:
+                value = column.read_text(str(text)) if text is not None else None
+            except TableError as error:
+                if stop:
+                    raise error.at(row=row, column=name) from None
+            else:
+                found[row, axis] = np.nan if value is None else value
+    return found
 
 
 def check_points(points: object, dimension: int) -> NDArray[np.float64]:

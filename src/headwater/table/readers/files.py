@@ -550,7 +550,7 @@ def _joined(tables: list[Any]) -> Any:  # noqa: ANN401 - of pyarrow
     if all(table.schema.equals(first) for table in tables):
         return pyarrow().concat_tables(tables)
     text = [name for name in first.names if len({str(table.schema.field(name).type) for table in tables}) > 1]
-    kinds = [field.with_type("string") if field.name in text else field for field in first]
+    kinds = [field.with_type(pyarrow().string()) if field.name in text else field for field in first]
     return pyarrow().concat_tables([table.cast(pyarrow().schema(kinds)) for table in tables])
 
 

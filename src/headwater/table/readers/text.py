@@ -157,8 +157,8 @@ class Csv:
                 error = _INNER if wrong.any() else OPEN_QUOTE
                 before = self._bad(data[: starts[last]], ends[:last]) if last else {}
                 return {**before, last: UncertainError(error.problem, error.remedy)}
-            bad.update(dict.fromkeys(odd.tolist(), OPEN_QUOTE))
             add(quotes[wrong], _INNER)
+            bad = dict.fromkeys(odd.tolist(), OPEN_QUOTE) | bad
             marks, lone = (one[self._outside(one, quotes, starts, ends)] for one in (marks, lone))
         add(positions_of(0, data), _NUL)
         add(lone, _LONE)
@@ -291,11 +291,11 @@ class Json:
 
     def parse(self, data: bytes, ends: Offsets) -> Parsed:
         """Whole lines: their text, and where each of them ends."""
-        starts = np.concatenate(([0], ends[:-1])).tolist()
+        starts = np.concatenate(([0], ends[:-1])).tolist() if len(ends) else []
         lines = [data[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
         odd, records = dict[int, list[str | None]](), list[Any]()
         bad: Bad = {}
-        decode, plain = self._decode, _is_utf8(data) and data.count(b"[") + data.count(b"{") - len(ends) <= DEEPEST
+        decode, plain = self._decode, _is_utf8(data) and data.count(b"[") + data.count(b"{") - len(ends) < DEEPEST
         for row, line in enumerate(lines):
             if decode is not None and (plain or (_is_utf8(line) and line.count(b"[") + line.count(b"{") <= DEEPEST)):
                 try:
@@ -462,6 +462,8 @@ class _Block(NamedTuple):
     lines: Offsets
     """The line in which each record begins, and the line behind the last."""
     bad: tuple[BadRow, ...] = ()
+    long: frozenset[int] = frozenset()
+    """Records that are too long to be looked at."""
 
 
 class TextFile:
@@ -534,9 +536,10 @@ class TextFile:
         table = block.table.slice(first - before, last - first - len(bad))
 
         def text(row: int) -> str:
-            start = int(block.ends[first + row - 1]) if first + row else 0
-            found = block.data[start : int(block.ends[first + row])]
-            return "" if self._is_long(found) else found.decode("utf-8", "surrogateescape").rstrip("\r\n")
+            if (row := first + row) in block.long:
+                return ""
+            start = int(block.ends[row - 1]) if row else 0
+            return block.data[start : int(block.ends[row])].decode("utf-8", "surrogateescape").rstrip("\r\n")
 
         return Part(table, last - first, bad, lambda row: int(block.lines[first + row]), text)
 
@@ -598,15 +601,12 @@ class TextFile:
         else:
             lines = self._line + np.arange(last + 1)
             lines[-1] -= not data[: int(ends[-1])].endswith(b"\n")
-        return _Block(table, data, ends, lines, bad)
+        return _Block(table, data, ends, lines, bad, frozenset(long.tolist()))
 
     @property
     def _is_uncertain(self) -> bool:
         """Whether what is too long may be several records."""
         return self._multiline or self._text.array is not None
-
-    def _is_long(self, record: bytes) -> bool:
-        return len(record) > self._options.line_bytes
 
     @property
     def _too_long(self) -> TableError:
@@ -642,7 +642,9 @@ class TextFile:
     def _read_header(self, *, final: bool) -> None:
         """Make the parser as soon as the first line is there."""
         records, is_json = self._records, self.source.format != "csv"
-        if not is_json and not self._continued and records.data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        anything = self._continued or is_json  # what comes first is a record, and may be anything
+        wide = records.data.startswith((b"\xff\xfe", b"\xfe\xff")) and not self._size
+        if wide and not (anything and self._options.bad_rows != "stop"):
             raise TableError(
                 "text in UTF-16", 'declare encoding = "utf-16" in the schema file', sender="send it as UTF-8", line=1
             )
