@@ -13,7 +13,7 @@ import pytest
 
 from headwater.table.columns import Number
 from headwater.table.errors import TableError
-from headwater.table.readers import open_source, stream
+from headwater.table.readers import lines, open_source
 from headwater.table.schema import Schema
 
 SCHEMA = Schema(x=Number(0, 1))
@@ -50,7 +50,7 @@ def test_a_first_line_that_is_no_record_is_a_bad_one(
     os.write(into, text)
     os.close(into)
     with io.FileIO(out, "rb") as reading:
-        monkeypatch.setattr(stream, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
+        monkeypatch.setattr(lines, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
         assert seen("-", **options) == [None, 0.5, 0.75]
 
 
@@ -64,7 +64,7 @@ def test_a_first_line_of_csv_on_a_pipe_that_continues_is_a_record(
         os.write(into, text)
         os.close(into)
         with io.FileIO(out, "rb") as reading:
-            monkeypatch.setattr(stream, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
+            monkeypatch.setattr(lines, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
             with open_source("-", SCHEMA, position, bad_rows="null", stdin_continues=True) as source:
                 batch = next(batch for batch in source if batch is not None)
         position = batch.position
