@@ -452,7 +452,7 @@ class Source:
             waits = self._files.piped or not others
             batch, more = self._batch(reader, self._options.poll_seconds if waits else 0)
             if batch is not None:
-                self._kept = batch.position
+                self._kept, self.pending = batch.position, None
                 yield batch
             elif not more or self.stopped:
                 return
