@@ -206,7 +206,7 @@ class Files:
         return known[1]
 
     def _expand(self, path: str) -> list[str]:
-        if not os.path.exists(path) and os.path.basename(path) in {*self.finished, self.current}:
+        if not os.path.exists(path) and os.path.basename(path) in self.finished:
             return []
         try:
             os.stat(path)
