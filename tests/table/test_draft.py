@@ -311,7 +311,9 @@ def test_drafts_of_files(tmp_path: Path) -> None:
     (tmp_path / "wide.csv").write_bytes("a\n1\n".encode("utf-16"))
     text = hw.draft(tmp_path / "wide.csv")  # which begins with the mark of its encoding
     assert (tomllib.loads(text)["encoding"], list(tomllib.loads(text)["columns"])) == ("utf-16", ["a"])
-    with pytest.raises(hw.TableError, match=r'not UTF-8; declare its encoding in the schema file \(encoding = "cp1252"\)'):
+    with pytest.raises(
+        hw.TableError, match=r'not UTF-8; declare its encoding in the schema file \(encoding = "cp1252"\)'
+    ):
         hw.draft(tmp_path / "a.csv")
     with pytest.raises(hw.TableError, match="holds a semicolon; give it as the delimiter"):
         hw.draft(tmp_path / "a.csv", encoding="latin-1", delimiter="|")
@@ -373,7 +375,8 @@ def test_what_several_columns_have_is_declared_once_and_holds_for_columns_in_whi
     columns = found["columns"]
     assert columns["a"] == {"kind": "number", "missing": True, "decimals": 1}
     assert columns["c"]["null_values"] == ["none"]  # of one column only
-    filled = text.replace("# low", "low").replace("# high", "high").replace("values = []", 'values = ["x", "y"]')
+    filled = text.replace("# low", "low").replace("# high = 1.0", "high = 9.0").replace("# high", "high")
+    filled = filled.replace("values = []", 'values = ["x", "y"]')
     (tmp_path / "a.toml").write_text(filled.replace("[columns.d]\n", "[columns.d]\nmissing = true\n"))
     path.write_text("\n".join(lines) + "\n")
     found = rows(path, Schema.load(tmp_path / "a.toml"))

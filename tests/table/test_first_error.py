@@ -62,7 +62,10 @@ def test_records_of_several_lines_are_counted_as_lines(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     schema = Schema(a=Category("p", "q\nq"), b=Integer(0, 9))
     path.write_text('a,b\n"q\nq",1\nnobody,2\n"q\nq",3,4\n')
-    with pytest.raises(TableError, match=r"line 4.*none of the listed"), open_source(path, schema, multiline=True) as source:
+    with (
+        pytest.raises(TableError, match=r"line 4.*none of the listed"),
+        open_source(path, schema, multiline=True) as source,
+    ):
         next(source)
 
 

@@ -122,7 +122,9 @@ def test_extra_columns_are_left_out_when_asked(tmp_path: Path) -> None:
     schema = hw.Schema(x=hw.Number(0, 1))
     for name in ("a.csv", "a.jsonl", "a.parquet"):
         assert rows(tmp_path / name, schema, ignore_extra=True) == [{"x": 0.5}]
-        with pytest.raises(TableError, match=r"\d (column|key)\(s\) that the schema does not name.*ignore_extra = true"):
+        with pytest.raises(
+            TableError, match=r"\d (column|key)\(s\) that the schema does not name.*ignore_extra = true"
+        ):
             rows(tmp_path / name, schema)
         assert rows(tmp_path / name, schema.with_reading(ignore_extra=True)) == [{"x": 0.5}]
 
@@ -171,7 +173,7 @@ def test_where_fields_may_hold_line_ends_a_wrong_quote_stops_the_run_under_every
     options: Any = {"multiline": True, "bad_rows": policy, "batch_rows": 1}
     with open_source(tmp_path / "a.csv", schema, **options) as source:
         assert [len(next(source).table) for _ in range(2)] == [1, 1]  # type: ignore[union-attr]
-        with pytest.raises(TableError, match="line 4.*a quote"):
+        with pytest.raises(TableError, match=r"line 4.*a quote"):
             next(source)
 
 
@@ -231,7 +233,9 @@ LINES = [
 @pytest.mark.parametrize("ignore_extra", [False, True])
 def test_lines_of_json_that_are_read_together_are_what_they_are_alone(ignore_extra: bool) -> None:
     """Whichever parser reads them: the usual one, or Python's."""
-    schema = hw.Schema(x=hw.Number(0, 10, missing=True), n=hw.Integer(0, 9, missing=True), kind=hw.Category("a", "ü", "7"))
+    schema = hw.Schema(
+        x=hw.Number(0, 10, missing=True), n=hw.Integer(0, 9, missing=True), kind=hw.Category("a", "ü", "7")
+    )
 
     def read(lines: list[bytes]) -> list[Any]:
         (batch,) = read_bytes(b"\n".join([*lines, b""]), schema, "jsonl", "null", ignore_extra=ignore_extra)
@@ -357,6 +361,5 @@ def test_a_mark_before_a_record_is_a_part_of_it_wherever_a_block_begins(policy: 
     for first in (b"x,0.25", b"x,0.250000000000000", *([b"x"] if policy == "null" else [])):
         path = tmp_path / f"{first.decode()}.csv"
         path.write_bytes(b"a,b\n" + first + b"\n\xef\xbb\xbfx,0.5\n")
-        for block in (12, 1 << 20):
-            found.append(rows(path, schema, bad_rows=policy, block_bytes=block)[-1])
+        found += [rows(path, schema, bad_rows=policy, block_bytes=block)[-1] for block in (12, 1 << 20)]
     assert all(record == {"a": "y", "b": 0.5} for record in found)

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import headwater as hw
-from headwater.cli.app import app
 from headwater.table.errors import SchemaError, TableError
 from headwater.table.readers import open_source
 from tests.support.reading import rows
@@ -263,7 +261,7 @@ def test_nested_fields_by_dotted_names(tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in rows(path, schema)] == [(1, None, True), (3, None, True)]
     for text, problem in (
         ('{"a": null, "e": true}', 'missing key "a.b"'),
-        ('{"a": {"b": 1, "z": 2}, "e": true}', '1 key'),
+        ('{"a": {"b": 1, "z": 2}, "e": true}', "1 key"),
         ('{"a": {"b": [1]}, "e": true}', "nested value"),
         ('{"a": 1, "e": true}', 'missing key "a.b"'),
     ):
@@ -291,7 +289,10 @@ def test_null_in_place_of_an_object_is_a_missing_value_of_what_is_in_it(tmp_path
         ("age;city;shop", 'its fields are divided by a semicolon: declare delimiter = ";" in the schema file'),
         ('"age";"city";"shop"', 'its fields are divided by a semicolon: declare delimiter = ";" in the schema file'),
         ("age\tcity\tshop", 'divided by a tab: declare delimiter = "\\t"'),
-        ("age,city,shop,5ecret,fax", "2 column(s) that the schema does not name; add them to the schema, or leave them"),
+        (
+            "age,city,shop,5ecret,fax",
+            "2 column(s) that the schema does not name; add them to the schema, or leave them",
+        ),
         ("31,5ecret,north", 'missing column "age", "city", "shop"; the first line must hold'),
         ('"age"x,"city"', "a quote in the middle of a field"),
     ],
