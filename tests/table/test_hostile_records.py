@@ -31,7 +31,7 @@ from headwater.table.bad_rows import BadRow, row_texts
 from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
 from headwater.table.errors import TableError
 from headwater.table.readers import read_bytes
-from headwater.table.readers.text import DEEPEST
+from headwater.table.readers.json_lines import DEEPEST
 from headwater.table.schema import Schema
 from tests.support.nightly import NIGHTLY
 

@@ -515,7 +515,7 @@ def test_followed_files(name: str, how: str, policy: str, data: st.DataObject) -
         steps = [records[start:end] for start, end in zip([0, *cuts], [*cuts, len(records)], strict=True)]
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
             clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None)
-            patch.setattr("headwater.table.readers.files.time", clock)
+            patch.setattr("headwater.table.readers.source.time", clock)
             log = Log(Path(folder), FORMATS[name], lines[:head], how)
             found.append(follow(steps, log, schema, options, **how_read))
     if how != "grows" and cuts:

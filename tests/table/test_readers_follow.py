@@ -15,7 +15,8 @@ import pytest
 
 from headwater.table.columns import Category, Integer
 from headwater.table.errors import TableError
-from headwater.table.readers import Batch, InputChangedError, Source, files, open_source
+from headwater.table.readers import Batch, InputChangedError, Source, open_source
+from headwater.table.readers import source as source_module
 from headwater.table.readers.batch import Position
 from headwater.table.readers.lines import Pipe as StandardInput
 from headwater.table.schema import Schema
@@ -201,7 +202,7 @@ def test_a_batch_of_a_steady_pipe_ends_soon_and_after_a_number_of_records(
             return read(self, size, wait)
 
         monkeypatch.setattr(StandardInput, "read", steady)
-        monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+        monkeypatch.setattr(source_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
         sizes = [len(batch.table) for batch in itertools.islice(source, 12) if batch is not None]
     assert sizes == [64] * 12
 

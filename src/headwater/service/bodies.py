@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from headwater.service.problems import ProblemError
 from headwater.table.errors import TableError
 from headwater.table.readers import Batch, read_bytes
+from headwater.table.readers.json_lines import is_json
 from headwater.table.readers.lines import ArrayLines
-from headwater.table.readers.text import is_json
 
 CONTENT_TYPES = {
     "application/json": "json",

@@ -34,8 +34,8 @@ DAMAGED = TableError(
 )
 EDGE = 1 << 12  # bytes at the beginning and at the end of what was read that say whether it is still there
 WAYS_OUT = (
-    "files may only grow: pipe in a log that is renamed or cut (tail -F log.csv | headwater run -), or write files with "
-    "dated names into a folder, or send it by Vector or Fluent Bit to the service, or through Kafka"
+    "files may only grow: pipe in a log that is renamed or cut (tail -F log.csv | headwater run -), write files with "
+    "dated names into a folder, send it by Vector or Fluent Bit to the service, or use Kafka"
 )
 _PIECE = 1 << 16
 _STRIDE = 1 << 17  # so much text at a time that comparisons stay in the cache

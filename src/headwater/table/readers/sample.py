@@ -13,11 +13,12 @@ from headwater.table.arrow import pyarrow
 from headwater.table.columns import Category
 from headwater.table.errors import TableError
 from headwater.table.readers.columnar import parquet_file
+from headwater.table.readers.csv_lines import MARK, OPEN_QUOTE, header_of
 from headwater.table.readers.fields import DELIMITERS, Fields
 from headwater.table.readers.files import Files, StrPath
 from headwater.table.readers.lines import Input, Records, Text, open_raw
 from headwater.table.readers.options import Options
-from headwater.table.readers.text import MARK, OPEN_QUOTE, TextFile, header_of
+from headwater.table.readers.text import TextFile
 
 MOST_ROWS = 10_000
 MOST_ODD = 0.1
