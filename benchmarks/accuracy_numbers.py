@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy_cases import CASCADE, CHECK, RATE, Setting
-from headwater.mechanisms.cell_model import expected_w1
+from headwater.public.cells import expected_w1
 
 Floats = NDArray[np.float64]
 

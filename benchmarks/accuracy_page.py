@@ -187,7 +187,7 @@ it seems to fall even faster, because the grid hides more and more of a small er
 ## Does a release know its own error?
 
 `release.expected_error().upper` ought to lie above W1 in nine cases of ten. The last four columns are quantiles of
-W1 divided by the spread for each point, which is what the constants in `mechanisms/cell_model.py` scale.
+W1 divided by the spread for each point, which is what the constants in `public/cells.py` scale.
 
 {coverage(numbers)}
 ![True W1 against the foretold one](accuracy-expected.png)

@@ -27,8 +27,8 @@ from rich.progress import Progress
 import headwater as hw
 from benchmarks.figures import Row, figures
 from benchmarks.streams import Points, uniform
-from headwater.counters.levels import level_at
-from headwater.noise import Noise
+from headwater.secret.counters import level_at
+from headwater.secret.noise import Noise
 from tests.support.literal_paper import LiteralPaper
 
 EPSILON, DIMENSION = 1.0, 2

@@ -143,7 +143,7 @@ def write(outcomes: list[Outcome], names: list[str]) -> None:
 
 
 def page(outcomes: list[Outcome]) -> str:
-    from headwater.markdown import table  # not at the top: see `targets`
+    from headwater.markdown import table
 
     total, findings = sum(one.inputs for one in outcomes), [f for one in outcomes for f in one.findings]
     seconds = sum(one.seconds for one in outcomes)

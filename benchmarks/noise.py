@@ -20,7 +20,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from headwater.markdown import table
-from headwater.noise import Noise
+from headwater.secret.noise import Noise
 
 SCALE = 25.0
 DRAWS = 1_000_000

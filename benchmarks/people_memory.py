@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from benchmarks import people_page
 from headwater import Number, Person, Schema
-from headwater.people.people import People
+from headwater.public.series import read_values
 from headwater.run import FolderSink, Run, RunConfig
-from headwater.table.series import read_values
+from headwater.secret.people import People
 
 RESULTS = Path(__file__).parents[1] / "docs" / "benchmarks"
 PEOPLE, RECORDS, BATCH, CAP = 10_000_000, 20_000_000, 1 << 17, 20

@@ -25,11 +25,11 @@ import numpy as np
 
 from benchmarks.serve_tables import NARROW
 from headwater.client import Client
+from headwater.public.schema import Schema
 from headwater.run.config import RunConfig
 from headwater.run.store import Store
 from headwater.service.render import write
 from headwater.synthesizer import Synthesizer
-from headwater.table.schema import Schema
 
 SCHEMA = NARROW.schema
 EPSILON, EVERY = 1.0, 2_000

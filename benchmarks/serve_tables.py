@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.table.columns import Category, Integer, Number
-from headwater.table.schema import Schema
+from headwater.public.categorical import Category
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
 
 BATCH = 10_000
 _LETTERS = "abcdefgh"

@@ -24,17 +24,18 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from benchmarks.spark_page import write_page
-from headwater.mechanisms.counted import BucketedCounts
-from headwater.mechanisms.protocol import AnySchema
+from headwater.public.categorical import Category
+from headwater.public.numeric import Integer
+from headwater.public.protocol import AnySchema
+from headwater.public.schema import Schema
+from headwater.public.unit_cube import unit_cube
 from headwater.run.config import RunConfig
+from headwater.secret.counts import BucketedCounts
 from headwater.spark import session, update
 from headwater.spark.counting import count
 from headwater.spark.frames import place
 from headwater.spark.packing import pack
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Category, Integer
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import unit_cube
 from tests.spark.cluster import Cluster
 
 EPSILON, PLACES, FILE, ROUNDS, STEADY = 1.0, 1000, 1_000_000, 16, 6

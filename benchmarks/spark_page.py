@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from headwater.markdown import table
-from headwater.mechanisms.cascade.plan import stage_at
-from headwater.privacy import Budget
+from headwater.public.budget import Budget
+from headwater.public.cascade.plan import stage_at
 
 OUT = Path(__file__).parents[1] / "docs/benchmarks"
 

@@ -19,7 +19,7 @@ from rich.progress import track
 import headwater as hw
 from benchmarks.figures import Row, figures
 from benchmarks.streams import STREAMS
-from headwater.partition import Partition
+from headwater.public.partition import Partition
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 BATCH = 100_000

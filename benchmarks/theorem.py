@@ -25,16 +25,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import headwater as hw
 from benchmarks.streams import STREAMS, Points
-from headwater.counters.levels import level_start
-from headwater.counters.sparse import segment_threshold
 from headwater.evaluate import W1, w1
 from headwater.markdown import table
-from headwater.mechanisms import registry
-from headwater.mechanisms.accuracy import ErrorBound
-from headwater.mechanisms.paper.plan import cell_budget
-from headwater.mechanisms.protocol import Facts
-from headwater.privacy import Guarantee
-from headwater.table.unit_cube import UnitCube
+from headwater.public import protocol as registry
+from headwater.public.budget import Guarantee
+from headwater.public.paper import cell_budget
+from headwater.public.protocol import ErrorBound, Facts
+from headwater.public.unit_cube import UnitCube
+from headwater.secret.counters import level_start, segment_threshold
 
 EPSILON = 1.0
 KINDS = ("uniform", "blobs")

@@ -14,10 +14,10 @@ from typer.testing import CliRunner, Result
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
-from headwater.guarantee import Guarantee
-from headwater.mechanisms.marginals.plan import plan
-from headwater.privacy import Budget, DeltaWarning
-from headwater.release.folder import publish, read_card
+from headwater.public.budget import Budget, DeltaWarning, Guarantee
+from headwater.public.card import read_card
+from headwater.public.folder import publish
+from headwater.public.marginals.plan import plan
 from headwater.service.config import ServiceConfig
 
 WIDE = hw.Schema({f"c{i}": hw.Category(*"abcd") for i in range(9)})

@@ -21,11 +21,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater import gaussian_cells as cells_module
-from headwater import noise as module
-from headwater.gaussian_cells import Further, GaussianCells
-from headwater.laws import DiscreteGaussian, deviation_for
-from headwater.noise import Integers, Noise, Words
+from headwater.public.laws import DiscreteGaussian, deviation_for
+from headwater.public.partition import Integers
+from headwater.secret import digits as cells_module
+from headwater.secret import noise as module
+from headwater.secret.digits import Further, GaussianCells, Words
+from headwater.secret.noise import Noise
 from tests.support.noise_checks import ALPHA, MILLION, assert_fits, binomial, chi_square, expansion, how_many
 from tests.test_noise_addresses import blocks_of, further_words
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import headwater as hw
 from headwater.cli.app import app
 from headwater.evaluate.report import write_report
-from headwater.guarantee import Guarantee
+from headwater.public.budget import Guarantee
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.service import pages
 

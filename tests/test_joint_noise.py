@@ -15,12 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from headwater import joint_law, joint_noise
-from headwater.exp_bits import exp_bits
-from headwater.joint_law import Radii, fits, points_in_ball
-from headwater.joint_noise import Bits, draw_jointly, in_ball, norm
-from headwater.laws import IntegerLaplace, JointLaplace
-from headwater.noise import Noise
+from headwater.public import laws as joint_law
+from headwater.public.laws import IntegerLaplace, JointLaplace, Radii, exp_bits, fits, points_in_ball
+from headwater.secret import noise as joint_noise
+from headwater.secret.noise import Bits, Noise, draw_jointly, in_ball, norm
 from tests.support import marginals_watch
 
 Table = tuple[int, ...]

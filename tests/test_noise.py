@@ -19,9 +19,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater import noise as module
-from headwater.geometric_coins import GeometricCoins, Word
-from headwater.noise import Integers, Noise, Words
+from headwater.public.partition import Integers
+from headwater.secret import noise as module
+from headwater.secret.digits import GeometricCoins, Word, Words
+from headwater.secret.noise import Noise
 from tests.support.noise_checks import (
     ALPHA,
     LAST_COIN,

@@ -13,8 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from headwater.geometric_coins import GeometricCoins
-from headwater.noise import CHUNK, Integers, Noise, Words
+from headwater.public.partition import Integers
+from headwater.secret.digits import GeometricCoins, Words
+from headwater.secret.noise import CHUNK, Noise
 from tests.support.noise_checks import (
     MILLION,
     ONE_WORD,

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater import files
 from headwater.audit.checks import check_draws
 from headwater.audit.trace import watching
-from headwater.noise import Noise
-from headwater.release import release as release_module
+from headwater.public import files
+from headwater.public import release as release_module
+from headwater.secret.noise import Noise
 
 ONLINE = ("cascade", "paper")
 

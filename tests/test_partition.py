@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.partition import DEEPEST, Partition
+from headwater.public.partition import DEEPEST, Partition
 
 coordinates = st.one_of(
     st.floats(0, 1, allow_subnormal=True),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cell_sampling import sample
-from headwater.partition import DEEPEST, Axis, Partition
+from headwater.public.cells import sample
+from headwater.public.partition import DEEPEST, Axis, Partition
 
 axis = st.builds(
     Axis,

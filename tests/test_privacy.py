@@ -8,14 +8,14 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.counters.levels import level_at, level_start
-from headwater.mechanisms.paper.plan import cell_budget
-from headwater.people import Person
-from headwater.privacy import IntegerLaplace, Spend, scale_for
+from headwater.public.budget import Spend
+from headwater.public.laws import IntegerLaplace, rho_for, scale_for
+from headwater.public.numeric import Number
+from headwater.public.paper import cell_budget
+from headwater.public.person import Person
+from headwater.public.schema import Schema
+from headwater.secret.counters import level_at, level_start
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Number
-from headwater.table.schema import Schema
-from headwater.zcdp import rho_for
 
 budgets = st.floats(1e-6, 1e6)
 

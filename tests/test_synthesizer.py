@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.mechanisms import registry
+from headwater.public import protocol as registry
+from headwater.secret.mechanism import mechanism_class
 from tests.support.runs import same
 
 every_mechanism = pytest.mark.parametrize("mechanism", registry.online())
@@ -286,7 +287,7 @@ def test_a_state_of_another_rule_of_measuring_is_refused_with_the_way_out(
 ) -> None:
     synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism=mechanism, seed=0)
     synth.update(np.full((20, 2), 0.3))
-    saved, kind = synth.to_bytes(), registry.mechanism(mechanism)
+    saved, kind = synth.to_bytes(), mechanism_class(mechanism)
     monkeypatch.setattr(kind, "version", kind.version + 1)
     with pytest.raises(hw.FileRefusedError, match=rf"another rule of {mechanism}.*begin a new run"):
         hw.Synthesizer.from_bytes(saved)

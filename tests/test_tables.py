@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.cascade.tree import possible
-from headwater.noise import Noise
-from headwater.partition import Axis, Partition
+from headwater.public.cascade.tree import possible
+from headwater.public.partition import Axis, Partition
+from headwater.secret.cascade import CascadeMechanism
+from headwater.secret.noise import Noise
 from tests.support.runs import cube, feed
 
 SCHEMA = hw.Schema(

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 import headwater as hw
-from headwater import randomness
 from headwater.evaluate import w1
-from headwater.mechanisms.cascade import measure as cascade_module
-from headwater.mechanisms.cascade import plan as plan_module
-from headwater.mechanisms.cascade import split_thresholds as thresholds_module
-from headwater.noise import Noise
+from headwater.public.cascade import plan as plan_module
+from headwater.public.cascade import plan as thresholds_module
+from headwater.secret import cascade as cascade_module
+from headwater.secret import noise as randomness
+from headwater.secret.noise import Noise
 from tests.support.runs import same
 
 N = 20_000

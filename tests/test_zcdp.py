@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater import zcdp
-from headwater.laws import (
+from headwater.public import laws as zcdp
+from headwater.public.budget import Budget, Ledger, OverdrawnError, Spend
+from headwater.public.laws import (
     Concentrated,
     DiscreteGaussian,
     ExponentialChoice,
@@ -26,9 +27,8 @@ from headwater.laws import (
     Pure,
     choice_scale_for,
     deviation_for,
+    rho_for,
 )
-from headwater.privacy import Budget, Ledger, OverdrawnError, Spend
-from headwater.zcdp import rho_for
 from tests.support.marginals_watch import exponential, permute_and_flip
 
 with warnings.catch_warnings():

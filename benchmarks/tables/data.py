@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import headwater as hw
-from headwater.table.columns import Column
+from headwater.public.column import Column
 
 BINS = 16
 """Cells of a numeric column when an error is measured; a missing value has a cell of its own."""

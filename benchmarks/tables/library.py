@@ -25,10 +25,9 @@ from benchmarks.tables.data import Table, table
 from benchmarks.tables.measures import marginal_errors
 from benchmarks.tables.offline import ROOT
 from benchmarks.tables.online import synthesizer_of
-from headwater.mechanisms.marginals.draw import Codes
-from headwater.mechanisms.marginals.loglinear import LogLinear
-from headwater.mechanisms.marginals.measured import Measured
-from headwater.mechanisms.marginals.model import MarginalsModel
+from headwater.public.marginals.codes import Codes, Measured
+from headwater.public.marginals.model import MarginalsModel
+from headwater.public.marginals.predict import LogLinear
 
 RELEASES = {"births": 131_072, "diamonds": 53_940, "flights": 131_072}
 MBI = "2.0.0"

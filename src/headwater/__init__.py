@@ -1,24 +1,25 @@
 """Headwater: synthetic data from a live stream, published again and again under one fixed privacy budget."""
 
-from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.evaluate.measures import evaluate
-from headwater.files import FileRefusedError
-from headwater.mechanisms.counted import BucketedCounts
-from headwater.mechanisms.outlook import outlook
-from headwater.mechanisms.records_per_person import suggest_records_per_person
-from headwater.noise import SeededRunWarning
-from headwater.people import Person
-from headwater.privacy import DeltaWarning, EpsilonWarning
-from headwater.release.release import Release
-from headwater.stateless import pmm
-from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
-from headwater.table.draft import draft
-from headwater.table.errors import SchemaError, TableError
-from headwater.table.readers import read
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import unit_cube
-from headwater.version import __version__
+from headwater.public.budget import DeltaWarning, EpsilonWarning
+from headwater.public.categorical import Boolean, Category
+from headwater.public.errors import SchemaError, TableError
+from headwater.public.files import FileRefusedError
+from headwater.public.numeric import Integer, Number
+from headwater.public.outlook import outlook, suggest_records_per_person
+from headwater.public.person import Person
+from headwater.public.release import Release
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
+from headwater.public.unit_cube import unit_cube
+from headwater.public.version import __version__
+from headwater.secret.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
+from headwater.secret.counts import BucketedCounts
+from headwater.secret.noise import SeededRunWarning
+from headwater.secret.read.draft import draft
+from headwater.secret.read.source import read
+from headwater.synthesizer import Synthesizer, pmm
 
 __all__ = [
     "BinaryCounter",

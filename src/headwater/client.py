@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-from headwater.table.bad_rows import row_text
-from headwater.table.frames import kind_of, record_of
-from headwater.table.values import is_missing
+from headwater.public.bad_rows import row_text
+from headwater.public.frames import kind_of, record_of
+from headwater.public.values import is_missing
 
 _AGAIN = (408, 429, 502, 503, 504)
 _LONGEST = 1.0  # seconds between two attempts

@@ -3,22 +3,88 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from itertools import pairwise
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 
-from headwater.arguments import whole
-from headwater.mechanisms.protocol import AnySchema, Mechanism
-from headwater.noise import GAUSSIAN_VERSION
-from headwater.people import Person
-from headwater.privacy import Guarantee, Ledger
-from headwater.processes import this_process
-from headwater.randomness import run_id
-from headwater.synthesizer_state import SynthesizerState
-from headwater.table.input_schema import InputSchema
-from headwater.table.schema import Schema
-from headwater.table.tally import Tally
+from headwater.public.bad_rows import BadRow, flags_of
+from headwater.public.budget import Guarantee, Ledger
+from headwater.public.errors import TableError
+from headwater.public.files import this_process
+from headwater.public.input_schema import InputSchema
+from headwater.public.partition import Integers, Points
+from headwater.public.person import OWN, Person
+from headwater.public.protocol import AnySchema, Rows, with_null_records
+from headwater.public.schema import Schema
+from headwater.public.series import Values
+from headwater.public.tally import Tally
+from headwater.secret.counts import (
+    BucketedCounts,
+    CountedParts,
+    Part,
+    check_counts,
+    count_by_bucket,
+    total,
+    whole_numbers,
+)
+from headwater.secret.mechanism import CountingMechanism, Mechanism
+from headwater.secret.noise import GAUSSIAN_VERSION, run_id
+from headwater.secret.people import NOBODY, SOMEBODY, People
+from headwater.secret.read.batch import Batch
+from headwater.state import SynthesizerState, whole
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """A batch as a mechanism takes it."""
+
+    rows: Rows
+    bad: tuple[BadRow, ...]
+    tally: Tally
+    people: People | None = None
+    nobody: tuple[str, ...] = ()
+
+    def among(self, batch: Batch) -> EncodedRows:
+        """These rows of a batch of a file, with its lines that could not be read, which are null records."""
+        rows = np.full((batch.records, self.rows.shape[1]), np.iinfo(self.rows.dtype).max, dtype=self.rows.dtype)
+        rows[batch.places] = self.rows
+        named = [one for one in batch.bad if one.person is not None]
+        if self.people is not None and named:
+            hashes, _, _ = self.people.read(Values([one.person for one in named]), None, self.nobody)
+            width = rows.shape[1] - self.people.columns(rows.dtype.itemsize)
+            null = np.full((len(named), width), np.iinfo(rows.dtype).max, dtype=rows.dtype)
+            rows[[one.row for one in named]] = self.people.attached(null, hashes)
+        tally = self.tally + Tally(len(batch.bad)).add_bad(one.error for one in batch.bad)
+        if first := batch.all_bad(self.bad[:1])[:1]:  # with its file and line
+            tally.first_bad = str(first[0].error.without_row())
+        return EncodedRows(rows, self.bad, tally, self.people, self.nobody)
+
+
+def encode_with_people(people: People, mechanism: Mechanism, schema: Schema, table: object, policy: str) -> EncodedRows:
+    """A batch whose records belong to people: behind what the mechanism keeps of a record is who it belongs to."""
+    column = people.person.column
+    nobody = tuple(InputSchema(schema, column).nobody)
+    found = schema.encode_batch(table, bad_rows=policy, beside=column)
+    assert found.beside is not None  # noqa: S101 - it was asked for
+    unread = flags_of(list(found.unread), len(found.points)) if found.unread else None
+    hashes, nowhere, errors = people.read(found.beside, unread, nobody)
+    wrong: dict[int, TableError] = {row: error.at(row=row, column=column) for row, error in errors.items()}
+    unnamed = (hashes == (SOMEBODY if people.person.null == OWN else NOBODY)).all(axis=1)
+    unnamed[[*wrong, *found.unread]] = False
+    found.tally.add(column, "missing", int(np.count_nonzero(unnamed)))
+    if wrong and policy == "stop":
+        raise wrong[min(wrong)]
+    known = {bad.row: bad.error for bad in found.bad}
+    found.tally.add_bad(error for row, error in wrong.items() if row not in known)
+    wrong |= known
+    bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
+    null = nowhere | flags_of(list(wrong), len(hashes))
+    rows = with_null_records(mechanism.encode(found.points), null if null.any() else None)
+    return EncodedRows(people.attached(rows, hashes), bad, found.tally, people, nobody)
+
 
 _COPIED = (
     "a synthesizer cannot be copied or pickled: two copies would put the same noise on different records, which shows "
@@ -97,7 +163,6 @@ class OneRun:
 
     @property
     def _lock(self) -> RLock:
-        """For whatever uses the state: one thread at a time, and none of a forked child."""
         if this_process() != self._process:
             raise RuntimeError(_FORKED)
         return self._turn
@@ -210,3 +275,155 @@ class OneRun:
             """Names of other libraries, answered with ours."""
             known = f"; {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
             raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{known}", name=name, obj=self)
+
+
+class CountedUpdates(OneRun):
+    """A run that takes counts of records in place of the records."""
+
+    def bucket(self, number: int, until: int | None = None) -> tuple[int, int]:
+        """The fastest bucket that record ``number`` (from 0) falls into: its first record, and its end. Public.
+
+        A function of schema, ε, mechanism and ``until`` alone: any process with the same ones gets the same.
+
+        Parameters
+        ----------
+        number
+            A record's number in the order of arrival, past or to come.
+        until
+            How many records there are after an update that takes this one. Then it is the slowest bucket whose faster
+            ones are never measured, since nothing is published before the update has ended.
+        """
+        if whole("number", number) < 0:
+            raise ValueError(f"number must be at least 0, not {number}")
+        return self._counting("bucket").bucket(number, until)
+
+    def buckets(self, first: int, end: int, until: int | None = None) -> list[tuple[int, int]]:
+        """All buckets that records ``first … end − 1`` fall into, as `bucket` gives each. Public.
+
+        Parameters
+        ----------
+        first, end
+            Numbers in the order of arrival, past or to come.
+        until
+            As for `bucket`.
+        """
+        mechanism, found = self._counting("bucket"), list[tuple[int, int]]()
+        while first < end:
+            found.append(mechanism.bucket(first, until))
+            first = found[-1][1]
+        return found
+
+    def count_rows(self, rows: Rows, numbers: object, until: int | None = None) -> BucketedCounts:
+        """`headwater.Synthesizer.histogram` of records that were encoded before.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        numbers
+            As for `histogram`.
+        until
+            As for `histogram`.
+        """
+        mechanism = self._counting("histogram")
+        array = whole_numbers("numbers", numbers)
+        first = whole("numbers", numbers) if array.ndim == 0 else None
+        if first is None and (array.shape != (len(rows),) or (array.dtype.kind not in "iu" and array.size)):
+            raise ValueError(f"numbers must be {len(rows)} whole numbers, or that of the first record")
+        if array.size and array.min() < 0:
+            raise ValueError("numbers must be at least 0")
+        given = array.astype(np.int64) if first is None else first
+        return count_by_bucket(rows, given, lambda number: mechanism.bucket(number, until), mechanism.coarser, until)
+
+    def update_counts(self, counts: BucketedCounts | CountedParts, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
+        """Take records that were counted elsewhere (`histogram`): the same as the records in order, bit for bit.
+
+        The paper's mechanism needs the records themselves.
+
+        Parameters
+        ----------
+        counts
+            Of all records after the first `t`, up to any number, each of them counted once.
+        tally
+            What was clipped, unlisted, missing or bad in them, if that is known.
+        """
+        with self._lock:
+            checked = self.check_counts(counts, self.t)
+            self._state = self._state.after_counts(checked, tally)
+
+    def place_bits(self, axis: int) -> int:
+        """How many binary digits of a coordinate on a continuous axis decide the row of a record. Public.
+
+        Parameters
+        ----------
+        axis
+            Its number.
+        """
+        return max(self._counting("histogram").place_bits(axis), 1)
+
+    def encode_points(self, points: Points) -> Rows:
+        """The rows of points of the cube, as `encode` gives those of records.
+
+        Parameters
+        ----------
+        points
+            As ``schema.encode`` gives them.
+        """
+        return self._mechanism.encode(points)
+
+    def coarser(self, rows: Rows, starts: Integers) -> Rows:
+        """Rows without what no noisy count of their bucket can ever distinguish.
+
+        Parameters
+        ----------
+        rows
+            As `encode` gives them.
+        starts
+            The first number of the bucket of each, rising.
+        """
+        mechanism, parts = self._counting("histogram"), [rows[:0]]
+        edges = np.flatnonzero(np.diff(starts, prepend=-1))
+        for first, end in pairwise([*edges.tolist(), len(starts)]):
+            parts.append(mechanism.coarser(rows[first:end], int(starts[first])))
+        return np.concatenate(parts)
+
+    def check_counts(self, counts: BucketedCounts | CountedParts, t: int) -> CountedParts:
+        """Counted records that can follow after ``t`` records, or an error that says what is wrong with them.
+
+        Parameters
+        ----------
+        counts
+            As for `update_counts`.
+        t
+            How many records there are before them.
+        """
+        mechanism = self._counting("update_counts")
+        return check_counts(counts, t, mechanism.check, mechanism.bucket)
+
+    def update_counted_rows(self, rows: object, counts: object, until: int | None = None) -> None:
+        """Take counted records that `check_counts` has checked, all of them or, without ``until``, the first ones.
+
+        For states.
+
+        Parameters
+        ----------
+        rows
+            In the order of their buckets.
+        counts
+            How many records each row stands for.
+        until
+            As `check_counts` gave it.
+        """
+        mechanism = self._counting("update_counts")
+        with self._lock:
+            part = Part(self.t, mechanism.check(whole_numbers("rows", rows)), whole_numbers("counts", counts))
+            if until not in (None, self.t + total(part.counts)):
+                raise ValueError("records that were counted to be taken at once are taken at once")
+            self._state = self._state.after_counts(CountedParts([part], until), Tally())
+
+    def _counting(self, what: str) -> CountingMechanism:
+        if self.person is not None:
+            raise ValueError(f"{what} counts records, and does not know whose they are; use update() with person=")
+        if not isinstance(self._mechanism, CountingMechanism):
+            raise ValueError(f"{what} needs mechanism='cascade' or 'marginals'; this run uses {self.mechanism!r}")
+        return self._mechanism

@@ -6,37 +6,58 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from headwater.arguments import checked_person, checked_schema, options_of, table_kind, window_start
-from headwater.counted_updates import CountedUpdates
-from headwater.encoded_rows import EncodedRows, encode_with_people
-from headwater.mechanisms import registry
-from headwater.mechanisms.counted import BucketedCounts, whole_numbers
-from headwater.mechanisms.protocol import (
-    AnySchema,
-    Facts,
-    Measured,
-    Rows,
-    with_null_records,
-)
-from headwater.people import Person
-from headwater.people.people import People
-from headwater.privacy import (
-    Budget,
-    IntegerLaplace,
-    Ledger,
-    check_delta,
-    check_epsilon,
-    warn_of_delta,
-    warn_of_epsilon,
-)
-from headwater.randomness import new_keys, new_person_key, release_seed
-from headwater.release.release import Release
-from headwater.synthesizer_state import SynthesizerState
-from headwater.table.bad_rows import policy_of
-from headwater.table.batches import Chunk, batches_of
-from headwater.table.errors import TableError
-from headwater.table.schema import Schema
-from headwater.table.tally import Tally
+from headwater.one_run import CountedUpdates, EncodedRows, encode_with_people
+from headwater.public import protocol as registry
+from headwater.public.bad_rows import policy_of
+from headwater.public.budget import Budget, Ledger, check_delta, check_epsilon, warn_of_delta, warn_of_epsilon
+from headwater.public.errors import TableError
+from headwater.public.laws import IntegerLaplace
+from headwater.public.person import Person
+from headwater.public.protocol import AnySchema, Facts, Measured, Rows, with_null_records
+from headwater.public.release import Release
+from headwater.public.schema import Schema
+from headwater.public.tally import Tally
+from headwater.secret.counts import BucketedCounts, whole_numbers
+from headwater.secret.mechanism import mechanism_class
+from headwater.secret.noise import new_keys, new_person_key, release_seed
+from headwater.secret.people import People
+from headwater.secret.read.batches import Chunk, batches_of
+from headwater.state import SynthesizerState, checked_person, checked_schema, options_of, table_kind, window_start
+
+
+def pmm(
+    table: object, schema: AnySchema, *, epsilon: float, consistency: str | None = None, seed: int | None = None
+) -> Release:
+    """One ε-private release of a data set that is already complete.
+
+    Parameters
+    ----------
+    table
+        All records: any kind of table that the schema reads.
+    schema
+        What a record is.
+    epsilon
+        The privacy budget.
+    consistency
+        How noisy counts are made to add up: ``"halving"`` or ``"proportional"``.
+    seed
+        For tests only: makes the release repeatable, and so protects nobody.
+
+    Examples
+    --------
+    >>> from headwater import unit_cube
+    >>> pmm([[0.1, 0.2], [0.3, 0.9]], unit_cube(2), epsilon=2.0).points().shape
+    (2, 2)
+    """
+    warn_of_epsilon(check_epsilon(epsilon), 2)
+    noise, public = new_keys(seed)
+    points, kind = checked_schema(schema).encode(table), mechanism_class("pmm")
+    mechanism = kind(schema, check_epsilon(epsilon), noise, **options_of(kind, {"consistency": consistency}))
+    mechanism.update(mechanism.encode(points))
+    seed = release_seed(public, mechanism.t, 0)
+    facts = Facts(mechanism.t, mechanism.ledger().guarantee(float(epsilon)), schema, "pmm")
+    model = registry.model("pmm").fit(mechanism.measured(0, seed), schema, seed)
+    return Release(facts, 0, model, seed, table_kind(schema, table))
 
 
 class Synthesizer(CountedUpdates):
@@ -110,7 +131,7 @@ class Synthesizer(CountedUpdates):
             if person.per_bucket is not None and not budget.delta:
                 raise ValueError("per_bucket lowers noise with a delta only: leave it out, or give a delta (--delta)")
         mechanism = registry.resolved(mechanism, schema)
-        kind = registry.mechanism(mechanism)
+        kind = mechanism_class(mechanism)
         if not kind.online:
             raise ValueError(f"{mechanism} takes a whole data set at once; call headwater.{mechanism} for that")
         if budget.delta and not kind.deltas:
@@ -304,7 +325,6 @@ class Synthesizer(CountedUpdates):
         return make
 
     def _laws(self) -> str:
-        """The names of the laws that protect the records so far."""
         if not self.budget.delta:
             return str(getattr(self._mechanism, "noise_name", IntegerLaplace.name))
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
@@ -322,7 +342,6 @@ class Synthesizer(CountedUpdates):
             return self._measure(last, since)[-1]
 
     def _measure(self, last: int | None, since: int | None) -> tuple[int, int, Measured]:
-        """Where a release starts, its seed, and what it is made from."""
         start = self._mechanism.window(window_start(self.t, last, since))
         seed = release_seed(self._state.public, self.t, start)
         return start, seed, self._mechanism.measured(start, seed)

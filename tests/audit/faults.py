@@ -13,26 +13,28 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from headwater import joint_law, joint_noise, synthesizer_state
+from headwater import state as synthesizer_state
 from headwater.audit import experiments
-from headwater.laws import deviation_for
-from headwater.mechanisms import cell_model
-from headwater.mechanisms.cascade import measure as cascade_module
-from headwater.mechanisms.cascade import plan as plan_module
-from headwater.mechanisms.cascade.history import History, Measured, Trees
-from headwater.mechanisms.cascade.leaf_counts import count_leaves
-from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.cascade.model import CascadeModel
-from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
-from headwater.mechanisms.cascade.plan import Stage, Timescale
-from headwater.mechanisms.cascade.tree import LEAF, Tree
-from headwater.mechanisms.cell_sampling import round_in_order
-from headwater.mechanisms.marginals import bucket as bucket_module
-from headwater.mechanisms.paper import measure as paper_module
-from headwater.noise import Noise
-from headwater.privacy import Budget, IntegerLaplace, scale_for
-from headwater.synthesizer_state import SynthesizerState
-from headwater.table.unit_cube import UnitCube
+from headwater.public import cells as cell_model
+from headwater.public import laws as joint_law
+from headwater.public.budget import Budget
+from headwater.public.cascade import plan as plan_module
+from headwater.public.cascade.counts import NoisyCounts
+from headwater.public.cascade.history import History, Measured, Trees
+from headwater.public.cascade.model import CascadeModel
+from headwater.public.cascade.plan import Stage, Timescale
+from headwater.public.cascade.tree import LEAF, Tree
+from headwater.public.cells import round_in_order
+from headwater.public.laws import IntegerLaplace, deviation_for, scale_for
+from headwater.public.unit_cube import UnitCube
+from headwater.secret import bucket as bucket_module
+from headwater.secret import cascade as cascade_module
+from headwater.secret import noise as joint_noise
+from headwater.secret import paper as paper_module
+from headwater.secret.cascade import CascadeMechanism
+from headwater.secret.leaves import count_leaves
+from headwater.secret.noise import Noise
+from headwater.state import SynthesizerState
 
 Integers = NDArray[np.int64]
 POINTS = joint_law.log_points

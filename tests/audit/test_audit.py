@@ -23,8 +23,8 @@ from headwater.audit import (
 from headwater.audit import audit as audit_module
 from headwater.audit.runner import CHUNK, Checkpoint
 from headwater.audit.streams import Pair, heap, increments, kind_of_pair
-from headwater.counters import SparseCounter
-from headwater.mechanisms import registry
+from headwater.public import protocol as registry
+from headwater.secret.counters import SparseCounter
 
 LIMIT = 3  # chunks until somebody interrupts
 COUNTER = Experiment("counter", "hybrid counter", 2.0, increments([0, 0, 0], 1))

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from headwater.audit import AuditAlarm
 from headwater.audit.edges import Command, FilePair, check_files, check_tables, file_pairs
 from headwater.cli.app import app
-from headwater.table.schema import Schema
+from headwater.public.schema import Schema
 
 PAIRS = {pair.name: pair for pair in file_pairs()}
 

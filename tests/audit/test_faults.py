@@ -22,13 +22,12 @@ from headwater.audit import (
 )
 from headwater.audit.streams import Pair, crowd, heap, kind_of_pair, replaced
 from headwater.audit.suite import long_cascade, tables, with_delta
-from headwater.laws import deviation_for
-from headwater.mechanisms.cascade import measure as cascade_module
-from headwater.mechanisms.cascade.plan import Stage, stage_at
-from headwater.privacy import Budget, OverdrawnError
+from headwater.public.budget import Budget, OverdrawnError
+from headwater.public.cascade.plan import Stage, stage_at
+from headwater.public.laws import deviation_for, rho_for
+from headwater.public.unit_cube import unit_cube
+from headwater.secret import cascade as cascade_module
 from headwater.synthesizer import Synthesizer
-from headwater.table.unit_cube import unit_cube
-from headwater.zcdp import rho_for
 from tests.audit import faults
 from tests.audit.faults import Fault
 from tests.support.counter_faults import ForgetsALength, HalvesTestNoise

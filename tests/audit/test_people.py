@@ -12,7 +12,7 @@ from headwater.audit import AuditAlarm, Experiment, audit_pairs, check_sensitivi
 from headwater.audit.suite import DELTA, people_in_pairs, released_people
 from headwater.checks.attack import without_noise
 from headwater.checks.people import counted_after, forgetting, one_more
-from headwater.privacy import Budget
+from headwater.public.budget import Budget
 
 EXACT = [*people_in_pairs(192.0), *people_in_pairs(16.0, delta=DELTA)]
 MORE = [one for one in EXACT if "more than count, 2 columns" in one.name]

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.audit import Experiment, audit_pairs, check_counting, check_sensitivity, exact_findings
 from headwater.audit.suite import at_random, counters, handpicked, long_cascade, online, tables, worst_cases
-from headwater.mechanisms import registry
+from headwater.public import protocol as registry
 
 TRACED = [one for name in registry.names() for one in worst_cases(name, 3, 4.0)]  # `headwater.checks` has d = 1 and 2
 FIRST = [worst_cases(name, 2, 4.0)[0] for name in registry.names()]

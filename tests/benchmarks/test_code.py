@@ -31,7 +31,7 @@ def test_nothing_that_runs_is_an_error() -> None:
 
 def test_a_module_that_is_not_there_is_an_error() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"no module headwater\.renamed"):
-        fingerprint({"headwater.partition", "headwater.renamed"})
+        fingerprint({"headwater.public.partition", "headwater.renamed"})
 
 
 def test_words_do_not_change_the_fingerprint_and_code_does() -> None:

@@ -11,15 +11,17 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater import one_run, synthesizer_state
+from headwater import one_run
+from headwater import state as synthesizer_state
 from headwater.audit import AuditAlarm
 from headwater.checks import CheckFailed, behaviour, interrupts, offline, threads
 from headwater.checks.cases import Case
-from headwater.mechanisms.protocol import Rows
-from headwater.noise import Noise
-from headwater.privacy import IntegerLaplace, Ledger, Spend
+from headwater.public.budget import Ledger, Spend
+from headwater.public.laws import IntegerLaplace
+from headwater.public.protocol import Rows
+from headwater.secret.noise import Noise
+from headwater.state import SynthesizerState
 from headwater.synthesizer import Synthesizer
-from headwater.synthesizer_state import SynthesizerState
 from tests.checks.toy.measure import ToyMechanism
 from tests.checks.toy.model import ToyModel
 

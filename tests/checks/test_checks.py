@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.checks import checks
-from headwater.mechanisms import registry
+from headwater.public import protocol as registry
 from tests.checks.toys import TOYS, register_toys
 from tests.support.nightly import NIGHTLY
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.mechanisms import registry
+from headwater.public import protocol as registry
 
 TOYS = ("toy", "wide toy")
 
 
 def register_toys(patch: pytest.MonkeyPatch) -> None:
     """Register them until the patch is undone: other tests count on the mechanisms that there are."""
-    patch.setattr(registry, "FOLDERS", dict(registry.FOLDERS))
+    patch.setattr(registry, "MODULES", dict(registry.MODULES))
     registry.register("toy", "tests.checks.toy")
     registry.register("wide toy", "tests.checks.wide_toy")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
-from headwater.release.folder import publish
+from headwater.public.folder import publish
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202e"
 NAMES = ["[/nothing]", "[bold red]", f"cascade{ESCAPE}", "[link=file:///etc/passwd]here[/link]", ":skull:"]

@@ -8,8 +8,8 @@ from typer.testing import CliRunner, Result
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.display import Display
+from headwater.public.tally import Tally
 from headwater.run import Published
-from headwater.table.tally import Tally
 
 SCHEMA = hw.Schema(
     x=hw.Number(0, 1), kind=hw.Category("a", "b", other="b"), n=hw.Integer(0, 9), gone=hw.Boolean(missing=True)

@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
-from headwater.release.folder import folders, has_table, read_card
+from headwater.public.card import has_table, read_card
+from headwater.public.folder import folders
 
 WIDE = hw.Schema({f"c{i}": hw.Category(*map(str, range(20))) for i in range(6)})
 NARROW = hw.Schema(x=hw.Number(0, 1))

@@ -9,10 +9,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from headwater.counters import BinaryCounter, Counter, HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.counters.levels import level_start
-from headwater.counters.protocol import laplace_sum_bound
-from headwater.noise import Noise, SeededRunWarning
+from headwater.secret.counters import (
+    BinaryCounter,
+    Counter,
+    HybridCounter,
+    InhomogeneousCounter,
+    SparseCounter,
+    laplace_sum_bound,
+    level_start,
+)
+from headwater.secret.noise import Noise, SeededRunWarning
 
 Make = Callable[[float, int], Counter]
 

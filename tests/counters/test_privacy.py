@@ -11,8 +11,8 @@ import pytest
 
 from headwater.audit.exact import Linear, Script
 from headwater.audit.sealing import Bare, sealings
-from headwater.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.counters import inhomogeneous as inhomogeneous_module
+from headwater.secret import counters as inhomogeneous_module
+from headwater.secret.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from tests.support.counter_faults import ForgetsALength, HalvesTestNoise, HalvesThresholdNoise
 
 ROUNDING = 1e-9

@@ -12,8 +12,8 @@ import headwater as hw
 from headwater.evaluate.axes import Floats
 from headwater.evaluate.meaning import grade
 from headwater.evaluate.training import Training
-from headwater.release.folder import publish
-from headwater.table.errors import TableError
+from headwater.public.errors import TableError
+from headwater.public.folder import publish
 
 TRIPS = hw.Schema(miles=hw.Number(0, 10, missing=True), riders=hw.Integer(1, 6), pay=hw.Category("card", "cash", "app"))
 

@@ -12,8 +12,9 @@ from headwater.evaluate.evaluation import NOT_PRIVATE
 from headwater.evaluate.measures import evaluate
 from headwater.evaluate.queries import QUERIES
 from headwater.evaluate.w1 import w1
-from headwater.table.columns import Boolean, Category, Integer, Number
-from headwater.table.schema import Schema
+from headwater.public.categorical import Boolean, Category
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
 
 PEOPLE = Schema(age=Integer(0, 100), income=Number(0, 10, missing=True), town=Category("a", "b", "c"), member=Boolean())
 

@@ -16,8 +16,11 @@ from headwater import FileRefusedError, evaluate, unit_cube
 from headwater.evaluate.evaluation import NOT_PRIVATE
 from headwater.evaluate.inputs import rows_of
 from headwater.evaluate.report import write_report
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
-from headwater.table.schema import Schema
+from headwater.public.categorical import Boolean, Category
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
 
 # pyarrow ships no types
 pa, csv, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.csv", "pyarrow.parquet"))

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from headwater.evaluate.report import write_report
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number
-from headwater.table.schema import Schema
+from headwater.public.categorical import Boolean, Category
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.times import Datetime
 from tests.evaluate.test_report import HOSTILE, write_release
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import headwater as hw
-from headwater.table.errors import SchemaError, TableError
+from headwater.public.errors import SchemaError, TableError
 from tests.fuzz import seeds
 from tests.fuzz.mutate import ODD
 from tests.fuzz.target import FoundError, Target

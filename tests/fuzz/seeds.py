@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import tomli_w
 
 import headwater as hw
-from headwater.release.folder import publish
+from headwater.public.folder import publish
 from headwater.run.store import Store
 
 POSITION = {"input": {"file": 2}}

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
-from headwater.files import FileRefusedError
+from headwater.public.files import FileRefusedError
 from headwater.run.restore import read_state
 from headwater.run.store import Store, StoreError
 from headwater.run.store.database import digest

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluate.report.releases import find
-from headwater.files import FileRefusedError
-from headwater.release.release import Release
+from headwater.public.errors import SchemaError, TableError
+from headwater.public.files import FileRefusedError
+from headwater.public.release import Release
+from headwater.public.schema import Schema, schema_from_dict
+from headwater.public.unit_cube import unit_cube
 from headwater.run import Schedule
+from headwater.secret.read.draft import draft as draft_file
+from headwater.secret.read.source import open_source
 from headwater.synthesizer import Synthesizer
-from headwater.table.draft import draft as draft_file
-from headwater.table.errors import SchemaError, TableError
-from headwater.table.readers import open_source
-from headwater.table.schema import Schema, schema_from_dict
-from headwater.table.unit_cube import unit_cube
 from tests.fuzz import seeds
 from tests.fuzz.arguments import ARGUMENTS
 from tests.fuzz.mutate import mutate_bytes, mutate_file, mutate_value

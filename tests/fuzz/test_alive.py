@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from headwater.files import FileRefusedError
-from headwater.table.errors import TableError
+from headwater.public.errors import TableError
+from headwater.public.files import FileRefusedError
 from tests.fuzz.choices import Choices
 from tests.fuzz.target import FoundError, Target
 from tests.fuzz.targets import TARGETS

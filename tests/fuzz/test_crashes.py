@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
-from headwater.release.folder import read_card
+from headwater.public.card import read_card
+from headwater.public.schema import schema_from_dict
 from headwater.run.restore import read_state
 from headwater.run.store import StateDamagedError, Store, StoreError
-from headwater.table.readers import open_source, sample_of
-from headwater.table.schema import schema_from_dict
+from headwater.secret.read.sample import sample_of
+from headwater.secret.read.source import open_source
 from tests.fuzz import seeds
 from tests.fuzz.shells import change_store
 

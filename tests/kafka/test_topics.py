@@ -18,11 +18,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater.kafka import POSITION, Offsets, Topic, TopicBatch, TopicError, feed, take
+from headwater.public.categorical import Category
+from headwater.public.errors import TableError
+from headwater.public.numeric import Number
+from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.store import Store
-from headwater.table.columns import Category, Number
-from headwater.table.errors import TableError
-from headwater.table.schema import Schema
 
 pytestmark = pytest.mark.slow  # processes, browsers and brokers
 

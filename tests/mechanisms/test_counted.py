@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import headwater as hw
-from headwater.mechanisms.cascade.plan import stage_at
-from headwater.mechanisms.counted import Parts, RunningSums, count_by_bucket, distinct
-from headwater.mechanisms.counted_parts import CountedParts
-from headwater.mechanisms.open_counts import CountedBucket, CountedBuckets, parts_by_bucket
+from headwater.public.cascade.plan import stage_at
+from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.table.schema import Schema
+from headwater.secret.counts import CountedParts, Parts, RunningSums, count_by_bucket, distinct
+from headwater.secret.held import CountedBucket, CountedBuckets, parts_by_bucket
 from tests.support.runs import TABLE, same
 from tests.support.trees import crowd
 
@@ -375,7 +374,7 @@ def test_parts_that_come_one_after_another_are_told_apart_and_null_records_are_i
 @pytest.mark.parametrize(("different", "most"), [(1 << 30, 20), (4096, 5)])
 def test_parts_of_a_bucket_stay_few(different: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Different records are left in parts, up to sixteen and what is much larger; records that repeat are added up."""
-    monkeypatch.setattr("headwater.mechanisms.open_counts._LARGE", 500)
+    monkeypatch.setattr("headwater.secret.held._LARGE", 500)
     rng, buckets, seen = np.random.default_rng(5), CountedBuckets(), Counter[int]()
     for _ in range(120):
         rows, counts = distinct(rng.integers(0, different, (9000, 1)).astype(np.uint32))
@@ -395,7 +394,7 @@ def test_parts_of_a_bucket_stay_few(different: int, most: int, monkeypatch: pyte
 @pytest.mark.parametrize("until", [None, 20_000])
 def test_parts_give_what_their_sum_gives(case: str, until: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of many processes, kept beside one another, in many slow buckets; with the records in order as oracle."""
-    monkeypatch.setattr("headwater.mechanisms.open_counts._LARGE", 2)
+    monkeypatch.setattr("headwater.secret.held._LARGE", 2)
     stream, worker = records(case, 20_000, 5), start(case, 1.0)
     plain, owner = start(case, 1.0), start(case, 1.0)
     plain.update(table(case, stream), bad_rows="null")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.mechanisms.accuracy import IN_WORDS, ExpectedError
-from headwater.mechanisms.outlook import is_poor
+from headwater.public.outlook import is_poor
+from headwater.public.protocol import IN_WORDS, ExpectedError
 
 
 def table(columns: int, values: int) -> hw.Schema:

@@ -12,7 +12,7 @@ import pytest
 
 import headwater as hw
 from benchmarks import people, people_page
-from headwater.mechanisms.records_per_person import left_out
+from headwater.public.outlook import left_out
 
 PLANE = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
 WIDE = hw.Schema({f"c{i}": hw.Category(list("abcdef")) for i in range(6)})

@@ -13,7 +13,7 @@ from headwater.cli.app import app
 from headwater.kafka import TopicBatch, encode
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.run.restore import read_state
-from headwater.table.readers import open_source
+from headwater.secret.read.source import open_source
 
 PERSON = hw.Person("who", records=1)
 NULL = 65535

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from headwater.files import FileRefusedError
-from headwater.people.caps import Caps, Groups
-from headwater.people.people import People
-from headwater.people.person import Person
+from headwater.public.files import FileRefusedError
+from headwater.public.person import Person
+from headwater.secret.people import Caps, Groups, People
 
 
 def literal(limit: int, hashes: list[tuple[int, int]]) -> list[bool]:

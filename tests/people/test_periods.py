@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.people.caps import Caps
-from headwater.people.people import People
-from headwater.table.series import read_values
+from headwater.public.series import read_values
+from headwater.secret.people import Caps, People
 
 BUCKET = 10
 CASES: list[dict[str, Any]] = [

@@ -16,13 +16,12 @@ import pyarrow.parquet
 import pytest
 
 import headwater as hw
-from headwater import files
 from headwater.kafka import TopicBatch, encode
-from headwater.people import hash_people
-from headwater.people.hashing import identity
+from headwater.public import files
+from headwater.public.errors import SchemaError, TableError
 from headwater.run import FolderSink, Run, RunConfig
-from headwater.synthesizer_state import _BANNER
-from headwater.table.errors import SchemaError, TableError
+from headwater.secret.people import hash_people, identity
+from headwater.state import _BANNER
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
 PERSON = hw.Person("who", records=3)
@@ -155,7 +154,7 @@ def test_who_is_who() -> None:
 def test_a_state_that_told_people_apart_by_another_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else somebody with a name of either kind would have a second cap."""
     state = started().to_bytes()
-    monkeypatch.setattr("headwater.people.people.NAMES_VERSION", 99)
+    monkeypatch.setattr("headwater.secret.people.NAMES_VERSION", 99)
     with pytest.raises(hw.FileRefusedError, match="distinguished people by another rule"):
         hw.Synthesizer.from_bytes(state)
 

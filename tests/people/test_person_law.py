@@ -17,13 +17,12 @@ from headwater.audit.checks import loss_between
 from headwater.audit.experiments import Experiment
 from headwater.audit.streams import PersonPair, person_replaced
 from headwater.audit.suite import people, people_in_pairs
-from headwater.laws import DiscreteGaussian
-from headwater.mechanisms.cascade import plan as plan_module
-from headwater.mechanisms.cascade.plan import Timescale
-from headwater.mechanisms.marginals import plan as marginals_plan
-from headwater.noise import Noise
-from headwater.privacy import Budget, OverdrawnError, record_epsilon
-from headwater.zcdp import rho_for
+from headwater.public.budget import Budget, OverdrawnError, record_epsilon
+from headwater.public.cascade import plan as plan_module
+from headwater.public.cascade.plan import Timescale
+from headwater.public.laws import DiscreteGaussian, rho_for
+from headwater.public.marginals import plan as marginals_plan
+from headwater.secret.noise import Noise
 from tests.mechanisms.cascade.test_cascade_law import ENDS, ONE, ROUNDING, plan
 from tests.support.cascade_law import Law, Stream, Tiny, laws, near
 

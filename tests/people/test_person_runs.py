@@ -1,5 +1,7 @@
 """Runs whose unit is a person: with a cap of one they are those of records; caps survive everything."""
 
+from __future__ import annotations
+
 import re
 import threading
 import time
@@ -14,15 +16,15 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.mechanisms import registry
-from headwater.people import people as people_module
-from headwater.people.people import People
-from headwater.release.folder import read_card
+from headwater.public.card import read_card
+from headwater.public.laws import rho_for
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.run.restore import read_state
 from headwater.run.store import StoreError
+from headwater.secret import people as people_module
+from headwater.secret.mechanism import mechanism_class
+from headwater.secret.people import People
 from headwater.service.config import ServiceConfig
-from headwater.zcdp import rho_for
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 TWO = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
@@ -79,7 +81,7 @@ def test_an_interrupted_update_has_done_nothing() -> None:
     synth.update(batch(TWO, 100, people=30))
     before = synth.to_bytes()
     with (
-        patch.object(registry.mechanism(synth.mechanism), "update", side_effect=KeyboardInterrupt),
+        patch.object(mechanism_class(synth.mechanism), "update", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         synth.update(batch(TWO, 100, people=30, seed=1))

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import headwater as hw
-from headwater.release import folder
-from headwater.release.folder import folders, name_of, publish, read_card, sweep
-from headwater.release.release import Release
+from headwater.public import folder
+from headwater.public.card import read_card
+from headwater.public.folder import folders, name_of, publish, sweep
+from headwater.public.release import Release
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1), kind=hw.Category("a", "b"))
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.files import FileRefusedError
-from headwater.release.folder import folders, has_table, prune, publish, read_card
+from headwater.public.card import has_table, read_card
+from headwater.public.files import FileRefusedError
+from headwater.public.folder import folders, prune, publish
 
 SCHEMA = hw.Schema(
     x=hw.Number(-3, 7),

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.mechanisms.cell_model import CellModel
-from headwater.mechanisms.cell_sampling import sample
-from headwater.partition import Partition
+from headwater.public.cells import CellModel, sample
+from headwater.public.partition import Partition
 
 
 def a_release(n: int = 500, d: int = 2) -> hw.Release:

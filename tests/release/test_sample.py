@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import headwater as hw
-from headwater.release.folder import publish
+from headwater.public.folder import publish
 
 SCHEMA = hw.Schema(
     minutes=hw.Number(0, 120, missing=True),

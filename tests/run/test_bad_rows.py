@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from headwater.public.errors import TableError
+from headwater.public.numeric import Number
+from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, feed
 from headwater.run.durable import DurableSynthesizer
-from headwater.table.columns import Number
-from headwater.table.errors import TableError
-from headwater.table.readers import open_source
-from headwater.table.schema import Schema
+from headwater.secret.read.source import open_source
 
 SCHEMA = Schema(x=Number(0, 0.1), y=Number(0, 1, missing=True))
 TEXT = "x,y\n0.05,0.5\noops,north\n0.5,\n\n0.01,1\n"

@@ -15,7 +15,8 @@ import pytest
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.run.feed import AHEAD
-from headwater.table.readers import Batch, Source, open_source
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.source import Source, open_source
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1))
 PATIENCE = 30.0  # seconds, of which a busy machine may need some

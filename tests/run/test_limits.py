@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.release.folder import folders, has_table, read_card
+from headwater.public.card import has_table, read_card
+from headwater.public.folder import folders
 from headwater.run import FolderSink, Published, Run, RunConfig, Schedule
 from headwater.run.store import StateCopiedError, StoreError
 

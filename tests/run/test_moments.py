@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.mechanisms import registry
+from headwater.public import protocol as registry
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.taking import TakingRun

@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 
 import headwater as hw
 from headwater.cli.app import app
-from headwater.release.folder import folders, read_card
+from headwater.public.card import read_card
+from headwater.public.folder import folders
+from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig
-from headwater.table.schema import Schema
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1))
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.mechanisms import registry
+from headwater.public import protocol as registry
+from headwater.public.numeric import Number
+from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.store import StateDamagedError, Store, receipt
-from headwater.table.columns import Number
-from headwater.table.schema import Schema
 
 CONFIG = RunConfig(Schema(x=Number(0, 1)), 1.0)
 

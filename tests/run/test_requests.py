@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.release.folder import folders
+from headwater.public.folder import folders
 from headwater.run import FolderSink, Run, RunConfig, answer_requests
 from headwater.run.requests import OwnerGoneError, request_release, request_status
 from headwater.run.store import StateInUseError, StoreError

@@ -17,7 +17,7 @@ import headwater as hw
 from headwater.run import FolderSink, Published, Run, RunConfig, Schedule, feed
 from headwater.run.restore import read_state
 from headwater.run.store import StateCopiedError, StoreError
-from headwater.table.readers import open_source
+from headwater.secret.read.source import open_source
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1))
 FIXTURES = Path(__file__).parent / "fixtures"

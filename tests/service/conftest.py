@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from headwater.public.categorical import Category
+from headwater.public.numeric import Number
+from headwater.public.schema import Schema
 from headwater.run import Schedule
 from headwater.service import Limits, RunSettings, Service, ServiceConfig
 from headwater.service.app import create_app
-from headwater.table.columns import Category, Number
-from headwater.table.schema import Schema
 
 SCHEMA = Schema(x=Number(0, 1), kind=Category("a", "b"))
 

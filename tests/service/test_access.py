@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from headwater.files import FileRefusedError
+from headwater.public.files import FileRefusedError
 from headwater.service import RunSettings, Service, ServiceConfig, tokens
 from headwater.service.app import create_app
 from tests.service.conftest import SCHEMA, Open, records
@@ -218,8 +218,9 @@ def test_an_error_that_nobody_expected_shows_nothing(
 
 
 def test_html_in_names_is_text(opened: Open) -> None:
-    from headwater.table.columns import Category, Number
-    from headwater.table.schema import Schema
+    from headwater.public.categorical import Category
+    from headwater.public.numeric import Number
+    from headwater.public.schema import Schema
 
     evil = "<script>alert(1)</script>"
     schema = Schema({evil: Category(evil, '"><img src=x onerror=alert(1)>'), "y": Number(0, 1)})

@@ -17,8 +17,8 @@ import pytest
 
 from benchmarks.serve_kills import answering, free_port
 from headwater.client import Client, ServiceError
+from headwater.public.schema import Schema
 from headwater.run.store import Store
-from headwater.table.schema import Schema
 from tests.service.conftest import SCHEMA, records
 
 pytestmark = pytest.mark.slow  # processes, browsers and brokers

@@ -13,9 +13,10 @@ import pyarrow.parquet
 import pytest
 from starlette.testclient import TestClient
 
+from headwater.public.schema import Schema, schema_from_dict
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
 from headwater.run import Schedule
-from headwater.table.columns import Datetime, TimeOfDay
-from headwater.table.schema import Schema, schema_from_dict
 from tests.service.conftest import SCHEMA, Open, records
 
 BASE = "/runs/trips/releases"

@@ -18,14 +18,17 @@ import pyarrow.parquet
 import pytest
 from starlette.testclient import TestClient
 
-from headwater.people.person import Person
+from headwater.public.categorical import Boolean, Category
+from headwater.public.numeric import Integer, Number
+from headwater.public.person import Person
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
 from headwater.run.store import StoreError
 from headwater.service import Limits
 from headwater.service.bodies import Form, form_of
 from headwater.service.posts import Accepted, Post
 from headwater.service.problems import ProblemError
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
-from headwater.table.schema import Schema
 from tests.run.store.test_trouble import FailingDisk
 from tests.service.conftest import Open, records
 

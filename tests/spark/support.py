@@ -11,8 +11,8 @@ import pytest
 from pyarrow import csv, parquet
 
 import headwater as hw
+from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.table.schema import Schema
 from tests.support.runs import TABLE
 
 CASES: dict[str, tuple[Any, str]] = {

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.mechanisms.counted_parts import CountedParts
 from headwater.run.config import RunConfig
+from headwater.secret.counts import CountedParts
 from headwater.spark import frames
 from headwater.spark.counting import MARK, PART, _joined
 from headwater.spark.frames import Placed

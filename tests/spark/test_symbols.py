@@ -11,17 +11,16 @@ import pytest
 from pyarrow import parquet
 
 import headwater as hw
-from headwater.mechanisms.counted import BucketedCounts, distinct
-from headwater.mechanisms.counted_parts import CountedParts
+from headwater.public.errors import TableError
+from headwater.public.schema import Schema
+from headwater.public.tally import Tally
 from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.secret.counts import BucketedCounts, CountedParts, distinct
 from headwater.spark import counting, grouping, update
 from headwater.spark.files import Files
 from headwater.spark.pieces import Pieces
 from headwater.spark.places import Stretch
 from headwater.spark.symbols import Symbols
-from headwater.table.errors import TableError
-from headwater.table.schema import Schema
-from headwater.table.tally import Tally
 from tests.spark.support import QUIET, as_input, releases
 
 pytestmark = QUIET

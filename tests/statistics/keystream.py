@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from headwater.noise import Words
+from headwater.secret.digits import Words
 from tests.statistics.tallies import Counts
 from tests.support.noise_checks import binomial
 

@@ -34,7 +34,7 @@ def text(health: Health, seed: int) -> str:
     lines = [
         "# Is the noise what it claims to be?",
         "",
-        f"Made by `make test-statistics` (seed {seed}): {health.draws:,} draws of `headwater.noise`, in",
+        f"Made by `make test-statistics` (seed {seed}): {health.draws:,} draws of `headwater.secret.noise`, in",
         f"{health.seconds:,.0f} seconds. Every p-value of every check is below.",
         "",
         f"**{'No test rejects it.' if health.healthy else 'Something is wrong.'}** There are {len(values):,}",

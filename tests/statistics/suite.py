@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from headwater.noise import Noise
+from headwater.secret.noise import Noise
 from tests.statistics.keystream import bytes_of, judge_bytes
 from tests.statistics.tallies import (
     LEVELS,

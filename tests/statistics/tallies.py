@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater.noise import Integers, Noise
+from headwater.public.partition import Integers
+from headwater.secret.noise import Noise
 from tests.support.noise_checks import Exact, binomial, bins, chi_square, how_many
 
 Counts = NDArray[np.int64]

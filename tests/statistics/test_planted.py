@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.noise import Integers, Noise
+from headwater.public.partition import Integers
+from headwater.secret.noise import Noise
 from tests.statistics.keystream import bytes_of, judge_bytes
 from tests.statistics.suite import CHUNK, LEVEL_OF_JUDGEMENT, MANY, examine, here
 from tests.statistics.tallies import Draw, Law, Tally, count, judge, laplace, law_of, together

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.table.schema import Schema
+from headwater.public.schema import Schema
 
 
 def points_in_places(batch: Any, schema: Schema, policy: str) -> list[list[float] | None]:  # noqa: ANN401 - of a file or a topic

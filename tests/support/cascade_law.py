@@ -19,16 +19,16 @@ import numpy as np
 import pytest
 
 from headwater.audit.exact import log_pmf
-from headwater.mechanisms.cascade import history as history_module
-from headwater.mechanisms.cascade import measure as cascade_module
-from headwater.mechanisms.cascade import split_thresholds as thresholds_module
-from headwater.mechanisms.cascade.leaf_counts import count_leaves
-from headwater.mechanisms.cascade.measure import CascadeMechanism, resolution
-from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
-from headwater.mechanisms.cascade.plan import Stage, Timescale, stage_at
-from headwater.mechanisms.cascade.tree import Tree, possible
-from headwater.noise import Noise
-from headwater.partition import Axis, Partition
+from headwater.public.cascade import history as history_module
+from headwater.public.cascade import plan as thresholds_module
+from headwater.public.cascade.counts import NoisyCounts
+from headwater.public.cascade.plan import Stage, Timescale, stage_at
+from headwater.public.cascade.tree import Tree, possible
+from headwater.public.partition import Axis, Partition
+from headwater.secret import cascade as cascade_module
+from headwater.secret.cascade import CascadeMechanism, resolution
+from headwater.secret.leaves import count_leaves
+from headwater.secret.noise import Noise
 from tests.support.forced import Draw, Fault, Forced, Integers, Seen, Trees, shape, watching
 from tests.support.runs import ask, cube, feed
 

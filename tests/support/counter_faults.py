@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.counters import BinaryCounter, SparseCounter
-from headwater.noise import NoiseStream
+from headwater.secret.counters import BinaryCounter, SparseCounter
+from headwater.secret.noise import NoiseStream
 
 
 class ForgetsALength(BinaryCounter):

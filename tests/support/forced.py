@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.mechanisms.cascade import measure as cascade_module
-from headwater.mechanisms.cascade.leaf_counts import count_leaves
-from headwater.mechanisms.cascade.measure import TIMESCALE_BIT, TREE_BIT, CascadeMechanism
-from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
-from headwater.mechanisms.cascade.plan import Timescale
-from headwater.mechanisms.cascade.tree import Tree
-from headwater.noise import Noise
-from headwater.privacy import IntegerLaplace, scale_for
+from headwater.public.cascade.counts import NoisyCounts
+from headwater.public.cascade.plan import Timescale
+from headwater.public.cascade.tree import Tree
+from headwater.public.laws import IntegerLaplace, scale_for
+from headwater.secret import cascade as cascade_module
+from headwater.secret.cascade import TIMESCALE_BIT, TREE_BIT, CascadeMechanism
+from headwater.secret.leaves import count_leaves
+from headwater.secret.noise import Noise
 
 Integers = NDArray[np.int64]
 Trees = tuple[Tree, ...]

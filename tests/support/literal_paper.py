@@ -1,7 +1,7 @@
 """Algorithm 1, letter by letter: slow, short, and the oracle that the fast engine is tested against.
 
 Every live cell owns an `InhomogeneousCounter`, and every counter takes a step, with fresh noise, at every time. That
-is ``O(εt)`` draws a point. Read it beside the paper; run `headwater.mechanisms.paper.measure` instead.
+is ``O(εt)`` draws a point. Read it beside the paper; run `headwater.secret.paper` instead.
 
 Formal guarantees
 -----------------
@@ -15,18 +15,16 @@ from functools import partial
 
 import numpy as np
 
-from headwater.counters import HybridCounter, InhomogeneousCounter
-from headwater.counters.levels import level_at, level_start
-from headwater.counters.sparse import THRESHOLD, SubCounter
-from headwater.mechanisms.cell_counts import CellCounts
-from headwater.mechanisms.paper.plan import cell_budget
-from headwater.mechanisms.protocol import AnySchema
-from headwater.noise import Noise
-from headwater.partition import Cells, Points
+from headwater.public.cells import CellCounts
+from headwater.public.paper import cell_budget
+from headwater.public.partition import Cells, Points
+from headwater.public.protocol import AnySchema
+from headwater.secret.counters import THRESHOLD, HybridCounter, InhomogeneousCounter, SubCounter, level_at, level_start
+from headwater.secret.noise import Noise
 
 
 class LiteralPaper:
-    """The paper's mechanism as written. See `headwater.mechanisms.paper.measure.PaperMechanism` for its guarantee."""
+    """The paper's mechanism as written. See `headwater.secret.paper.PaperMechanism` for its guarantee."""
 
     def __init__(
         self,

@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.laws import DiscreteGaussian, ExponentialChoice, IntegerLaplace, JointLaplace, Law, PermuteAndFlip
-from headwater.mechanisms.marginals import bucket as bucket_module
-from headwater.mechanisms.marginals.bucket import Bucket
-from headwater.mechanisms.marginals.measure import MarginalsMechanism
-from headwater.mechanisms.marginals.measured import NoisyTable
-from headwater.mechanisms.marginals.questions import Question
-from headwater.noise import Noise
-from headwater.privacy import Budget
-from headwater.table.categorical import Boolean, Category
-from headwater.table.numeric import Integer, Number
-from headwater.table.schema import Schema
+from headwater.public.budget import Budget
+from headwater.public.categorical import Boolean, Category
+from headwater.public.laws import DiscreteGaussian, ExponentialChoice, IntegerLaplace, JointLaplace, Law, PermuteAndFlip
+from headwater.public.marginals.codes import NoisyTable
+from headwater.public.marginals.questions import Question
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.secret import bucket as bucket_module
+from headwater.secret.bucket import Bucket
+from headwater.secret.marginals import MarginalsMechanism
+from headwater.secret.noise import Noise
 
 Integers = NDArray[np.int64]
 Fault = Callable[[pytest.MonkeyPatch], None]

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from headwater.geometric_coins import GeometricCoins
-from headwater.noise import Integers, Noise
+from headwater.public.partition import Integers
+from headwater.secret.digits import GeometricCoins
+from headwater.secret.noise import Noise
 
 ALPHA = 1e-9
 MILLION = 1_000_000

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import headwater as hw
-from headwater.table.readers import Source
+from headwater.secret.read.source import Source
 
 
 def rows(paths: Path | list[Path], schema: Any, **options: Any) -> list[dict[str, Any]]:  # noqa: ANN401

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headwater as hw
-from headwater.mechanisms.protocol import AnySchema
-from headwater.partition import Axis, Partition
+from headwater.public.partition import Axis, Partition
+from headwater.public.protocol import AnySchema
 
 TABLE = hw.Schema(
     size=hw.Number(0, 10),

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.mechanisms.cascade.pool import Pool
-from headwater.mechanisms.cascade.shrinkage import MAX_SHIFT, PRIOR_CELLS, SIGNIFICANCE
-from headwater.mechanisms.cascade.tree import Floats
-from headwater.partition import Partition
+from headwater.public.cascade.counts import Pool
+from headwater.public.cascade.estimate import MAX_SHIFT, PRIOR_CELLS, SIGNIFICANCE
+from headwater.public.partition import Floats, Partition
 from tests.support.trees import Cell, split_cells
 
 

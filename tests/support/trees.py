@@ -8,10 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
-from headwater.mechanisms.cascade.pool import Pool
-from headwater.mechanisms.cascade.tree import Tree, children, possible
-from headwater.partition import Axis, Partition
+from headwater.public.cascade.counts import NoisyCounts, Pool
+from headwater.public.cascade.tree import Tree, children, possible
+from headwater.public.partition import Axis, Partition
 
 Cell = tuple[int, int]  # depth, name
 

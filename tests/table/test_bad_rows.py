@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.mechanisms.cascade import pool
-from headwater.mechanisms.marginals.null_share import without_nulls
-from headwater.mechanisms.protocol import null_records
-from headwater.table.bad_rows import BadRow, row_texts
-from headwater.table.readers.columnar import as_text
-from headwater.table.tally import Tally
+from headwater.public.bad_rows import BadRow, row_texts
+from headwater.public.cascade import counts as pool
+from headwater.public.marginals.model import without_nulls
+from headwater.public.protocol import null_records
+from headwater.public.tally import Tally
+from headwater.secret.read.columnar import as_text
 
 SCHEMA = hw.Schema(
     age=hw.Integer(0, 100, outside="error"),

@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from headwater.table.columns import Integer
-from headwater.table.errors import TableError
-from headwater.table.readers import InputChangedError, open_source
-from headwater.table.readers.batch import Position
-from headwater.table.schema import Schema
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer
+from headwater.public.schema import Schema
+from headwater.secret.read.batch import Position
+from headwater.secret.read.lines import InputChangedError
+from headwater.secret.read.source import open_source
 from tests.support.nightly import NIGHTLY
 
 SCHEMA = Schema(n=Integer(0, 10**6))

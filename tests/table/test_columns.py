@@ -12,8 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
-from headwater.table.errors import SchemaError, TableError
+from headwater.public.categorical import Boolean, Category
+from headwater.public.column import Column
+from headwater.public.errors import SchemaError, TableError
+from headwater.public.numeric import Integer, Number
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
 from tests.table.strategies import columns, same, values_of
 
 

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from headwater.table.columns import Column, Integer, Number
-from headwater.table.readers import open_source
-from headwater.table.schema import Schema
+from headwater.public.column import Column
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.secret.read.source import open_source
 from tests.support.batch_points import points_in_places
 from tests.support.nightly import NIGHTLY
 

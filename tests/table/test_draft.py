@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.table.columns import COLUMN_KINDS, Boolean, Integer, TimeOfDay
-from headwater.table.draft import draft_schema
-from headwater.table.errors import SchemaError
-from headwater.table.schema import Schema
+from headwater.public.categorical import Boolean
+from headwater.public.columns import COLUMN_KINDS
+from headwater.public.errors import SchemaError
+from headwater.public.numeric import Integer
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.secret.read.draft import draft_schema
 from tests.support.reading import rows
 from tests.table.strategies import names
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import headwater as hw
 from headwater.cli.app import app
-from headwater.table.readers.sample import MOST_VALUES
+from headwater.secret.read.sample import MOST_VALUES
 
 MANY = 60_000  # records: far more than are looked at for how they are written
 

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
-from headwater.table.errors import SchemaError, TableError, listed, quoted
-from headwater.table.schema import Schema
+from headwater.public.categorical import Boolean, Category
+from headwater.public.errors import SchemaError, TableError, listed, quoted
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
 
 pa, pd, pl = (pytest.importorskip(library) for library in ("pyarrow", "pandas", "polars"))
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.public.errors import SchemaError
+from headwater.public.schema import Schema
 from headwater.run.config import RunConfig
-from headwater.table.draft import draft
-from headwater.table.errors import SchemaError
-from headwater.table.readers import open_source, read_bytes
-from headwater.table.schema import Schema
+from headwater.secret.read.draft import draft
+from headwater.secret.read.source import open_source, read_bytes
 
 TOP = 'headwater = 1\nencoding = "latin-1"\ndelimiter = ";"\ninput_format = "csv"\nignore_extra = true\n'
 COLUMNS = '[columns.city]\nkind = "category"\nvalues = ["Köln", "Bonn"]\n'

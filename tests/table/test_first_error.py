@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 
 from headwater.evaluate.inputs import rows_of
+from headwater.public.categorical import Category
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
 from headwater.run import Run, RunConfig, Schedule, feed
 from headwater.run.sink import FolderSink
-from headwater.table.columns import Category, Integer, Number
-from headwater.table.errors import TableError
-from headwater.table.readers import open_source
-from headwater.table.schema import Schema
+from headwater.secret.read.source import open_source
 
 SCHEMA = Schema(a=Integer(0, 9, outside="error"), b=Category("p", "q"), c=Number(0, 1, missing=True))
 GOOD = "1,p,0.5\n"
@@ -44,7 +45,7 @@ def error_of(path: Path, options: dict[str, Any]) -> TableError:
     return run_error.value
 
 
-@pytest.mark.filterwarnings("ignore::headwater.noise.SeededRunWarning")
+@pytest.mark.filterwarnings("ignore::headwater.secret.noise.SeededRunWarning")
 @pytest.mark.parametrize(("first", "second"), list(permutations(WRONG, 2)), ids=repr)
 @pytest.mark.parametrize("sizes", [{}, {"block_bytes": 32}, {"batch_rows": 4}], ids=["whole", "small blocks", "4 rows"])
 def test_the_first_of_two_wrong_lines_is_told(tmp_path: Path, first: str, second: str, sizes: dict[str, int]) -> None:

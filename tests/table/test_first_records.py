@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from headwater.table.columns import Number
-from headwater.table.errors import TableError
-from headwater.table.readers import lines, open_source
-from headwater.table.schema import Schema
+from headwater.public.errors import TableError
+from headwater.public.numeric import Number
+from headwater.public.schema import Schema
+from headwater.secret.read import lines
+from headwater.secret.read.source import open_source
 
 SCHEMA = Schema(x=Number(0, 1))
 GOOD = [b'{"x": 0.25}', b'{"x": 0.5}', b'{"x": 0.75}']

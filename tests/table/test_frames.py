@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
-from headwater.table.errors import TableError
-from headwater.table.frames import TABLE_KINDS, kind_of
-from headwater.table.schema import Schema
+from headwater.public.categorical import Boolean, Category
+from headwater.public.errors import TableError
+from headwater.public.frames import TABLE_KINDS, kind_of
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
 from tests.table.strategies import same, tables
 
 pa, pd, pl = (pytest.importorskip(library) for library in ("pyarrow", "pandas", "polars"))
@@ -273,8 +276,8 @@ def test_no_library_of_tables_is_imported_with_the_package() -> None:
     """Nor to read and write plain Python tables."""
     code = (
         "import sys, headwater\n"
-        "from headwater.table.schema import Schema\n"
-        "from headwater.table.columns import Number\n"
+        "from headwater.public.schema import Schema\n"
+        "from headwater.public.columns import Number\n"
         "schema = Schema(x=Number(0, 1))\n"
         "schema.decode(schema.encode({'x': [0.5]}), 'records')\n"
         "print([name for name in ('pandas', 'polars', 'pyarrow') if name in sys.modules])"

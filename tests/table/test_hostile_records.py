@@ -24,15 +24,19 @@ import pyarrow.parquet
 import pytest
 
 from headwater.client import _encoded
-from headwater.people.person import Person
+from headwater.public.bad_rows import BadRow, row_texts
+from headwater.public.categorical import Boolean, Category
+from headwater.public.column import Column
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer, Number
+from headwater.public.person import Person
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
+from headwater.secret.read.json_lines import DEEPEST
+from headwater.secret.read.source import read_bytes
 from headwater.service.bodies import lines_of
 from headwater.synthesizer import Synthesizer
-from headwater.table.bad_rows import BadRow, row_texts
-from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
-from headwater.table.errors import TableError
-from headwater.table.readers import read_bytes
-from headwater.table.readers.json_lines import DEEPEST
-from headwater.table.schema import Schema
 from tests.support.nightly import NIGHTLY
 
 ROUNDS = 40 if NIGHTLY else 1

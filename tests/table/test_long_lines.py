@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from headwater.people.person import Person
+from headwater.public.categorical import Category
+from headwater.public.errors import TableError
+from headwater.public.person import Person
+from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, feed
-from headwater.table.columns import Category
-from headwater.table.errors import TableError
-from headwater.table.readers import open_source
-from headwater.table.schema import Schema
+from headwater.secret.read.source import open_source
 
 LONGEST = 100
 SCHEMA = Schema(x=Category("a", "b"))

@@ -32,13 +32,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.release.folder import folders
+from headwater.public.categorical import Boolean, Category
+from headwater.public.column import Column
+from headwater.public.errors import TableError
+from headwater.public.folder import folders
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
-from headwater.table.columns import Boolean, Category, Column, Datetime, Integer, Number, TimeOfDay
-from headwater.table.errors import TableError
-from headwater.table.readers import InputChangedError, open_source
-from headwater.table.readers import lines as reader_lines
-from headwater.table.schema import Schema
+from headwater.secret.read import lines as reader_lines
+from headwater.secret.read.lines import InputChangedError
+from headwater.secret.read.source import open_source
 from tests.support.nightly import NIGHTLY
 
 PAIRS = settings(max_examples=600 if NIGHTLY else 60, suppress_health_check=[HealthCheck.too_slow], database=None)
@@ -515,7 +520,7 @@ def test_followed_files(name: str, how: str, policy: str, data: st.DataObject) -
         steps = [records[start:end] for start, end in zip([0, *cuts], [*cuts, len(records)], strict=True)]
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
             clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda seconds: None)
-            patch.setattr("headwater.table.readers.source.time", clock)
+            patch.setattr("headwater.secret.read.source.time", clock)
             log = Log(Path(folder), FORMATS[name], lines[:head], how)
             found.append(follow(steps, log, schema, options, **how_read))
     if how != "grows" and cuts:

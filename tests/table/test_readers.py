@@ -19,9 +19,9 @@ import pytest
 
 import headwater as hw
 from headwater.evaluate.report.releases import find
-from headwater.release.folder import publish
-from headwater.table.errors import TableError
-from headwater.table.readers import open_source, read_bytes
+from headwater.public.errors import TableError
+from headwater.public.folder import publish
+from headwater.secret.read.source import open_source, read_bytes
 from tests.support.reading import rows
 
 SCHEMA = hw.Schema(

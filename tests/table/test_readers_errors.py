@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from headwater.table.columns import Category, Datetime, Integer, Number
-from headwater.table.errors import TableError
-from headwater.table.readers import open_source
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import UnitCube, unit_cube
+from headwater.public.categorical import Category
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.times import Datetime
+from headwater.public.unit_cube import UnitCube, unit_cube
+from headwater.secret.read.source import open_source
 
 SCHEMA = Schema(a=Number(0, 9), b=Category("p", "q", "r\n\nr"), d=Datetime("2024-01-01", "2025-01-01"))
 SECRET = "5ecret"  # noqa: S105 - what stands in the wrong place; no error may show it
@@ -219,10 +221,10 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o600)
     code = """if True:
         import os, sys
-        from headwater.table.columns import Number
-        from headwater.table.errors import TableError
-        from headwater.table.readers import read
-        from headwater.table.schema import Schema
+        from headwater.public.columns import Number
+        from headwater.public.errors import TableError
+        from headwater.secret.read import read
+        from headwater.public.schema import Schema
         import pyarrow.csv, pyarrow.parquet
         os.chdir(sys.argv[1])
         os.setuid(65534)

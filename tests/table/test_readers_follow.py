@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
-from headwater.table.columns import Category, Integer
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch, InputChangedError, Source, open_source
-from headwater.table.readers import source as source_module
-from headwater.table.readers.batch import Position
-from headwater.table.readers.lines import Pipe as StandardInput
-from headwater.table.schema import Schema
+from headwater.public.categorical import Category
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer
+from headwater.public.schema import Schema
+from headwater.secret.read import source as source_module
+from headwater.secret.read.batch import Batch, Position
+from headwater.secret.read.lines import InputChangedError
+from headwater.secret.read.lines import Pipe as StandardInput
+from headwater.secret.read.source import Source, open_source
 
 SCHEMA = Schema(n=Integer(0, 10**6))
 POLL = 0.01

@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.table.columns import Category, Integer
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch, InputChangedError, open_source
-from headwater.table.readers.batch import Position
-from headwater.table.schema import Schema
+from headwater.public.categorical import Category
+from headwater.public.errors import TableError
+from headwater.public.numeric import Integer
+from headwater.public.schema import Schema
+from headwater.secret.read.batch import Batch, Position
+from headwater.secret.read.lines import InputChangedError
+from headwater.secret.read.source import open_source
 from tests.support.reading import values
 
 TEXTS = ["plain", "a,b", 'say "so"', "two\nlines", "two\r\nlines", "é€", "", " ", '"', "\n"]

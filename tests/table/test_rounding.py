@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.release.folder import publish
-from headwater.table.rounding import DIGITS, Rounding
+from headwater.public.folder import publish
+from headwater.public.rounding import DIGITS, Rounding
 
 BOUNDS = [(0, 1), (0, 1000), (-5, 5), (1990, 2020), (1e6, 1e6 + 1), (0, 1e99), (0, 1e-30), (-5e307, 5e307), (0, 5e-324)]
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.evaluate.inputs import tables_of
-from headwater.release.folder import folders
+from headwater.public.errors import SchemaError
+from headwater.public.folder import folders
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
-from headwater.table.errors import SchemaError
-from headwater.table.readers import open_source
+from headwater.secret.read.source import open_source
 
 
 @given(st.data())

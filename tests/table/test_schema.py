@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from headwater.partition import Partition
+from headwater.public.categorical import Boolean, Category
+from headwater.public.errors import SchemaError, TableError
+from headwater.public.numeric import Integer, Number
+from headwater.public.partition import Partition
+from headwater.public.schema import Schema, schema_from_dict
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
+from headwater.public.unit_cube import UnitCube, unit_cube
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number, TimeOfDay
-from headwater.table.errors import SchemaError, TableError
-from headwater.table.schema import Schema, schema_from_dict
-from headwater.table.unit_cube import UnitCube, unit_cube
 from tests.table.strategies import same, schemas, tables
 
 Table = tuple[Schema, list[dict[str, Any]]]

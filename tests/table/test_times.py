@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater.table.columns import Datetime, TimeOfDay
-from headwater.table.errors import TableError
+from headwater.public.errors import TableError
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
 
 
 def back(column: Datetime | TimeOfDay, series: object) -> list[Any]:

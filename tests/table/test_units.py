@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.table.errors import SchemaError, TableError
-from headwater.table.readers import read
+from headwater.public.errors import SchemaError, TableError
+from headwater.secret.read.source import read
 from tests.support.reading import rows
 
 

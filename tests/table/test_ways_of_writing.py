@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.table.errors import SchemaError, TableError
-from headwater.table.readers import open_source
+from headwater.public.errors import SchemaError, TableError
+from headwater.secret.read.source import open_source
 from tests.support.reading import rows
 
 

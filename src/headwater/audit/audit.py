@@ -31,11 +31,12 @@ from headwater.audit.suite import (
     with_delta,
     worst_cases,
 )
-from headwater.counters import BinaryCounter, HybridCounter
-from headwater.mechanisms import registry
-from headwater.noise import Noise
-from headwater.privacy import Budget
-from headwater.table.unit_cube import unit_cube
+from headwater.public import protocol as registry
+from headwater.public.budget import Budget
+from headwater.public.unit_cube import unit_cube
+from headwater.secret.counters import BinaryCounter, HybridCounter
+from headwater.secret.mechanism import mechanism_class
+from headwater.secret.noise import Noise
 
 SCREEN = 400  # runs on each stream of a random pair before those with the strongest events are run in full
 KEEP = 6  # of these
@@ -161,7 +162,7 @@ def _computations(size: str) -> Iterator[tuple[str, float, str, Callable[[], flo
         )  # fmt: skip
     for dimension, epsilon in [(1, 0.1), (1, 1.0), (2, 1.0), (2, 50.0), (5, 2.0), (16, 1.0)]:
         for name in registry.names():
-            for delta in (0.0, 1e-9) if registry.mechanism(name).deltas else (0.0,):
+            for delta in (0.0, 1e-9) if mechanism_class(name).deltas else (0.0,):
                 budget = Budget(epsilon, delta)
                 yield (
                     f"{name}, ledger, d = {dimension}, {budget}", epsilon, "the largest total, to 2^40 records",
@@ -176,7 +177,7 @@ def _traced(size: str) -> list[Experiment]:
     )
     found = [one for name in registry.names() for d, epsilon in settings for one in worst_cases(name, d, epsilon)]
     found += [one for name in registry.online() for one in (*tables(name, 8.0), *people(name, 8.0))]
-    with_deltas = [name for name in registry.names() if registry.mechanism(name).deltas]
+    with_deltas = [name for name in registry.names() if mechanism_class(name).deltas]
     found += with_delta([one for name in with_deltas for one in worst_cases(name, 2, 4.0)], DELTA)
     found += with_delta([one for name in with_deltas for one in people(name, 8.0)], DELTA)
     found += [*people_in_pairs(192.0), *people_in_pairs(16.0, delta=DELTA)][:: 3 if size == "quick" else 1]
@@ -195,7 +196,7 @@ def _sensitivity(experiment: Experiment, outputs: int) -> float:
 
 def _ledger(name: str, dimension: int, budget: Budget) -> Fraction:
     """The largest total of a mechanism's ledger, at times that are twice as late each time."""
-    mechanism = registry.mechanism(name)(unit_cube(dimension), budget, Noise(seed=0))  # nothing is measured with it
+    mechanism = mechanism_class(name)(unit_cube(dimension), budget, Noise(seed=0))  # nothing is measured with it
     return max(check_ledger(mechanism.ledger(t), budget) for t in [0, *(1 << q for q in range(0, 41, 4))])
 
 

@@ -26,10 +26,9 @@ from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.streams import Pair, replaced
 from headwater.audit.trace import Address, Measurement, watching
 from headwater.audit.views import View
-from headwater.joint_noise import norm
-from headwater.laws import Cost, CountLaw, DiscreteGaussian, JointLaplace
-from headwater.privacy import Budget, Guarantee, Ledger, OverdrawnError
-from headwater.zcdp import rho_for
+from headwater.public.budget import Budget, Guarantee, Ledger, OverdrawnError
+from headwater.public.laws import Cost, CountLaw, DiscreteGaussian, JointLaplace, rho_for
+from headwater.secret.noise import norm
 
 T = TypeVar("T")
 Laws = dict[Address, tuple[CountLaw | JointLaplace, tuple[tuple[Address, ...], tuple[int, ...]] | None]]

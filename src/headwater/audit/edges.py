@@ -20,10 +20,12 @@ from pathlib import Path
 import numpy as np
 
 from headwater.audit.experiments import AuditAlarm
-from headwater.release.folder import folders, read_card
+from headwater.public.card import read_card
+from headwater.public.categorical import Category
+from headwater.public.folder import folders
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Category, Integer, Number
-from headwater.table.schema import Schema
 
 Command = Callable[[Sequence[str], Path], int]
 """Runs `headwater` with these arguments in a folder, and gives its exit code."""

@@ -16,7 +16,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.privacy import Guarantee
+from headwater.public.budget import Guarantee
 
 Value = float | int | str | bool | None
 Columns = Mapping[str, Sequence[Value]]  # feature → its value in every run

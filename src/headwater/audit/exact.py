@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.counters import Counter
-from headwater.noise import NoiseStream
+from headwater.secret.counters import Counter
+from headwater.secret.noise import NoiseStream
 
 Make = Callable[["Script"], Counter]
 

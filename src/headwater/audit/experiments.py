@@ -19,19 +19,19 @@ import headwater
 from headwater.audit.events import Value
 from headwater.audit.streams import TABLE, Pair, Points, Rows, as_table
 from headwater.audit.views import View, look_at_files, look_at_release
-from headwater.counters import BinaryCounter, Counter, HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.laws import CountLaw, DiscreteGaussian, IntegerLaplace, deviation_for
-from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema, Mechanism
-from headwater.noise import Noise, SeededRunWarning
-from headwater.people import Person
-from headwater.privacy import DeltaWarning, Guarantee
-from headwater.release.release import Release
+from headwater.public import protocol as registry
+from headwater.public.budget import DeltaWarning, Guarantee
+from headwater.public.laws import CountLaw, DiscreteGaussian, IntegerLaplace, deviation_for, rho_for
+from headwater.public.numeric import Number
+from headwater.public.person import Person
+from headwater.public.protocol import AnySchema
+from headwater.public.release import Release
+from headwater.public.schema import Schema
+from headwater.public.unit_cube import unit_cube
+from headwater.secret.counters import BinaryCounter, Counter, HybridCounter, InhomogeneousCounter, SparseCounter
+from headwater.secret.mechanism import Mechanism, mechanism_class
+from headwater.secret.noise import Noise, SeededRunWarning
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Number
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import unit_cube
-from headwater.zcdp import rho_for
 
 NOISE = "noise"
 """The name of experiments on one draw of noise."""
@@ -115,7 +115,7 @@ class Experiment:
     @property
     def kind(self) -> type[Mechanism]:
         """The class of the mechanism."""
-        return registry.mechanism(self.mechanism)
+        return mechanism_class(self.mechanism)
 
     @property
     def schema(self) -> AnySchema:

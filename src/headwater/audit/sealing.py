@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from headwater.audit.exact import Script, linear_loss, log_pmf
-from headwater.counters import HybridCounter, SparseCounter
-from headwater.noise import NoiseStream
-from headwater.privacy import Ledger
+from headwater.public.budget import Ledger
+from headwater.secret.counters import HybridCounter, SparseCounter
+from headwater.secret.noise import NoiseStream
 
 Cuts = tuple[tuple[int, int], ...]  # the step of every seal, and the count that was sealed
 States = dict[tuple[Cuts, int], tuple[SparseCounter, float]]

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.table.columns import Boolean, Category, Number
-from headwater.table.schema import Schema
+from headwater.public.categorical import Boolean, Category
+from headwater.public.numeric import Number
+from headwater.public.schema import Schema
 
 Points = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]

@@ -23,15 +23,16 @@ from headwater.audit.streams import (
     replaced,
 )
 from headwater.audit.trace import watching
-from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema
-from headwater.noise import Noise
-from headwater.people.person import NOWHERE, Person
-from headwater.privacy import record_epsilon
+from headwater.public import protocol as registry
+from headwater.public.budget import record_epsilon
+from headwater.public.numeric import Number
+from headwater.public.person import NOWHERE, Person
+from headwater.public.protocol import AnySchema
+from headwater.public.schema import Schema
+from headwater.public.unit_cube import unit_cube
+from headwater.secret.mechanism import mechanism_class
+from headwater.secret.noise import Noise
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Number
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import unit_cube
 
 SHORT = 200  # streams are no longer than this, unless nothing is measured before
 MOST = 1 << 12  # nor than this
@@ -49,7 +50,7 @@ def moments(mechanism: str, schema: AnySchema, epsilon: float) -> tuple[int, ...
     are draws that were not there before; of a mechanism that may ask for any cell at any time, only those of a scale
     that was not there before.
     """
-    kind = registry.mechanism(mechanism)
+    kind = mechanism_class(mechanism)
     run = kind(schema, epsilon, Noise(seed=0))  # what it measures is thrown away
     row = run.encode(np.full((1, schema.dimension), 0.1))
     known, found, draws = set[object](), list[int](), 0
@@ -79,7 +80,7 @@ def online(mechanism: str, dimension: int, epsilon: float, *, noisy_counts: bool
     ]
     for end, following in list(pairwise(ends[1:]))[:: max(1, len(ends) // 4)]:
         cases.append(("corner", f"record {end:,}, just before a measurement", end - 1, (end - 1, end, following)))
-    windows = (second - first,) if registry.mechanism(mechanism).windows and not noisy_counts else ()
+    windows = (second - first,) if mechanism_class(mechanism).windows and not noisy_counts else ()
     for kind, what, position, times in cases:
         asked = tuple(sorted({t for t in times if t > 0}))
         pair = kind_of_pair(kind, heap(max(asked[-1], position + 1), dimension), position)
@@ -96,7 +97,7 @@ def offline(mechanism: str, dimension: int, epsilon: float) -> Iterator[Experime
 
 def worst_cases(mechanism: str, dimension: int, epsilon: float) -> list[Experiment]:
     """The experiments of `online` or `offline`, whichever a registered mechanism is."""
-    make = online if registry.mechanism(mechanism).online else offline
+    make = online if mechanism_class(mechanism).online else offline
     return [*make(mechanism, dimension, epsilon)]
 
 
@@ -228,13 +229,13 @@ def handpicked(size: str = "standard") -> list[Experiment]:
     """The worst cases of every mechanism, with tiny and large ε. ``"quick"`` has a few of each."""
     found: list[Experiment] = []
     for name in registry.names():
-        if not registry.mechanism(name).online:
+        if not mechanism_class(name).online:
             for d, epsilon in [(2, 1.0)] if size == "quick" else [(1, 1.0), (2, 1.0), (2, 6.0)]:
                 found += [*offline(name, d, epsilon)][: 1 if size == "quick" else None]
         elif size == "quick":
             found += [*online(name, 2, 4.0, noisy_counts=True)][1:2] + [*online(name, 2, 4.0)][1:2]
             found += [*online(name, 1, 8.0)][5:6] + [*people(name, 8.0, noisy_counts=True)][2:3]
-            if registry.mechanism(name).deltas:
+            if mechanism_class(name).deltas:
                 found += with_delta([*online(name, 2, 4.0, noisy_counts=True)][1:2], DELTA)
         else:
             for d, epsilon in [(1, 8.0), (2, 0.5), (2, 2.0), (2, 8.0), (3, 4.0)]:
@@ -245,7 +246,7 @@ def handpicked(size: str = "standard") -> list[Experiment]:
             found += tables(name, 4.0)
             for epsilon in (8.0, 32.0):
                 found += [*people(name, epsilon), *people(name, epsilon, noisy_counts=True)]
-            if registry.mechanism(name).deltas:
+            if mechanism_class(name).deltas:
                 for d, epsilon in [(1, 2.0), (2, 1.0), (2, 4.0)]:
                     found += with_delta(online(name, d, epsilon, noisy_counts=True), DELTA)
                 for epsilon in (1.0, 2.0):
@@ -270,7 +271,7 @@ def at_random(count: int, seed: int) -> list[Experiment]:
         pair = random_pair(length, dimension, rng)
         times = {length, *(int(rng.integers(1, length + 1)) for _ in range(3))}
         window = int(rng.integers(1, length + 1))
-        windows = (window,) if registry.mechanism(mechanism).windows and not noisy_counts else ()
+        windows = (window,) if mechanism_class(mechanism).windows and not noisy_counts else ()
         name = _name(mechanism, dimension, epsilon, "random pair", str(number), noisy_counts=noisy_counts)
         found.append(
             Experiment(name, mechanism, epsilon, pair, tuple(sorted(times)), windows, noisy_counts=noisy_counts)

@@ -3,7 +3,7 @@
 While `watching`, a draw of noise is an array that waits to be added to true counts. When that happens the true counts
 are written down, and the sum is whatever the auditor has chosen for these addresses. So two neighbouring streams can
 be made to publish the very same numbers, and everything that still differs was decided by raw data. Nothing of a
-mechanism's inside is used: only that it draws from `headwater.noise.Noise` and adds.
+mechanism's inside is used: only that it draws from `headwater.secret.noise.Noise` and adds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.laws import CountLaw, DiscreteGaussian, IntegerLaplace, JointLaplace
-from headwater.noise import Noise
+from headwater.public.laws import CountLaw, DiscreteGaussian, IntegerLaplace, JointLaplace
+from headwater.secret.noise import Noise
 
 Integers = NDArray[np.int64]
 Address = tuple[bytes, int, int]  # key, upper half, lower half

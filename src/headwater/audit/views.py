@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from headwater.audit.events import Value
-from headwater.partition import Points
-from headwater.release.folder import card_of, publish, read_card
-from headwater.release.release import Release
-from headwater.table.schema import Schema
+from headwater.public.card import read_card
+from headwater.public.folder import card_of, publish
+from headwater.public.partition import Points
+from headwater.public.release import Release
+from headwater.public.schema import Schema
 
 View = dict[str, Value]
 """What is seen of a run: a value for each feature."""

@@ -14,8 +14,9 @@ from functools import partial
 from headwater.audit.suite import DELTA
 from headwater.checks import attack, behaviour, durable, interrupts, offline, people, threads
 from headwater.checks.cases import SCHEMAS, Case, CheckFailed
-from headwater.mechanisms import registry
-from headwater.privacy import DeltaWarning
+from headwater.public import protocol as registry
+from headwater.public.budget import DeltaWarning
+from headwater.secret.mechanism import mechanism_class
 
 __all__ = ["Case", "CheckFailed", "check_mechanism", "checks"]
 
@@ -35,11 +36,11 @@ def checks(mechanism: str, *, thorough: bool = False) -> Iterator[tuple[str, Cal
     Parameters
     ----------
     mechanism
-        The name under which it is registered (`headwater.mechanisms.registry`).
+        The name under which it is registered (`headwater.public.protocol`).
     thorough
         Whether exact audits look at every pair of streams and every published byte: some times as slow.
     """
-    kind, case = registry.mechanism(mechanism), partial(Case, mechanism, thorough=thorough)
+    kind, case = mechanism_class(mechanism), partial(Case, mechanism, thorough=thorough)
     for check in ANY + (ONCE if kind.online else ()):
         yield check.__name__, partial(check, case(SCHEMAS["square"]))
     if kind.online:
@@ -63,7 +64,7 @@ def check_mechanism(mechanism: str) -> None:
     Parameters
     ----------
     mechanism
-        The name under which it is registered (`headwater.mechanisms.registry`).
+        The name under which it is registered (`headwater.public.protocol`).
     """
     for _, check in checks(mechanism):
         check()

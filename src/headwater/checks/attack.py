@@ -12,17 +12,17 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headwater import randomness
 from headwater.audit import AuditAlarm, audit_pairs, check_counting, check_sensitivity
 from headwater.audit.experiments import Experiment
 from headwater.audit.suite import tables, with_delta, worst_cases
 from headwater.checks.cases import Case, CheckFailed, expect
-from headwater.noise import Noise
-from headwater.release.release import Release
-from headwater.table.bad_rows import BadRow, EncodedBatch
-from headwater.table.errors import TableError
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import UnitCube
+from headwater.public.bad_rows import BadRow, EncodedBatch
+from headwater.public.errors import TableError
+from headwater.public.release import Release
+from headwater.public.schema import Schema
+from headwater.public.unit_cube import UnitCube
+from headwater.secret import noise as randomness
+from headwater.secret.noise import Noise
 
 
 def check_exact_audit(case: Case) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.checks.cases import Case, expect, expect_refused, same
-from headwater.mechanisms.counted import BucketedCounts
-from headwater.release.release import Release
+from headwater.public.release import Release
+from headwater.public.schema import Schema
+from headwater.secret.counts import BucketedCounts
 from headwater.synthesizer import Synthesizer
-from headwater.table.schema import Schema
 
 SIZES = (0, 1, 2, 3, 7, 16, 33, 64, 120, 300)
 BUDGETS = (0.2, 1.0, 30.0)

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 import headwater
-from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema, Mechanism
-from headwater.noise import SeededRunWarning
-from headwater.privacy import Budget
-from headwater.release.release import Release
+from headwater.public.budget import Budget
+from headwater.public.categorical import Category
+from headwater.public.numeric import Integer, Number
+from headwater.public.protocol import AnySchema
+from headwater.public.release import Release
+from headwater.public.schema import Schema
+from headwater.public.unit_cube import unit_cube
+from headwater.secret.mechanism import Mechanism, mechanism_class
+from headwater.secret.noise import SeededRunWarning
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Category, Integer, Number
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import unit_cube
 
 SEED = 11
 TABLE = Schema(
@@ -63,7 +64,7 @@ class Case:
     @property
     def kind(self) -> type[Mechanism]:
         """The class of the mechanism."""
-        return registry.mechanism(self.mechanism)
+        return mechanism_class(self.mechanism)
 
     def budget(self, epsilon: float) -> Budget:
         """The budget of a run with this ε."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from headwater.checks.cases import SCHEMAS, Case, expect
-from headwater.mechanisms.registry import folder_of
-from headwater.table.schema import Schema
+from headwater.public.protocol import modules_of
+from headwater.public.schema import Schema
 
 ROWS, EVERY = 600, 100
 KILLS = (("update", 3), ("measured", 1), ("update", 4), ("measured", 2), ("state", 2))
@@ -33,7 +33,7 @@ def run(folder, method, calls):
     os.chdir(folder)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if method:
-        kind, left = registry.mechanism(name), [calls]
+        kind, left = mechanism_class(name), [calls]
         usual = getattr(kind, method)
         def last(self, *given):
             left[0] -= 1
@@ -82,7 +82,7 @@ def _write(folder: Path, case: Case) -> None:
 
 def _run(case: Case, jobs: Sequence[tuple[Any, ...]]) -> list[int]:
     """The exit codes of processes that take the file, each in its folder; some are killed at some call of a method."""
-    arguments = [case.mechanism, folder_of(case.mechanism), json.dumps(jobs)]
+    arguments = [case.mechanism, modules_of(case.mechanism)[0].removesuffix(".measure"), json.dumps(jobs)]
     arguments += ["run", "in.csv", "--schema", "schema.json", "--epsilon", "8", "--out", "out", "--seed", "5"]
     arguments += ["--mechanism", case.mechanism, "--every", str(EVERY), "--format", "csv"]
     environment = {

@@ -14,10 +14,10 @@ from headwater.audit.trace import watching
 from headwater.checks.behaviour import check_release
 from headwater.checks.cases import SCHEMAS, Case, expect, same
 from headwater.evaluate.report import write_report
-from headwater.noise import Noise
-from headwater.privacy import Spend
-from headwater.release.folder import publish
-from headwater.release.release import Release
+from headwater.public.budget import Spend
+from headwater.public.folder import publish
+from headwater.public.release import Release
+from headwater.secret.noise import Noise
 
 BEYOND = 1 << 20  # more than any count here
 

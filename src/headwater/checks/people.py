@@ -11,19 +11,17 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater import synthesizer_state
+from headwater import state as synthesizer_state
 from headwater.audit import AuditAlarm, check_sensitivity
 from headwater.audit.suite import DELTA, people, with_delta
 from headwater.checks.cases import Case, CheckFailed, expect
-from headwater.mechanisms.protocol import with_null_records
-from headwater.people import Person
-from headwater.people import people as module
-from headwater.people.caps import Groups
-from headwater.people.hashing import NOBODY, Hashes, hash_each
-from headwater.people.people import People
+from headwater.public.numeric import Number
+from headwater.public.person import Person
+from headwater.public.protocol import with_null_records
+from headwater.public.schema import Schema
+from headwater.secret import people as module
+from headwater.secret.people import NOBODY, Groups, Hashes, People, hash_each
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Number
-from headwater.table.schema import Schema
 
 EPSILON = 192.0  # so that buckets are short
 IN_RHO = 4.0  # so that, with the δ of the suite, noise is Gaussian

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from headwater.audit.checks import check_draws
 from headwater.audit.trace import Address, watching
 from headwater.checks.cases import Case, expect, same
-from headwater.release.release import Release
+from headwater.public.release import Release
 
 RELEASING = 2  # threads
 BATCHES, SIZE = 60, 41

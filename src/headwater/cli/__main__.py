@@ -16,7 +16,7 @@ def main() -> None:
             import typer  # noqa: F401
         except ImportError as error:
             sys.exit(f"the command line needs {error.name}: pip install 'headwater[cli]'")
-        from headwater.cli.commands import COMMANDS, build  # not before we know that it can be imported
+        from headwater.cli.commands import COMMANDS, build
 
         asked = sys.argv[1:2]  # help and mistakes need all commands, a command only itself
         app = build(asked if asked and asked[0] in COMMANDS else COMMANDS)

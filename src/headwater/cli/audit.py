@@ -30,7 +30,7 @@ def command(
 
     Example: headwater audit --size quick --search 20
     """
-    from headwater.audit import run_audit  # here, so that the other commands start faster
+    from headwater.audit import run_audit
 
     found = run_audit(size, runs=runs, only=only, search=search, checkpoint=checkpoint, show=True)
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.version import __version__
+from headwater.public.version import __version__
 
 COMMANDS = {  # a summary fits on a line of the list of commands
     "run": "Publish synthetic tables from a stream of records.",

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from headwater.cli.console import complain, interactive, out, say, shown
-from headwater.mechanisms import registry
-from headwater.mechanisms.accuracy import IN_WORDS, ONE_WAY
-from headwater.mechanisms.outlook import Outlook, is_poor, outlook
-from headwater.release.release import Release
+from headwater.public import protocol as registry
+from headwater.public.outlook import Outlook, is_poor, outlook
+from headwater.public.protocol import IN_WORDS, ONE_WAY
+from headwater.public.release import Release
+from headwater.public.tally import Tally
 from headwater.run import FolderSink, Published, Run
-from headwater.table.tally import Tally
 
 if TYPE_CHECKING:
     from rich.live import Live

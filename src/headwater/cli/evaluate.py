@@ -13,7 +13,7 @@ import typer
 from headwater.cli import reading
 from headwater.cli.console import clean, out
 from headwater.cli.exit_codes import reports_errors
-from headwater.table.schema import Schema
+from headwater.public.schema import Schema
 
 
 @reports_errors
@@ -40,7 +40,7 @@ def command(
 
     Example: headwater evaluate trips.csv releases/release-000000010000
     """
-    from headwater.evaluate.inputs import tables_of  # here, so that the other commands start faster
+    from headwater.evaluate.inputs import tables_of
     from headwater.evaluate.measures import compare
 
     if len(real) < 2:

@@ -15,11 +15,11 @@ import typer
 
 import headwater
 from headwater.cli.console import complain
-from headwater.files import FileRefusedError
-from headwater.noise import SeededRunWarning
-from headwater.privacy import DeltaWarning, EpsilonWarning
+from headwater.public.budget import DeltaWarning, EpsilonWarning
+from headwater.public.errors import SchemaError, TableError, UnreadableFileError
+from headwater.public.files import FileRefusedError
 from headwater.run.store import StoreError
-from headwater.table.errors import SchemaError, TableError, UnreadableFileError
+from headwater.secret.noise import SeededRunWarning
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -13,16 +13,16 @@ from rich.table import Column, Table
 from headwater.cli.console import complain, out, say, shown
 from headwater.cli.display import say_tally
 from headwater.cli.exit_codes import reports_errors
-from headwater.privacy import Guarantee
-from headwater.release.folder import folders, has_table, read_card
-from headwater.release.release import Release
-from headwater.release.table_model import expected_of
+from headwater.public.budget import Guarantee
+from headwater.public.card import has_table, read_card
+from headwater.public.folder import folders
+from headwater.public.release import Release, expected_of
+from headwater.public.schema import Schema, schema_from_dict
+from headwater.public.tally import Tally
 from headwater.run.requests import OwnerGoneError, request_status
 from headwater.run.restore import read_state, read_tally
 from headwater.run.status import status_of
 from headwater.run.store import StateInUseError, is_store
-from headwater.table.schema import Schema, schema_from_dict
-from headwater.table.tally import Tally
 
 
 @reports_errors

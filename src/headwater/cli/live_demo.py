@@ -8,9 +8,9 @@ from pathlib import Path
 
 from headwater.cli import serve
 from headwater.cli.console import say
+from headwater.public.schema import Schema
 from headwater.run import Schedule
-from headwater.table.readers import open_source
-from headwater.table.schema import Schema
+from headwater.secret.read.source import open_source
 
 _BATCH, _PAUSE = 250, 0.5  # records, seconds: a year of flights in about ten minutes
 

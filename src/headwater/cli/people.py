@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headwater.cli.numbers import INTEGER
-from headwater.people import Person
+from headwater.public.person import Person
 
 Column = Annotated[
     str | None,

@@ -25,7 +25,7 @@ def options(
     ignore_extra: bool,
     encoding: str | None = None,
 ) -> dict[str, Any]:
-    """The same as fields of `headwater.table.readers.Options`."""
+    """The same as fields of `headwater.secret.read.Options`."""
     return {
         "format": input_format,
         "delimiter": delimiter_of(delimiter),

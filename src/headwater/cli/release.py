@@ -11,8 +11,8 @@ import typer
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.cli.numbers import INTEGER
-from headwater.files import write_whole
-from headwater.release.card import read_card
+from headwater.public.card import read_card
+from headwater.public.files import write_whole
 from headwater.run import FolderSink, Published, Run
 from headwater.run.limits import limit
 from headwater.run.requests import OwnerGoneError, request_release

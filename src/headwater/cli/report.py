@@ -11,7 +11,7 @@ from rich.progress import Progress
 from headwater.cli import reading
 from headwater.cli.console import complain, err, say
 from headwater.cli.exit_codes import reports_errors
-from headwater.table.schema import schema_from_dict
+from headwater.public.schema import schema_from_dict
 
 
 @reports_errors
@@ -46,7 +46,7 @@ def command(
 
     Example: headwater report releases --out report.html
     """
-    from headwater.evaluate.inputs import rows_of  # here, so that the other commands start faster
+    from headwater.evaluate.inputs import rows_of
     from headwater.evaluate.report import usual_name, write_report
     from headwater.evaluate.report.releases import find
 

@@ -17,17 +17,17 @@ from headwater.cli import people, publishing, reading
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.numbers import INTEGER, NUMBER, integer
-from headwater.mechanisms.outlook import outlook
-from headwater.privacy import warn_of_delta
+from headwater.public.arrow import pyarrow
+from headwater.public.bad_rows import policy_of
+from headwater.public.budget import warn_of_delta
+from headwater.public.input_schema import InputSchema
+from headwater.public.outlook import outlook
+from headwater.public.schema import Schema
 from headwater.run import Run, RunConfig, Schedule, feed
 from headwater.run.limits import KEEP, ROWS, limit
 from headwater.run.opening import state_beside
 from headwater.run.store import StateInUseError, StoreError
-from headwater.table.arrow import pyarrow
-from headwater.table.bad_rows import policy_of
-from headwater.table.input_schema import InputSchema
-from headwater.table.readers import Source, open_source
-from headwater.table.schema import Schema
+from headwater.secret.read.source import Source, open_source
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 5.0  # seconds until a state that is in use is refused
@@ -132,7 +132,7 @@ def command(
                 display.start(run)
                 try:
                     if kafka is not None and topic is not None:
-                        from headwater import kafka as topics  # here, so that other runs start faster
+                        from headwater import kafka as topics
 
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
                             extra: dict[str, Any] = {"bad_rows": policy, "ignore_extra": ignore_extra}

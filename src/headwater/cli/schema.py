@@ -12,7 +12,7 @@ import typer
 from headwater.cli import reading
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
-from headwater.table.draft import draft
+from headwater.secret.read.draft import draft
 
 
 @reports_errors

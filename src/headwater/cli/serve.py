@@ -13,9 +13,9 @@ from headwater.cli import people, publishing, reading
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.cli.numbers import INTEGER, NUMBER
+from headwater.public.schema import Schema
 from headwater.run import Schedule
 from headwater.run.limits import KEEP, ROWS, limit
-from headwater.table.schema import Schema
 
 
 @reports_errors

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.protocol import AnySchema
-from headwater.partition import Axis
+from headwater.public.partition import Axis
+from headwater.public.protocol import AnySchema
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluate.axes import ColumnAxis, Floats, Integers, Side
-from headwater.mechanisms.protocol import AnySchema
-from headwater.table.bad_rows import item_of
-from headwater.table.columns import Column, Number
-from headwater.table.errors import SchemaError, TableError
-from headwater.table.frames import columns_of, kind_of
-from headwater.table.schema import Schema
+from headwater.public.bad_rows import item_of
+from headwater.public.column import Column
+from headwater.public.errors import SchemaError, TableError
+from headwater.public.frames import columns_of, kind_of
+from headwater.public.numeric import Number
+from headwater.public.protocol import AnySchema
+from headwater.public.schema import Schema
 
 Values = Callable[[Integers], list[list[Any]]]
 

@@ -11,14 +11,19 @@ import numpy as np
 
 from headwater.evaluate.encoded import Encoded, Encoder, batches, joined
 from headwater.evaluate.evaluation import shortage
-from headwater.mechanisms.protocol import AnySchema
-from headwater.release.folder import folders, read_card
-from headwater.release.release import Release
-from headwater.table.bad_rows import policy_of
-from headwater.table.columns import Boolean, Category, Column, Datetime, Number
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch, open_source
-from headwater.table.schema import Schema, schema_from_dict
+from headwater.public.bad_rows import policy_of
+from headwater.public.card import read_card
+from headwater.public.categorical import Boolean, Category
+from headwater.public.column import Column
+from headwater.public.errors import TableError
+from headwater.public.folder import folders
+from headwater.public.numeric import Number
+from headwater.public.protocol import AnySchema
+from headwater.public.release import Release
+from headwater.public.schema import Schema, schema_from_dict
+from headwater.public.times import Datetime
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.source import open_source
 
 MOST_VALUES = 50
 """A column of whole numbers with more different values than this is a column of numbers, if no schema says it."""
@@ -37,7 +42,7 @@ def tables_of(
 
     The last part is a warning if real records are missing.
 
-    ``reading`` holds fields of `headwater.table.readers.Options`: how files of real records are read.
+    ``reading`` holds fields of `headwater.secret.read.Options`: how files of real records are read.
     """
     span: Span | None = None
     if isinstance(synthetic, Release):
@@ -113,7 +118,7 @@ def inferred(*tables: object) -> Schema:
 
 def _frame(table: object) -> Any:  # noqa: ANN401 - of any library
     if isinstance(table, dict):
-        from headwater.table.arrow import pyarrow
+        from headwater.public.arrow import pyarrow
 
         table = pyarrow().table(table)
     import narwhals as nw  # here, so that those who compare nothing start faster

@@ -34,7 +34,7 @@ from headwater.evaluate.inputs import tables_of
 from headwater.evaluate.marginals import binned, pair_measures
 from headwater.evaluate.queries import QueryErrors
 from headwater.evaluate.training import train
-from headwater.mechanisms.protocol import AnySchema
+from headwater.public.protocol import AnySchema
 
 
 def evaluate(

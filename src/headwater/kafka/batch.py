@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch, read_bytes
+from headwater.public.errors import TableError
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.source import read_bytes
 
 _MARK = b"\xef\xbb\xbf"
 

@@ -11,12 +11,12 @@ import numpy as np
 from headwater.kafka.batch import TopicBatch
 from headwater.kafka.offsets import TopicError
 from headwater.kafka.topic import Topic
-from headwater.mechanisms.protocol import Rows
+from headwater.public.bad_rows import BadRow
+from headwater.public.errors import TableError
+from headwater.public.protocol import Rows
+from headwater.public.tally import Tally
 from headwater.run import Run
 from headwater.run.requests import answer_requests
-from headwater.table.bad_rows import BadRow
-from headwater.table.errors import TableError
-from headwater.table.tally import Tally
 
 POSITION = "kafka"
 """The name under which a run keeps the offsets of its topic."""

@@ -7,19 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headwater.release.release import Release
+from headwater.public.bad_rows import BadRow, policy_of
+from headwater.public.release import Release
+from headwater.public.schema import Schema
+from headwater.public.tally import Tally
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.quarantine import Quarantine
-from headwater.table.bad_rows import BadRow, policy_of
-from headwater.table.schema import Schema
-from headwater.table.tally import Tally
 
 TALLY, QUARANTINE, POLICY = "tally", "quarantine", "bad_rows"
 """Names under which they are kept in the state, beside the positions of sources."""
 
 
 def own_position(position: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Positions of a source under names of its own, or an error: what is kept here is not to be mixed with them."""
     found = dict(position or {})
     for name in (TALLY, QUARANTINE, POLICY):
         if name in found:
@@ -28,7 +27,7 @@ def own_position(position: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 class BadRows:
-    """The tally of a run, and its quarantine. Secret: there is no noise in them."""
+    """The tally of a run, and its quarantine."""
 
     def __init__(self, durable: DurableSynthesizer) -> None:
         self._durable = durable
@@ -36,7 +35,6 @@ class BadRows:
 
     @property
     def tally(self) -> Tally:
-        """How many rows were bad, and how many values were clipped, unlisted or missing."""
         store = self._durable.store
         if store is None:
             return self._tally
@@ -45,7 +43,6 @@ class BadRows:
 
     @property
     def quarantine(self) -> Path | None:
-        """The file of bad rows; None without a state."""
         store = self._durable.store
         return store.path.with_name(store.path.name + ".bad-rows.jsonl") if store else None
 
@@ -62,19 +59,17 @@ class BadRows:
 
     @property
     def in_force(self) -> str | None:
-        """The policy that was last asked for, else what the schema says. Public: releases state it."""
         found: str | None = self._durable.position(POLICY)
         return found or getattr(self._durable.synth.schema, "bad_rows", None)
 
     def stated(self, release: Release, policy: str | None) -> Release:
-        """A release whose schema says which policy was in force. It is chosen by the operator, so it is public."""
         schema = release.schema
         if policy is None or not isinstance(schema, Schema) or schema.bad_rows == policy:
             return release
         return replace(release, facts=replace(release.facts, schema=schema.with_bad_rows(policy)))
 
     def add(self, tally: Tally, quarantined: Sequence[BadRow]) -> dict[str, Any]:
-        """What is to be kept in the state with the batch that these came in. Its bad rows are on the disk then."""
+        """What is to be kept in the state with the batch that these came in."""
         store, kept = self._durable.store, dict[str, Any]()
         if store is None:
             self._tally += tally
@@ -85,7 +80,6 @@ class BadRows:
         return kept
 
     def _put_away(self, bad: Sequence[BadRow]) -> int:
-        """Write bad rows beside the state; how long that file is then."""
         store = self._durable.store
         assert store is not None and self.quarantine is not None  # noqa: S101, PT018 - only with a state
         file, known = Quarantine(self.quarantine), store.position(QUARANTINE) or 0

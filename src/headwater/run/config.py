@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema
-from headwater.people import Person
+from headwater.public import protocol as registry
+from headwater.public.errors import quoted
+from headwater.public.file_options import CHANGING
+from headwater.public.person import Person
+from headwater.public.protocol import AnySchema
+from headwater.public.schema import schema_from_dict
 from headwater.run.store import Store, StoreError
+from headwater.secret.mechanism import mechanism_class
 from headwater.synthesizer import Synthesizer
-from headwater.table.errors import quoted
-from headwater.table.file_options import CHANGING
-from headwater.table.schema import schema_from_dict
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class RunConfig:
         By how much probabilities may differ beyond the factor of ε; 0 for pure ε.
     mechanism
         The name of the mechanism. ``"auto"`` continues a state with the mechanism that it has, and begins a new one
-        with the one that `headwater.mechanisms.registry.choose` names.
+        with the one that `headwater.public.protocol.choose` names.
     seed
         For tests only: a seeded run protects nobody.
     person
@@ -60,7 +61,7 @@ class RunConfig:
             "mechanism": mechanism,
             "seed": self.seed,
             "person": None if self.person is None else self.person.to_dict(),
-            "expect": self.expect if "expect" in registry.mechanism(mechanism).options else None,
+            "expect": self.expect if "expect" in mechanism_class(mechanism).options else None,
         }
 
     @staticmethod

@@ -16,17 +16,14 @@ class Due:
         self._clock: float | None = None  # at the last release that the clock made due
 
     def by_records(self, t: int) -> bool:
-        """Whether the release of ``t`` records is due by their number."""
         return self.schedule.is_due(t) and t not in self.published
 
     def next_by_records(self, t: int, until: int) -> int:
-        """The first number of records from ``t`` on at which a release is due by their number; at most ``until``."""
         while t < until and not self.by_records(t):
             t = min(self.schedule.next_due(t) or until, until)
         return t
 
     def by_clock(self, now: float | None) -> bool:
-        """Whether a release is due by the clock; `restart` says that it was published."""
         if now is None or self.schedule.seconds is None:
             return False
         if self._clock is None:
@@ -34,5 +31,4 @@ class Due:
         return now - self._clock >= self.schedule.seconds
 
     def restart(self, now: float | None) -> None:
-        """Let the clock start again."""
         self._clock = now

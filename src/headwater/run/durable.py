@@ -21,15 +21,7 @@ LEAST_SNAPSHOT = 1 << 23  # bytes of journal up to which no snapshot is made
 
 
 class DurableSynthesizer:
-    """A synthesizer and its state: `keep`, then `count`, inside `step`.
-
-    Without a state everything is in memory only.
-
-    Formal guarantees
-    -----------------
-    After an error or an interrupt at any moment of a `step`, what was kept decides: the next use reads the state
-    again, and counts what was kept exactly once.
-    """
+    """A synthesizer and its state: `keep`, then `count`, inside `step`."""
 
     def __init__(self, synth: Synthesizer, store: Store | None, pending: list[Entry]) -> None:
         self.store = store
@@ -42,7 +34,7 @@ class DurableSynthesizer:
 
     @staticmethod
     def create(synth: Synthesizer, config: RunConfig, state: Path | None) -> DurableSynthesizer:
-        """A new run. Its key is in the state before any record."""
+        """A new run."""
         if state is None:
             return DurableSynthesizer(synth, None, [])
         store = Store.create(state, config.to_dict())
@@ -55,11 +47,6 @@ class DurableSynthesizer:
 
     @staticmethod
     def open(store: Store, *, journal_stays: bool = False) -> DurableSynthesizer:
-        """The run of a state. With ``journal_stays`` no snapshot replaces a journal of records, until more are kept.
-
-        A killed run may have had a release due among the records of its journal. Whoever does not know its schedule
-        counts beyond that release, and must leave the journal to the run.
-        """
         synth, pending = restored(store)
         found = DurableSynthesizer(synth, store, pending)
         found._journal_stays = journal_stays and bool(pending)
@@ -67,7 +54,7 @@ class DurableSynthesizer:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """One step of one thread. If it does not come to its end, the state decides what was done."""
+        """One step of one thread."""
         with self.turn:
             try:
                 yield
@@ -80,7 +67,6 @@ class DurableSynthesizer:
                 raise
 
     def _is_current(self) -> bool:
-        """Whether the state says that it holds what is in memory."""
         try:
             return not self.store or self.store.t == self.t
         except StoreError:
@@ -92,7 +78,6 @@ class DurableSynthesizer:
 
     @property
     def synth(self) -> Synthesizer:
-        """The synthesizer, which has counted everything but what is pending."""
         with self.turn:
             if self._synth is None:
                 assert self.store is not None  # noqa: S101 - only then is it forgotten
@@ -101,7 +86,6 @@ class DurableSynthesizer:
 
     @property
     def t(self) -> int:
-        """How many records were kept."""
         with self.turn:
             t = self.synth.t  # which may read what is pending from the state
             return self._pending[-1].end if self._pending else t
@@ -114,7 +98,6 @@ class DurableSynthesizer:
         counts: NDArray[np.int64] | None = None,
         whole: bool = False,
     ) -> int:
-        """Bring records to the disk, ``counts`` of each row if given, and return how many there are now."""
         entry, self._journal_stays = Entry(self.t, rows, dict(position), counts, whole), False
         if self.store:
             self.store.append(rows, entry.position, receipts, counts, whole)
@@ -124,18 +107,15 @@ class DurableSynthesizer:
         return entry.end
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
-        """Bring positions to the disk without records."""
         if self.store:
             self.store.append(np.empty((0, self.synth.width), dtype=np.uint8), dict(position))
         else:
             merge(self._position, position)
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """The last value that was kept under a name; ``None`` if there is none."""
         return self.store.position(name) if self.store else self._position.get(name)
 
     def count(self, until: int) -> None:
-        """Let the mechanism count what is pending, up to ``until`` records; more if those are taken at once."""
         while self._pending and self.synth.t < until:
             entry = self._pending[0]
             counted(self.store, self.synth, entry.between(self.synth.t, until))
@@ -143,14 +123,6 @@ class DurableSynthesizer:
                 self._pending.pop(0)
 
     def note_measured(self, location: str | None) -> None:
-        """Write down, before a release of this moment can be seen, which version measured it and where it goes.
-
-        The step of this call comes after the measuring: a snapshot of an earlier step clears the note and may lack
-        what was measured, one of a later step holds it.
-
-        What it shows can then be measured again exactly: by this version from the journal, or by any version from a
-        snapshot, which holds whatever was measured and clears the note.
-        """
         if self.store:
             before = self.store.noted("sinks") or []
             sinks = sorted({*before, *([] if location is None else [location])})
@@ -158,11 +130,7 @@ class DurableSynthesizer:
                 self.store.note(measured_by=measured_by(self.synth), sinks=sinks)
 
     def snapshot_if_large(self) -> None:
-        """Replace a journal that has outgrown the snapshot, so that all snapshots together cost linear time.
-
-        It comes after records were kept. If it fails, they are still kept and the journal is as good, so the step must
-        not fail: whoever was answered that nothing was counted would send them again.
-        """
+        """Replace a journal that has outgrown the snapshot, so that all snapshots together cost linear time."""
         store = self.store
         if (
             store
@@ -174,10 +142,7 @@ class DurableSynthesizer:
                 store.snapshot(self.synth.t, self.synth.to_bytes())
 
     def close(self) -> None:
-        """Leave a snapshot, from which any later version can continue, and release the state. May be called twice.
-
-        If the journal stays, it is left as it is, and the version that has measured from it continues.
-        """
+        """Leave a snapshot, from which any later version can continue, and release the state."""
         if self.store is None:
             return
         with self.turn:

@@ -10,12 +10,11 @@ from contextlib import closing
 from itertools import chain, repeat
 from typing import TypeVar, cast
 
+from headwater.public.errors import TableError
 from headwater.run.requests import answer_requests
 from headwater.run.run import Run
 from headwater.run.taking import EncodedBatch
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch
-from headwater.table.readers.batch import Position
+from headwater.secret.read.batch import Batch, Position
 
 T = TypeVar("T")
 Ready = tuple[EncodedBatch, Position]
@@ -95,10 +94,7 @@ def _encoded(source: Iterable[Batch | None], encode: Callable[[Batch], EncodedBa
 
 
 def _ahead(encoded: Iterable[T]) -> Generator[T]:
-    """The same, and the same error in the end; up to `AHEAD` batches are read and encoded while one is taken.
-
-    Only one thread at a time reads, and never after this generator was closed.
-    """
+    """The same, and the same error in the end; up to `AHEAD` batches are read and encoded while one is taken."""
     end = object()
     items = chain(encoded, repeat(end))
     with ThreadPoolExecutor(1, "headwater-read") as thread:

@@ -7,11 +7,6 @@ ROWS, KEEP = 1_000_000, 100
 
 
 def limit(option: str, given: str | int) -> int | None:
-    """A whole number from 1 on; ``None`` for ``all``. Errors call it ``option``.
-
-    >>> limit("--rows", "10_000"), limit("--rows", "all")
-    (10000, None)
-    """
     plain = str(given).strip().lower().replace("_", "").replace(",", "")
     if plain == "all":
         return None

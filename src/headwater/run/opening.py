@@ -18,13 +18,11 @@ Windows = Mapping[int, Sink]
 
 
 def state_beside(out: Path) -> Path:
-    """The file that keeps a run unless another one is named: beside the folder of its releases."""
     folder = out.resolve() if out.name in ("", "..") else out
     return folder.with_name(f"{folder.name}.state")
 
 
 def begun(config: RunConfig, state: Path | None, sink: Sink, windows: Windows) -> DurableSynthesizer:
-    """A new run, which its sinks have accepted before there is a state."""
     synth = config.synthesizer()
     check_windows(synth, windows)
     for place in (sink, *windows.values()):
@@ -48,7 +46,6 @@ def continued(
 
 @contextmanager
 def open_store(state: Path, *, allow_copy: bool) -> Iterator[Store]:
-    """A state, which is closed again if anything is wrong."""
     store = Store.open(state, allow_copy=allow_copy)
     try:
         yield store
@@ -58,11 +55,6 @@ def open_store(state: Path, *, allow_copy: bool) -> Iterator[Store]:
 
 
 def holds_run(state: Path, config: RunConfig, *, allow_copy: bool) -> bool:
-    """Whether there is a state to go on from.
-
-    One that was begun under another configuration and has taken nothing is removed: that is what a first attempt
-    leaves behind that failed before its first record. Nothing is lost.
-    """
     if not state.exists():
         return False
     with Store.open(state, allow_copy=allow_copy) as store:
@@ -73,10 +65,7 @@ def holds_run(state: Path, config: RunConfig, *, allow_copy: bool) -> bool:
 
 
 def refuse_older(store: Store, sinks: Sequence[Sink], run_id: str) -> None:
-    """Refuse a state that is behind what its run has published: every release is of records that were kept.
-
-    Sinks that it publishes to now are asked; of those that it published to before, folders are looked into.
-    """
+    """Refuse a state that is behind what its run has published: every release is of records that were kept."""
     found = {place.location: place.newest(run_id) for place in sinks}
     for location in {*found, *(store.noted("sinks") or ())}:
         if (t := found[location] if location in found else newest(location, run_id)) > store.t:
@@ -88,7 +77,6 @@ def refuse_older(store: Store, sinks: Sequence[Sink], run_id: str) -> None:
 
 
 def check_windows(synth: Synthesizer, windows: Windows) -> None:
-    """Refuse windows that could never be published."""
     for last in windows:
         if last < 1:
             raise ValueError(f"a window must hold at least 1 record, not {last}")

@@ -11,31 +11,24 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from headwater.public.bad_rows import BadRow
 from headwater.run.store import StoreError
-from headwater.table.bad_rows import BadRow
 
 
 class Quarantine:
-    """The file of bad rows of one run: a JSON object a line.
-
-    The file is made when there is a first bad row, for its owner only.
-    """
+    """The file of bad rows of one run: a JSON object a line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def size(self) -> int:
-        """How long the file is, 0 if there is none."""
         try:
             return self.path.stat().st_size
         except FileNotFoundError:
             return 0
 
     def append(self, rows: Sequence[BadRow], t: int, size: int) -> int:
-        """Bring rows of a batch to the disk behind the first ``size`` bytes; how long the file is then.
-
-        ``size`` is how long the file was by the state, ``t`` how many records came before the batch.
-        """
+        """Bring rows of a batch to the disk behind the first ``size`` bytes; how long the file is then."""
         lines = []
         for bad in rows:
             said = {"record": t + bad.row + 1, "file": bad.error.file, "line": bad.error.line}

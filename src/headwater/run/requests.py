@@ -21,14 +21,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from headwater.files import FileRefusedError
+from headwater.public.files import FileRefusedError
+from headwater.public.tally import Tally
 from headwater.run.run import Run
 from headwater.run.sink import FolderSink
 from headwater.run.status import status_of
 from headwater.run.store import StateInUseError, StoreError
 from headwater.run.store.create import real_path
 from headwater.run.store.lock import Lock
-from headwater.table.tally import Tally
 
 _POLL = 0.05  # seconds between two looks for the answer
 _LOOK = 20  # looks for the answer between two looks for the owner
@@ -40,10 +40,6 @@ class OwnerGoneError(StoreError):
 
 
 def request_status(state: Path, *, plan: bool = False, seconds: float = 60.0) -> tuple[dict[str, str], Tally]:
-    """What a run that is under way says of itself: `headwater.run.status.status_of`, and `Run.tally`, which is secret.
-
-    With ``plan`` also the schedule of buckets and noise.
-    """
     answer = _ask(state, {"request": "status", "plan": plan}, seconds)
     return {str(name): str(value) for name, value in answer["status"].items()}, Tally.from_dict(answer["tally"])
 
@@ -51,17 +47,13 @@ def request_status(state: Path, *, plan: bool = False, seconds: float = 60.0) ->
 def request_release(
     state: Path, sink: FolderSink, *, last: int | None = None, since: int | None = None, seconds: float = 600.0
 ) -> tuple[str, str]:
-    """Let the owner of a run publish the release of this moment into a folder; where it is, and what it is in words.
-
-    ``last`` and ``since`` are those of `Run.publish_to`.
-    """
     wanted = {"request": "release", "out": str(sink.out.resolve()), "format": sink.format, "rows": sink.rows}
     place, text = _ask(state, {**wanted, "last": last, "since": since}, seconds)["release"]
     return str(place), str(text)
 
 
 def answer_requests(run: Run) -> None:
-    """Answer every request about a run. Called by its owner between two steps; costs nothing if there is none."""
+    """Answer every request about a run."""
     if run.state is None:
         return
     folder = _folder(run.state)
@@ -120,7 +112,6 @@ def _wait(state: Path, answer: Path, seconds: float) -> bytes:
 
 
 def _read(data: bytes) -> dict[str, Any]:
-    """The answer, or the error that the owner met."""
     answer: dict[str, Any] = json.loads(data)
     for kind, make in _ERRORS.items():
         if kind in answer:
@@ -199,5 +190,4 @@ def _folder(state: Path) -> Path:
 
 
 def _is_private(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
-    """Whether something is of this kind, the owner's, and closed to everybody else."""
     return kind(status.st_mode) and status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077

@@ -6,28 +6,22 @@ from pathlib import Path
 
 import numpy
 
-from headwater.noise import warn_of_seed
+from headwater.public.tally import Tally
+from headwater.public.version import __version__
 from headwater.run.config import RunConfig
 from headwater.run.store import Store, StoreError, is_store
 from headwater.run.store.entries import Entry
 from headwater.run.store.errors import damaged
+from headwater.secret.noise import warn_of_seed
 from headwater.synthesizer import Synthesizer
-from headwater.table.tally import Tally
-from headwater.version import __version__
 
 
 def measured_by(synth: Synthesizer) -> str:
-    """What decides which numbers are measured: the mechanism's rule, our version, and that of the arithmetic."""
     return f"headwater {__version__} ({synth.measurement_version}), numpy {numpy.__version__}"
 
 
 def restored(store: Store) -> tuple[Synthesizer, list[Entry]]:
-    """The synthesizer of the last snapshot, and what is to be counted on top of it.
-
-    If something was published since the snapshot, it hangs on trees that are not in it, and other code may choose
-    others: under the same noise, the difference of two such measurements would show counts without noise. So then only
-    the version that published may continue.
-    """
+    """The synthesizer of the last snapshot, and what is to be counted on top of it."""
     kept = store.load()
     if kept.snapshot is None:  # killed before the first one: nothing was taken or published
         if kept.t:
@@ -61,7 +55,6 @@ def counted(store: Store | None, synth: Synthesizer, entry: Entry) -> None:
 
 
 def read_tally(state: Path, synth: Synthesizer) -> Tally:
-    """What was clipped, unlisted, missing, bad or capped in a run that has stopped. Secret."""
     if not is_store(state):
         return synth.tally
     with Store.open(state, observe=True) as store:
@@ -69,10 +62,7 @@ def read_tally(state: Path, synth: Synthesizer) -> Tally:
 
 
 def read_state(state: Path) -> Synthesizer:
-    """The synthesizer of a run that has stopped, to look at: of a state, or of a file that `Synthesizer.save` wrote.
-
-    Nothing is written. Do not publish from it: what is measured for a release would not be kept.
-    """
+    """The synthesizer of a run that has stopped, to look at: of a state, or of a file that `Synthesizer.save` wrote."""
     if state.is_file() and not is_store(state):
         return Synthesizer.load(state)
     with Store.open(state, observe=True) as store:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
-from headwater.release.release import Release
+from headwater.public.release import Release
 from headwater.run.config import RunConfig
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.opening import Windows, begun, continued, holds_run, open_store
@@ -219,10 +219,6 @@ class Run(TakingRun):
         return self._begin(None, last, since)()
 
     def _begin(self, location: str | None, last: int | None = None, since: int | None = None) -> Callable[[], Release]:
-        """What makes the release of this moment; all it needs to be measured again is kept before this returns.
-
-        Records may be taken while it is made. They are not counted beyond a release that is due by number of records.
-        """
         with self._durable.turn:
             with self._durable.step():
                 self._count()  # after an error in a step, what was kept is counted again first
@@ -232,7 +228,6 @@ class Run(TakingRun):
             return lambda: self._bad_rows.stated(make(), policy)
 
     def _begin_all(self) -> list[tuple[Sink, Callable[[], Release]]]:
-        """The windows of this moment and the release itself, each with the sink that it goes to."""
         sinks = [*self.windows.items(), (None, self.sink)]
         with self._durable.turn:
             return [(sink, self._begin(sink.location, last)) for last, sink in sinks]

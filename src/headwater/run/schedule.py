@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.durations import microseconds
+from headwater.public.person import microseconds
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from headwater.files import FileRefusedError
-from headwater.release.folder import folders, prune, publish, read_card, refuse_others, sweep
-from headwater.release.release import Release
-from headwater.release.write_table import check_format
+from headwater.public.card import check_format, read_card
+from headwater.public.files import FileRefusedError
+from headwater.public.folder import folders, prune, publish, refuse_others, sweep
+from headwater.public.release import Release
 
 _NAME = re.compile(r"release-(\d+)")
 
@@ -80,7 +80,7 @@ class Sink(Protocol):
 
 
 class FolderSink:
-    """Releases as folders with a table and a card (`headwater.release.folder`).
+    """Releases as folders with a table and a card (`headwater.public.folder`).
 
     Parameters
     ----------
@@ -131,7 +131,6 @@ class FolderSink:
 
 
 def newest(location: str, run_id: str) -> int:
-    """The largest ``t`` of this run's releases at a location; 0 if it is no folder, or holds none."""
     found = [(int(match[1]), folder) for folder in folders(location) if (match := _NAME.match(folder.name))]
     for t, folder in sorted(found, reverse=True):
         with suppress(FileRefusedError, OSError):  # no release of ours

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from headwater.mechanisms import registry
+from headwater.public import protocol as registry
 from headwater.synthesizer import Synthesizer
 
 
 def status_of(synth: Synthesizer, *, t: int | None = None, plan: bool = False) -> dict[str, str]:
-    """A run in words, by name. All of it is public.
-
-    ``t`` records were taken, if more than were counted; with ``plan`` also the schedule of buckets and noise.
-    """
+    """A run in words, by name."""
     rows = {
         "records": f"{synth.t if t is None else t:,}",
         "guarantee": str(synth.guarantee),

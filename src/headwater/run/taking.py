@@ -6,18 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headwater.mechanisms.counted import BucketedCounts
-from headwater.mechanisms.counted_parts import CountedParts
-from headwater.mechanisms.protocol import Rows
+from headwater.public.bad_rows import BadRow, row_texts
+from headwater.public.protocol import Rows
+from headwater.public.tally import Tally
 from headwater.run.bad_rows import BadRows, own_position
 from headwater.run.due import Due
 from headwater.run.durable import DurableSynthesizer
 from headwater.run.schedule import Schedule
 from headwater.run.store import Store
+from headwater.secret.counts import BucketedCounts, CountedParts
+from headwater.secret.read.batch import Batch
 from headwater.synthesizer import Synthesizer
-from headwater.table.bad_rows import BadRow, row_texts
-from headwater.table.readers import Batch
-from headwater.table.tally import Tally
 
 
 class EncodedBatch(NamedTuple):
@@ -98,7 +97,7 @@ class TakingRun:
         Parameters
         ----------
         bad_rows
-            A policy of `headwater.table.bad_rows`; unless given, what the schema says.
+            A policy of `headwater.public.bad_rows`; unless given, what the schema says.
         """
         return self._bad_rows.policy(bad_rows)
 
@@ -116,7 +115,7 @@ class TakingRun:
             topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one. ``tally``,
             ``quarantine`` and ``bad_rows`` are refused: these the run keeps itself.
         bad_rows
-            What happens to rows that are no records (`headwater.table.bad_rows`): ``"stop"``, ``"null"`` or
+            What happens to rows that are no records (`headwater.public.bad_rows`): ``"stop"``, ``"null"`` or
             ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
         """
         position, policy = own_position(position), self.policy(bad_rows)
@@ -130,7 +129,7 @@ class TakingRun:
         Parameters
         ----------
         batch
-            Of `headwater.table.readers`.
+            Of `headwater.secret.read`.
         bad_rows
             As for `take`; the batch must have been read under the same policy.
         """
@@ -213,5 +212,4 @@ class TakingRun:
             self._durable.keep_position(named)
 
     def _count(self) -> None:
-        """Count what is pending, up to the next release that is due by number of records and not yet published."""
         self._durable.count(self._due.next_by_records(self.synth.t, self.t))

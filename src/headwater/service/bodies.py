@@ -7,11 +7,12 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from headwater.public.errors import TableError
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.json_lines import is_json
+from headwater.secret.read.lines import ArrayLines
+from headwater.secret.read.source import read_bytes
 from headwater.service.problems import ProblemError
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch, read_bytes
-from headwater.table.readers.json_lines import is_json
-from headwater.table.readers.lines import ArrayLines
 
 CONTENT_TYPES = {
     "application/json": "json",

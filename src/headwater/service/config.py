@@ -12,12 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from headwater.people import Person
+from headwater.public.bad_rows import policy_of
+from headwater.public.person import Person
+from headwater.public.schema import Schema
 from headwater.run import RunConfig, Schedule
 from headwater.run.limits import KEEP, ROWS, limit
 from headwater.run.opening import state_beside
-from headwater.table.bad_rows import policy_of
-from headwater.table.schema import Schema
 
 PORT = 8640
 _EVERY = Schedule(records=10_000)

@@ -12,9 +12,9 @@ from headwater.evaluate.axes import column_axes
 from headwater.evaluate.report import choose_pairs
 from headwater.evaluate.report.contents import Counts, Cuts, Page
 from headwater.evaluate.report.releases import Published
-from headwater.partition import Points
-from headwater.release.folder import facts_of
-from headwater.release.release import Release
+from headwater.public.folder import facts_of
+from headwater.public.partition import Points
+from headwater.public.release import Release
 from headwater.service.answers import to_json
 from headwater.service.problems import ProblemError
 from headwater.service.releases import Releases

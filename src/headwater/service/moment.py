@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from headwater.release.release import Release
+from headwater.public.release import Release
 from headwater.run import Run
 from headwater.service.problems import ProblemError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from headwater.public.version import __version__
 from headwater.service.bodies import CONTENT_TYPES
 from headwater.service.render import MEDIA
-from headwater.version import __version__
 
 _RECORDS = [{"delay": 3, "origin": "JFK"}, {"delay": -2, "origin": "LGA"}]
 _EXAMPLES: dict[str, Any] = {

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from headwater.guarantee import Guarantee
+from headwater.public.budget import Guarantee
 
 HTML = "text/html; charset=utf-8"
 

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headwater.public.bad_rows import BadRow
+from headwater.public.errors import TableError
+from headwater.public.tally import Tally
+from headwater.public.unit_cube import UnitCube
 from headwater.run import Run
 from headwater.run.store.entries import Rows
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.source import read_bytes
 from headwater.service import bodies
 from headwater.service.config import Limits
 from headwater.service.problems import ProblemError, of_table
-from headwater.table.bad_rows import BadRow
-from headwater.table.errors import TableError
-from headwater.table.readers import Batch, read_bytes
-from headwater.table.tally import Tally
-from headwater.table.unit_cube import UnitCube
 
 _SMALL = 1 << 12  # bytes of JSON lines that are read together with others
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from headwater.table.errors import TableError
+from headwater.public.errors import TableError
 
 MEDIA_TYPE = "application/problem+json"
 

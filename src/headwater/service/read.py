@@ -11,15 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from headwater.service import pages
 from headwater.service.access import readable, run_for
-from headwater.service.answers import (
-    FOREVER,
-    REVALIDATE,
-    send,
-    send_json,
-    send_table,
-    takes_gzip,
-    wants_html,
-)
+from headwater.service.answers import FOREVER, REVALIDATE, send, send_json, send_table, takes_gzip, wants_html
 from headwater.service.hosted import HostedRun
 from headwater.service.problems import ProblemError
 from headwater.service.releases import Wanted

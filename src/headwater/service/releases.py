@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from headwater.files import FileRefusedError
-from headwater.release.conditions import conditions
-from headwater.release.folder import facts_of, folders, read_card
-from headwater.release.read_table import read_rows
-from headwater.release.release import Release
+from headwater.public.card import read_card, read_rows
+from headwater.public.files import FileRefusedError
+from headwater.public.folder import facts_of, folders
+from headwater.public.release import Release
+from headwater.public.version import __version__
+from headwater.public.where import conditions
 from headwater.run import Run
 from headwater.service.files import FileCache
 from headwater.service.moment import Moment
 from headwater.service.problems import ProblemError
 from headwater.service.render import MEDIA, compress, read_parquet, write
-from headwater.version import __version__
 
 
 @dataclass(frozen=True)

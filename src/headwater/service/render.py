@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from headwater.release.write_table import write_table
-from headwater.table.text_types import in_text
+from headwater.public.card import write_table
+from headwater.public.text_types import in_text
 
 MEDIA = {
     "parquet": "application/vnd.apache.parquet",

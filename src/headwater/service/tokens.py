@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.files import FileRefusedError, write_whole
+from headwater.public.files import FileRefusedError, write_whole
 
 ROLES = ("write", "read", "admin")
 _TOKEN = re.compile(r"hw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")

@@ -10,13 +10,13 @@ from contextlib import suppress
 
 import numpy as np
 
+from headwater.public.tally import Tally
 from headwater.run import Run
 from headwater.run.store import StoreError
 from headwater.service.config import Limits
 from headwater.service.posts import Accepted, Post, PostReader, behind
 from headwater.service.problems import ProblemError
 from headwater.service.receipts import Receipt, Receipts
-from headwater.table.tally import Tally
 
 _GROUP_POSTS, _GROUP_BYTES = 2048, 64 << 20
 _OVERHEAD = 512  # bytes of a post besides its records

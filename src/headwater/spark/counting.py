@@ -15,9 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headwater.mechanisms.counted_parts import CountedParts
-from headwater.mechanisms.protocol import Rows
+from headwater.public.bad_rows import BadRow, with_way_out
+from headwater.public.errors import TableError
+from headwater.public.protocol import Rows
+from headwater.public.tally import Tally
 from headwater.run.config import RunConfig
+from headwater.secret.counts import CountedParts
 from headwater.spark.files import Files
 from headwater.spark.footers import stretches_of
 from headwater.spark.frames import BY_VALUE, Placed
@@ -27,9 +30,6 @@ from headwater.spark.places import SameOrderError, ShuffledError, Stretch, by_pa
 from headwater.spark.session import with_settings
 from headwater.spark.symbols import Symbols
 from headwater.spark.workers import SAME, UNREADABLE, Adder, Counter, Encoder, Slot, empty_rows, retold, synthesizer
-from headwater.table.bad_rows import BadRow, with_way_out
-from headwater.table.errors import TableError
-from headwater.table.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headwater.mechanisms.protocol import AnySchema
-from headwater.people import Person
+from headwater.public.errors import TableError
+from headwater.public.frames import check_names
+from headwater.public.person import Person
+from headwater.public.protocol import AnySchema
+from headwater.public.schema import Schema
 from headwater.spark.grouping import Repeats
-from headwater.table.errors import TableError
-from headwater.table.frames import check_names
-from headwater.table.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

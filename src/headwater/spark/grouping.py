@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.counted import BucketedCounts
-from headwater.mechanisms.counted_parts import CountedParts
+from headwater.public.tally import Tally
+from headwater.secret.counts import BucketedCounts, CountedParts
 from headwater.spark.pieces import MOST, Pieces
 from headwater.spark.places import ShuffledError, Stretch
 from headwater.spark.session import with_settings
 from headwater.spark.symbols import Symbols
 from headwater.synthesizer import Synthesizer
-from headwater.table.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

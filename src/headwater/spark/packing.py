@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.mechanisms.counted import BucketedCounts, Parts, short
-from headwater.mechanisms.protocol import Rows, null_records
+from headwater.public.protocol import Rows, null_records
+from headwater.secret.counts import BucketedCounts, Parts, short
 
 _BYTES = 1 << 26  # of rows in one batch of Arrow, which must stay far below 2^31
 

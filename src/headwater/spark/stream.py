@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
-from headwater.mechanisms import registry
-from headwater.mechanisms.protocol import AnySchema
-from headwater.people import Person
+from headwater.public import protocol as registry
+from headwater.public.bad_rows import policy_of
+from headwater.public.person import Person
+from headwater.public.protocol import AnySchema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.sink import Sink
 from headwater.spark.counting import Counted, count
@@ -21,7 +22,6 @@ from headwater.spark.grouping import Repeats
 from headwater.spark.keys import KeyedRuns, Keys
 from headwater.spark.session import PYSPARK
 from headwater.synthesizer import Synthesizer
-from headwater.table.bad_rows import policy_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

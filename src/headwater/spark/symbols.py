@@ -15,13 +15,13 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.partition import Axis, Points
+from headwater.public.categorical import Boolean, Category
+from headwater.public.column import Column
+from headwater.public.numeric import Integer, Number
+from headwater.public.partition import Axis, Points
+from headwater.public.schema import Schema
+from headwater.public.tally import Tally
 from headwater.synthesizer import Synthesizer
-from headwater.table.categorical import Boolean, Category
-from headwater.table.column import Column
-from headwater.table.numeric import Integer, Number
-from headwater.table.schema import Schema
-from headwater.table.tally import Tally
 
 MOST_WORDS = 2
 MOST_LABELS = 32  # which Spark compares one by one

@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.files import FileRefusedError
-from headwater.release.folder import card_of
-from headwater.release.release import Release
-from headwater.release.write_table import write_table
+from headwater.public.card import write_table
+from headwater.public.files import FileRefusedError
+from headwater.public.folder import card_of
+from headwater.public.release import Release
 from headwater.run.sink import Published
 
 if TYPE_CHECKING:

@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from headwater.mechanisms.counted import BucketedCounts, add_parts
-from headwater.mechanisms.protocol import Rows
+from headwater.public.bad_rows import row_texts
+from headwater.public.errors import TableError
+from headwater.public.protocol import Rows
+from headwater.public.schema import Schema
+from headwater.public.tally import Tally
 from headwater.run.config import RunConfig
+from headwater.secret.counts import BucketedCounts, add_parts
 from headwater.spark.files import Files, UnreadableError
 from headwater.spark.packing import COUNTED, pack, pack_note, pack_rows, unpack
 from headwater.synthesizer import Synthesizer
-from headwater.table.bad_rows import row_texts
-from headwater.table.errors import TableError
-from headwater.table.schema import Schema
-from headwater.table.tally import Tally
 
 CHUNK = 1 << 16  # records that are encoded at a time: what that needs stays in the processor's cache
 TOGETHER = 1 << 20  # records that are counted at a time

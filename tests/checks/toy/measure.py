@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.mechanisms.cell_counts import CellCounts, MeasuredCells
-from headwater.mechanisms.cell_rows import NULL, CellRows
-from headwater.mechanisms.protocol import AnySchema, Rows
-from headwater.noise import Noise
-from headwater.privacy import Budget, IntegerLaplace, Ledger, Spend, scale_for
+from headwater.public.budget import Budget, Ledger, Spend
+from headwater.public.cells import CellCounts, MeasuredCells
+from headwater.public.laws import IntegerLaplace, scale_for
+from headwater.public.protocol import AnySchema, Rows
+from headwater.secret.mechanism import NULL, CellRows
+from headwater.secret.noise import Noise
 
 BUCKET = 8
 

@@ -6,9 +6,8 @@ from typing import Self
 
 import numpy as np
 
-from headwater.mechanisms.cell_counts import MeasuredCells
-from headwater.mechanisms.cell_model import CellModel
-from headwater.mechanisms.protocol import AnySchema
+from headwater.public.cells import CellModel, MeasuredCells
+from headwater.public.protocol import AnySchema
 
 
 class ToyModel(CellModel):

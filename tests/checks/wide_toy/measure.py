@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.mechanisms.protocol import Rows, null_records
-from headwater.partition import Points
+from headwater.public.partition import Points
+from headwater.public.protocol import Rows, null_records
 from tests.checks.toy.measure import ToyMechanism
 
 

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.mechanisms.cascade import measure as cascade_module
-from headwater.mechanisms.cascade.measure import CascadeMechanism, resolution
-from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
-from headwater.mechanisms.cascade.plan import stage_at
-from headwater.mechanisms.cascade.tree import Tree
-from headwater.noise import Noise
-from headwater.partition import Partition
+from headwater.public.cascade.counts import NoisyCounts
+from headwater.public.cascade.plan import stage_at
+from headwater.public.cascade.tree import Tree
+from headwater.public.partition import Partition
+from headwater.secret import cascade as cascade_module
+from headwater.secret.cascade import CascadeMechanism, resolution
+from headwater.secret.noise import Noise
 from tests.support.forced import (
     Draw,
     Fault,

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.mechanisms.cascade.leaf_counts import count_leaves, sum_leaves
-from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.cascade.tree import Tree, children
-from headwater.mechanisms.cell_rows import word
-from headwater.noise import Noise
-from headwater.partition import Partition
+from headwater.public.cascade.tree import Tree, children
+from headwater.public.partition import Partition
+from headwater.secret.cascade import CascadeMechanism
+from headwater.secret.leaves import count_leaves, sum_leaves
+from headwater.secret.mechanism import word
+from headwater.secret.noise import Noise
 from tests.support.runs import cube, feed
 from tests.support.trees import crowd, leaves_one_by_one, random_tree
 

@@ -17,14 +17,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headwater.mechanisms.cascade import measure as cascade_module
-from headwater.mechanisms.cascade.leaf_counts import count_leaves
-from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
-from headwater.mechanisms.cascade.plan import Stage, Timescale, stage_at
-from headwater.mechanisms.cascade.tree import Tree
-from headwater.partition import Axis
-from headwater.privacy import Budget
+from headwater.public.budget import Budget
+from headwater.public.cascade.counts import NoisyCounts
+from headwater.public.cascade.plan import Stage, Timescale, stage_at
+from headwater.public.cascade.tree import Tree
+from headwater.public.partition import Axis
+from headwater.secret import cascade as cascade_module
+from headwater.secret.cascade import CascadeMechanism
+from headwater.secret.leaves import count_leaves
 from tests.support.cascade_law import Law, Output, Stream, Tiny, far, laws, near, neighbours, sample
 from tests.support.forced import Fault, Trees, half_the_noise, tree_of_raw_counts
 from tests.support.noise_checks import chi_square

@@ -11,13 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.mechanisms.cascade.estimate import Density, estimate, leaf_masses
-from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
-from headwater.mechanisms.cascade.pool import Pool, without_nulls
-from headwater.mechanisms.cascade.shrinkage import Fractions, latest_fractions, shrink
-from headwater.mechanisms.cascade.tree import children
-from headwater.mechanisms.cell_sampling import round_in_order
-from headwater.partition import DEEPEST, Axis, Partition
+from headwater.public.cascade.counts import NoisyCounts, Pool, without_nulls
+from headwater.public.cascade.estimate import Density, Fractions, estimate, latest_fractions, leaf_masses, shrink
+from headwater.public.cascade.tree import children
+from headwater.public.cells import round_in_order
+from headwater.public.partition import DEEPEST, Axis, Partition
 from tests.support.trees import KINDS, Cell, full_tree, partitions, random_pool, split_cells
 
 seeds = st.integers(0, 10**6)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 import headwater as hw
-from headwater.mechanisms.cascade.history import Measured
-from headwater.mechanisms.cascade.measure import CascadeMechanism
-from headwater.mechanisms.cascade.tree import Tree
+from headwater.public.cascade.history import Measured
+from headwater.public.cascade.tree import Tree
+from headwater.secret.cascade import CascadeMechanism
 
 SETTINGS = ((1, 1.0), (2, 0.3), (2, 5.0), (3, 1.0), (5, 2.0))
 """Dimension and ε. Streams spread at first, then lie in a corner, so that trees change."""

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cascade.next_tree import next_tree
-from headwater.mechanisms.cascade.shrinkage import Fractions, latest_fractions, shrink
-from headwater.mechanisms.cascade.tree import LEAF
-from headwater.partition import Axis, Partition
+from headwater.public.cascade.estimate import Fractions, latest_fractions, shrink
+from headwater.public.cascade.history import next_tree
+from headwater.public.cascade.tree import LEAF
+from headwater.public.partition import Axis, Partition
 from tests.support.trees import Cell, full_tree, gapped, partitions, random_pool, random_tree, split_cells
 
 seeds = st.integers(0, 10**6)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cascade import plan as plan_module
-from headwater.mechanisms.cascade.plan import Stage, Timescale, plan, stage_at
-from headwater.privacy import IntegerLaplace, scale_for
+from headwater.public.cascade import plan as plan_module
+from headwater.public.cascade.plan import Stage, Timescale, plan, stage_at
+from headwater.public.laws import IntegerLaplace, scale_for
 
 FOREVER = 2**60
 EXTREMES = [1e-6, 0.01, 0.1, 1.0, 5.0, 50.0, 1e6]

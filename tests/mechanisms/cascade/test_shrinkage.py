@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cascade.noisy_counts import NoisyCounts
-from headwater.mechanisms.cascade.pool import Pool
-from headwater.mechanisms.cascade.shrinkage import MAX_SHIFT, Fractions, latest_fractions, overwritten, shrink
-from headwater.mechanisms.cascade.tree import Floats, Tree, possible, uniform_fractions
-from headwater.partition import Axis, Partition
+from headwater.public.cascade.counts import NoisyCounts, Pool
+from headwater.public.cascade.estimate import MAX_SHIFT, Fractions, latest_fractions, overwritten, shrink
+from headwater.public.cascade.tree import Tree, possible, uniform_fractions
+from headwater.public.partition import Axis, Floats, Partition
 from tests.support.shrinkage_oracle import estimable, masses, oracle, read, shrinkage_weights, unshrunk_masses
 from tests.support.trees import Cell, full_tree, gapped, partitions, random_tree, split_cells
 

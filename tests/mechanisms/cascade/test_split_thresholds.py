@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cascade.next_tree import next_tree
-from headwater.mechanisms.cascade.plan import Timescale, stage_at
-from headwater.mechanisms.cascade.shrinkage import Fractions
-from headwater.mechanisms.cascade.split_thresholds import split_thresholds, uniform_threshold
-from headwater.mechanisms.cascade.tree import Tree
-from headwater.partition import Partition
+from headwater.public.cascade.estimate import Fractions
+from headwater.public.cascade.history import next_tree
+from headwater.public.cascade.plan import Timescale, split_thresholds, stage_at, uniform_threshold
+from headwater.public.cascade.tree import Tree
+from headwater.public.partition import Partition
 from tests.support.trees import random_tree
 
 timescales = st.builds(

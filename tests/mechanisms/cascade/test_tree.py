@@ -9,18 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cascade.noisy_counts import NoisyCounts, merged
-from headwater.mechanisms.cascade.pool import Pool
-from headwater.mechanisms.cascade.tree import (
-    LEAF,
-    Tree,
-    children,
-    numbered,
-    sibling_groups,
-    uniform_fractions,
-    union,
-)
-from headwater.partition import Axis, Partition
+from headwater.public.cascade.counts import NoisyCounts, Pool, merged
+from headwater.public.cascade.tree import LEAF, Tree, children, numbered, sibling_groups, uniform_fractions, union
+from headwater.public.partition import Axis, Partition
 from tests.support.trees import Cell, full_tree, gapped, leaf_cells, partitions, random_tree, split_cells
 
 Values = dict[Cell, list[float]]

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.laws import Pure
-from headwater.mechanisms.marginals.bins import Profile, Shares, bin_of, cut, cut_by, one_way, profile
-from headwater.mechanisms.marginals.codes import Coding
-from headwater.mechanisms.marginals.counting import count, cover
-from headwater.mechanisms.marginals.measured import NoisyTable
-from headwater.mechanisms.marginals.questions import Question, early_weights
+from headwater.public.laws import Pure
+from headwater.public.marginals.codes import Coding, NoisyTable
+from headwater.public.marginals.questions import Question, early_weights
+from headwater.public.marginals.tables import Profile, Shares, bin_of, cut, cut_by, one_way, profile
+from headwater.secret.bucket import count, cover
 
 
 def as_runs(shares: Shares) -> Profile:

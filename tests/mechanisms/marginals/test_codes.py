@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.mechanisms.marginals.codes import FINEST, MOST_LABELS, Codes, coders, codings, encode
-from headwater.table.categorical import Boolean, Category
-from headwater.table.column import Column
-from headwater.table.numeric import Integer, Number
-from headwater.table.schema import Schema
-from headwater.table.time_of_day import TimeOfDay
-from headwater.table.times import Datetime
-from headwater.table.unit_cube import UnitCube
+from headwater.public.categorical import Boolean, Category
+from headwater.public.column import Column
+from headwater.public.marginals.codes import FINEST, MOST_LABELS, Codes, coders, codings, encode
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.time_of_day import TimeOfDay
+from headwater.public.times import Datetime
+from headwater.public.unit_cube import UnitCube
 
 SIZES = [1, 2, 3, 16, 17, 1000, FINEST, FINEST + 1, 10**6 + 7, 2**40 + 3, 2**53]
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.copula import copula
-from headwater.mechanisms.marginals.denoise import REACH, SETTLED, Atoms, Counted, Pooled, denoise, neighbours, shrink
+from headwater.public.marginals.denoise import (
+    REACH,
+    SETTLED,
+    Atoms,
+    Counted,
+    Pooled,
+    copula,
+    denoise,
+    neighbours,
+    shrink,
+)
 
 RNG = np.random.default_rng
 

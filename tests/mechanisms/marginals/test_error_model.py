@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.mechanisms.marginals import error_model
-from headwater.mechanisms.marginals.codes import codings
-from headwater.mechanisms.marginals.error_model import NO_TABLE, TWO_WAY_BLIND, expected_errors, stage_errors
-from headwater.mechanisms.marginals.measure import MarginalsMechanism
-from headwater.mechanisms.marginals.plan import plan
-from headwater.noise import Noise
-from headwater.privacy import Budget
+from headwater.public.budget import Budget
+from headwater.public.marginals import errors as error_model
+from headwater.public.marginals.codes import codings
+from headwater.public.marginals.errors import NO_TABLE, TWO_WAY_BLIND, expected_errors, stage_errors
+from headwater.public.marginals.plan import plan
+from headwater.secret.marginals import MarginalsMechanism
+from headwater.secret.noise import Noise
 
 SIZES = (2, 2, 3, 4, 5, 7, 9, 12, 20, 40)
 SCHEMA = hw.Schema({f"c{i}": hw.Category([f"v{j}" for j in range(size)]) for i, size in enumerate(SIZES)})
@@ -45,7 +45,7 @@ def test_small_tables_are_foretold_less_noise_than_each_has_by_itself(monkeypatc
     yes_or_no = hw.Schema({f"c{i}": hw.Boolean() for i in range(10)})
     together = expected_errors(yes_or_no, Budget(0.1), 1 << 16)
     stage_errors.cache_clear()
-    monkeypatch.setattr("headwater.mechanisms.marginals.table_noise.ALIKE", ())
+    monkeypatch.setattr("headwater.public.marginals.questions.ALIKE", ())
     apart = expected_errors(yes_or_no, Budget(0.1), 1 << 16)
     stage_errors.cache_clear()
     assert together[0] < 0.6 * apart[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.fitting import fit_margins, lowest, project
+from headwater.public.marginals.smooth import fit_margins, lowest, project
 
 
 def _literal(table: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

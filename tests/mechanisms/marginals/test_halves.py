@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals import plan as plan_module
-from headwater.mechanisms.marginals.measure import MarginalsMechanism
-from headwater.mechanisms.marginals.measured import NoisyTable
-from headwater.mechanisms.marginals.plan import plan
-from headwater.noise import Noise
-from headwater.table.schema import Schema
+from headwater.public.marginals import plan as plan_module
+from headwater.public.marginals.codes import NoisyTable
+from headwater.public.marginals.plan import plan
+from headwater.public.schema import Schema
+from headwater.secret.marginals import MarginalsMechanism
+from headwater.secret.noise import Noise
 from tests.support.marginals_watch import a_schema, a_stream
 
 EPSILON = 64.0

@@ -21,20 +21,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwater import laws
-from headwater.laws import PermuteAndFlip, Pure
-from headwater.mechanisms.marginals import bucket as bucket_module
-from headwater.mechanisms.marginals import measure as measure_module
-from headwater.mechanisms.marginals import pair_rules, slow
-from headwater.mechanisms.marginals.measure import MarginalsMechanism
-from headwater.mechanisms.marginals.measured import Measured
-from headwater.mechanisms.marginals.pairs import Pair
-from headwater.mechanisms.marginals.plan import Stage
-from headwater.mechanisms.marginals.prediction import Outlook
-from headwater.mechanisms.marginals.questions import Question
-from headwater.privacy import Budget, scale_for
-from headwater.table.categorical import Boolean
-from headwater.table.schema import Schema
+from headwater.public import laws
+from headwater.public.budget import Budget
+from headwater.public.categorical import Boolean
+from headwater.public.laws import PermuteAndFlip, Pure, scale_for
+from headwater.public.marginals import questions as pair_rules
+from headwater.public.marginals.codes import Measured
+from headwater.public.marginals.plan import Stage
+from headwater.public.marginals.predict import Outlook
+from headwater.public.marginals.questions import Question
+from headwater.public.marginals.tree import Pair
+from headwater.public.schema import Schema
+from headwater.secret import bucket as bucket_module
+from headwater.secret import bucket as slow
+from headwater.secret import marginals as measure_module
+from headwater.secret.marginals import MarginalsMechanism
 from tests.support.marginals_watch import (
     Choice,
     Fault,

@@ -11,20 +11,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwater import joint_law
-from headwater.files import FileRefusedError
-from headwater.mechanisms.marginals.bucket import SLOW, Bucket
-from headwater.mechanisms.marginals.codes import NULL, codings
-from headwater.mechanisms.marginals.measure import MarginalsMechanism
-from headwater.mechanisms.marginals.measured import NoisyTable
-from headwater.mechanisms.marginals.plan import plan
-from headwater.mechanisms.marginals.prediction import Outlook
-from headwater.mechanisms.marginals.slow import SlowBucket
-from headwater.noise import Noise
-from headwater.table.categorical import Boolean, Category
-from headwater.table.numeric import Number
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import UnitCube
+from headwater.public import laws as joint_law
+from headwater.public.categorical import Boolean, Category
+from headwater.public.files import FileRefusedError
+from headwater.public.marginals.codes import NULL, NoisyTable, codings
+from headwater.public.marginals.plan import plan
+from headwater.public.marginals.predict import Outlook
+from headwater.public.numeric import Number
+from headwater.public.schema import Schema
+from headwater.public.unit_cube import UnitCube
+from headwater.secret.bucket import SLOW, Bucket, SlowBucket
+from headwater.secret.marginals import MarginalsMechanism
+from headwater.secret.noise import Noise
 from tests.support.marginals_watch import a_schema, a_stream
 
 Tables = list[tuple[Any, ...]]

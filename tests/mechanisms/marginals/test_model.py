@@ -10,17 +10,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from headwater.files import FileRefusedError
-from headwater.mechanisms import lots
-from headwater.mechanisms.marginals.codes import codings, encode
-from headwater.mechanisms.marginals.estimate import Estimator, telling
-from headwater.mechanisms.marginals.loglinear import LogLinear
-from headwater.mechanisms.marginals.measured import Coding, Measured, NoisyTable
-from headwater.mechanisms.marginals.model import MODEL, MarginalsModel
+from headwater.public import chunks as lots
+from headwater.public.categorical import Boolean, Category
+from headwater.public.files import FileRefusedError
+from headwater.public.marginals.codes import Coding, Measured, NoisyTable, codings, encode
+from headwater.public.marginals.estimate import Estimator, telling
+from headwater.public.marginals.model import MODEL, MarginalsModel
+from headwater.public.marginals.predict import LogLinear
+from headwater.public.numeric import Integer, Number
+from headwater.public.schema import Schema
+from headwater.public.times import Datetime
+from headwater.public.unit_cube import UnitCube
 from headwater.synthesizer import Synthesizer
-from headwater.table.columns import Boolean, Category, Datetime, Integer, Number
-from headwater.table.schema import Schema
-from headwater.table.unit_cube import UnitCube
 
 SCHEMA = Schema(
     size=Number(0, 10, missing=True),

@@ -12,18 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater import laws
-from headwater.laws import choice_scale_for, deviation_for
-from headwater.mechanisms.marginals import bucket as bucket_module
-from headwater.mechanisms.marginals import plan as plan_module
-from headwater.mechanisms.marginals import questions as questions_module
-from headwater.mechanisms.marginals import slow
-from headwater.mechanisms.marginals.bucket import Bucket
-from headwater.mechanisms.marginals.counting import count
-from headwater.mechanisms.marginals.plan import stage_at
-from headwater.mechanisms.marginals.questions import Question
-from headwater.mechanisms.marginals.slow import SlowBucket
-from headwater.privacy import Budget, Ledger, OverdrawnError, Spend, scale_for
+from headwater.public import laws
+from headwater.public.budget import Budget, Ledger, OverdrawnError, Spend
+from headwater.public.laws import choice_scale_for, deviation_for, scale_for
+from headwater.public.marginals import plan as plan_module
+from headwater.public.marginals import questions as questions_module
+from headwater.public.marginals.plan import stage_at
+from headwater.public.marginals.questions import Question
+from headwater.secret import bucket as bucket_module
+from headwater.secret import bucket as slow
+from headwater.secret.bucket import Bucket, SlowBucket, count
 from tests.support.marginals_watch import (
     Choice,
     Event,

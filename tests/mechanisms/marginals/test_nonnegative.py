@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.nonnegative import (
+from headwater.public.marginals.smooth import (
     CLEAR,
     EMPTY,
     PRIOR,
@@ -14,8 +14,8 @@ from headwater.mechanisms.marginals.nonnegative import (
     neighbours,
     nonnegative,
     posterior,
+    simplex,
 )
-from headwater.mechanisms.marginals.timeline import simplex
 
 
 def test_the_posterior_is_bayes_rule_bin_by_bin() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headwater.mechanisms.marginals.plan import Stage, divide, plan, stage_at, variance
-from headwater.privacy import Budget
+from headwater.public.budget import Budget
+from headwater.public.marginals.plan import Stage, divide, plan, stage_at, variance
 
 columns = st.integers(1, 120) | st.just(1000)
 budgets = st.floats(1e-6, 1e6)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwater.mechanisms.marginals import rake as module
-from headwater.mechanisms.marginals.rake import Constraint, rake
+from headwater.public.marginals import draw as module
+from headwater.public.marginals.draw import Constraint, rake
 
 SIZES = (2, 3, 2)
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.laws import Pure
-from headwater.mechanisms.marginals.selection import SENSITIVITY, choose, distance
-from headwater.noise import Noise
+from headwater.public.laws import Pure
+from headwater.secret.choices import SENSITIVITY, choose, distance
+from headwater.secret.noise import Noise
 from tests.support.marginals_watch import permute_and_flip
 
 

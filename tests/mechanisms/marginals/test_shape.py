@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms import lots
-from headwater.mechanisms.marginals.draw import Codes
-from headwater.mechanisms.marginals.grid import Floats, transfer, union, widths
-from headwater.mechanisms.marginals.measured import Coding, Integers
-from headwater.mechanisms.marginals.shape import Shape, Side, estimate_shape, pool_sides, stacked
+from headwater.public import chunks as lots
+from headwater.public.marginals.codes import Codes, Coding
+from headwater.public.marginals.shape import Shape, Side, estimate_shape, pool_sides, stacked
+from headwater.public.marginals.tables import transfer, union, widths
+from headwater.public.partition import Floats, Integers
 
 CODING = Coding(100, missing=True, ordered=True)
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.estimate import Estimator
-from headwater.mechanisms.marginals.timeline import (
-    DRIFTS,
-    EVEN_DRIFT,
-    Share,
-    Slots,
-    even_shares,
-    shrunk,
-    simplex,
-    smooth,
-)
+from headwater.public.marginals.estimate import Estimator
+from headwater.public.marginals.smooth import DRIFTS, EVEN_DRIFT, Share, Slots, even_shares, shrunk, simplex, smooth
 
 
 def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:

@@ -8,8 +8,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from headwater.mechanisms.marginals.draw import Steps, draw_tree, even_numbers, grouped, select, sorting, tree_laws
-from headwater.mechanisms.marginals.tree import Forest, along, conditional, joint, spanning_forest
+from headwater.public.marginals.draw import Steps, draw_tree, even_numbers, grouped, select, sorting, tree_laws
+from headwater.public.marginals.tree import Forest, along, conditional, joint, spanning_forest
 
 SIZES = (3, 2, 4, 3)
 TREE = ((0, 1), (1, 2), (1, 3))

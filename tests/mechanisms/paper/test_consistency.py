@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.mechanisms.cell_counts import CellCounts
-from headwater.mechanisms.paper.consistency import STRATEGIES, Layer, halving
-from headwater.partition import Partition
+from headwater.public.cells import CellCounts
+from headwater.public.paper import STRATEGIES, Layer, halving
+from headwater.public.partition import Partition
 
 counts = st.integers(0, 2**40)
 families = st.lists(st.tuples(counts, counts, counts, st.integers(0, 1)), min_size=1, max_size=20)

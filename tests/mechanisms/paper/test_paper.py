@@ -14,17 +14,21 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 from headwater.audit.sealing import Bare
-from headwater.counters import HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.counters import inhomogeneous as inhomogeneous_module
-from headwater.counters.levels import level_at, level_start
-from headwater.counters.sparse import SubCounter
-from headwater.mechanisms.paper import measure as paper_module
-from headwater.mechanisms.paper.measure import PaperMechanism
-from headwater.mechanisms.paper.plan import cell_budget
-from headwater.mechanisms.paper.seal_times import Segment
-from headwater.noise import Noise
-from headwater.partition import DEEPEST, Partition
-from headwater.privacy import scale_for
+from headwater.public.laws import scale_for
+from headwater.public.paper import cell_budget
+from headwater.public.partition import DEEPEST, Partition
+from headwater.secret import counters as inhomogeneous_module
+from headwater.secret import paper as paper_module
+from headwater.secret.counters import (
+    HybridCounter,
+    InhomogeneousCounter,
+    SparseCounter,
+    SubCounter,
+    level_at,
+    level_start,
+)
+from headwater.secret.noise import Noise
+from headwater.secret.paper import PaperMechanism, Segment
 from tests.support.literal_paper import LiteralPaper
 from tests.support.nightly import NIGHTLY
 from tests.support.runs import cube, feed

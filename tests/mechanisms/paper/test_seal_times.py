@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.mechanisms.paper.seal_times import Segment, chance_above, hazard
-from headwater.noise import Noise
+from headwater.secret.noise import Noise
+from headwater.secret.paper import Segment, chance_above, hazard
 
 
 def words_of(v: Fraction) -> np.ndarray:

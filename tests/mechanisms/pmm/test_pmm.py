@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.mechanisms.pmm.measure import PmmMechanism
-from headwater.noise import Noise
+from headwater.secret.noise import Noise
+from headwater.secret.pmm import PmmMechanism
 from tests.support.runs import feed
 
 

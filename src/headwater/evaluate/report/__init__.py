@@ -27,8 +27,8 @@ from headwater.evaluate.report.html import render
 from headwater.evaluate.report.measured import chosen, errors
 from headwater.evaluate.report.quality import expected_quality, measured_quality
 from headwater.evaluate.report.samples import ROWS, RealRows, texts
-from headwater.files import FileRefusedError, write_whole
-from headwater.mechanisms.protocol import AnySchema
+from headwater.public.files import FileRefusedError, write_whole
+from headwater.public.protocol import AnySchema
 
 __all__ = ["write_report"]
 
@@ -158,7 +158,7 @@ def _say_nothing(what: str, done: int, total: int | None) -> None:
 
 
 def _schema(last: folders.Published, given: AnySchema | None) -> AnySchema:
-    from headwater.table.schema import schema_from_dict
+    from headwater.public.schema import schema_from_dict
 
     path = last.folder / "card.json"
     try:

@@ -18,7 +18,7 @@ from headwater.evaluate.report.bins import COARSE, FINE, Bins, cut, long_tail, t
 from headwater.evaluate.report.measured import Errors
 from headwater.evaluate.report.quality import expected_columns
 from headwater.evaluate.report.releases import Published
-from headwater.guarantee import Guarantee
+from headwater.public.budget import Guarantee
 
 _CARD = ("headwater", "epsilon", "delta", "neighbours", "guarantee", "noise", "mechanism", "mechanism_reason", "note")
 
@@ -156,6 +156,6 @@ def _frame(counts: Integers) -> dict[str, Any]:
 
 
 def _words(card: Mapping[str, Any]) -> dict[str, str]:
-    """What is promised, in the words of `headwater.guarantee`."""
+    """What is promised, in the words of `headwater.public.budget`."""
     found = Guarantee.as_stated(card)
     return {name: getattr(found, name) for name in ("loss", "whom", "promise", "meaning", "limits")}

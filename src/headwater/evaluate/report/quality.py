@@ -26,7 +26,7 @@ from headwater.evaluate.meaning import (
     grade,
     some,
 )
-from headwater.mechanisms.accuracy import TWO_WAY
+from headwater.public.protocol import TWO_WAY
 
 
 def expected_columns(card: dict[str, Any], columns: Sequence[ColumnAxis]) -> list[tuple[float, float] | None]:

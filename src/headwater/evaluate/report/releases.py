@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluate.axes import Floats
-from headwater.files import FileRefusedError
-from headwater.mechanisms.protocol import AnySchema
-from headwater.release.folder import folders, read_card
-from headwater.release.read_table import has_table, read_rows
-from headwater.table.file_options import CHANGING
+from headwater.public.card import has_table, read_card, read_rows
+from headwater.public.file_options import CHANGING
+from headwater.public.files import FileRefusedError
+from headwater.public.folder import folders
+from headwater.public.protocol import AnySchema
 
 MOST = 60
 """Releases on one page."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from headwater.evaluate.axes import Floats
 from headwater.evaluate.encoded import Encoded
-from headwater.table.time_units import microseconds
+from headwater.public.time_units import microseconds
 
 ROWS = 10
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from headwater.evaluate.axes import ColumnAxis
-from headwater.table.time_units import microseconds
+from headwater.public.time_units import microseconds
 
 Ticks = list[tuple[float, str]]
 

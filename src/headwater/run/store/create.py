@@ -6,28 +6,23 @@ import hashlib
 import os
 from pathlib import Path
 
-from headwater.files import sync
+from headwater.public.files import sync
 from headwater.run.store import database
 from headwater.run.store.identity import identity
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
-    """The path without symbolic links, so that two names of one state share a lock."""
     return Path(os.path.realpath(path))
 
 
 def create_folder(folder: Path) -> None:
-    """Create the folder of a state, and those above it, owner-only."""
     if not folder.is_dir():
         create_folder(folder.parent)
         folder.mkdir(mode=0o700)
 
 
 def create_file(path: Path, config: str) -> None:
-    """Build the state under another name and rename it: a kill leaves no state or a whole one.
-
-    The caller holds the lock, so whatever is left under that other name is of an attempt that was killed.
-    """
+    """Build the state under another name and rename it: a kill leaves no state or a whole one."""
     new = path.with_name(f".{path.name}.new")
     leftovers = (new, database.journal_of(new))
     for leftover in leftovers:

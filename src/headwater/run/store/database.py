@@ -32,24 +32,17 @@ CREATE TABLE IF NOT EXISTS receipt (seq INTEGER PRIMARY KEY, data BLOB NOT NULL,
 
 
 def is_store(path: Path) -> bool:
-    """Whether a file is marked as the state of a run, by its first bytes."""
     with path.open("rb") as file:
         head = file.read(72)
     return head.startswith(b"SQLite format 3\0") and head[68:72] == APPLICATION.to_bytes(4, "big")
 
 
 def journal_of(path: Path) -> Path:
-    """SQLite's rollback journal of a database."""
     return path.with_name(path.name + "-journal")
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that never creates a file, never blocks, and returns from a commit when it is on the disk.
-
-    A rollback journal, not a write-ahead log: a commit here is one large append, which a rollback journal writes once
-    and a write-ahead log twice. It is truncated after each commit and not deleted: a forked child that closes its copy
-    of the connection would otherwise delete the file that its parent's next commit relies on.
-    """
+    """A connection that never creates a file, never blocks, and returns from a commit when it is on the disk."""
     if journal_of(path).is_symlink():  # SQLite would follow it and write over its target
         raise StoreError(path, f"{journal_of(path).name} is a symbolic link", "find out who made it, then remove it")
     # Autocommit mode: transactions are begun and ended by hand. Threads take turns by the store's own lock.
@@ -71,7 +64,6 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def disconnect(path: Path, connection: sqlite3.Connection) -> None:
-    """Close a connection. At rest the state is one file: an empty rollback journal is removed."""
     connection.close()
     journal = journal_of(path)
     if journal.is_file() and not journal.stat().st_size:
@@ -92,11 +84,7 @@ def build(path: Path, meta: dict[str, str]) -> None:
 
 
 def check_format(path: Path, connection: sqlite3.Connection) -> None:
-    """Refuse a file that is no state, one of a newer format, and an interrupted one of format 1.
-
-    The journal of format 1 can be replayed only by the version that wrote it. Without a journal, the snapshot of a
-    state of format 1 is what it is in format 2.
-    """
+    """Refuse a file that is no state, one of a newer format, and an interrupted one of format 1."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
@@ -112,7 +100,6 @@ def check_format(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def digest(*parts: bytes | memoryview) -> bytes:
-    """SHA-256 of some parts, each with its length, so that no two lists of parts look alike."""
     result = hashlib.sha256()
     for part in parts:
         result.update(len(part).to_bytes(8, "big"))

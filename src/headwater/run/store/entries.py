@@ -27,11 +27,7 @@ _UNSIGNED = re.compile(r"\|u1|<u[248]")
 
 
 class Entry(NamedTuple):
-    """Some records and the positions that were kept with them; ``start`` records came before.
-
-    A row is a record, or as many as ``counts`` says. A ``whole`` entry was counted to be taken at once, and is never
-    cut: its buckets are not the fastest ones.
-    """
+    """Some records and the positions that were kept with them; ``start`` records came before."""
 
     start: int
     rows: Rows
@@ -41,7 +37,6 @@ class Entry(NamedTuple):
 
     @property
     def end(self) -> int:
-        """How many records there are with these."""
         return self.start + (len(self.rows) if self.counts is None else int(self.counts.sum()))
 
     def between(self, first: int, end: int) -> Entry:
@@ -76,7 +71,6 @@ class Kept(NamedTuple):
 
 
 def check_rows(rows: object) -> Rows:
-    """Rows of unsigned integers, little-endian and contiguous."""
     array = np.ascontiguousarray(rows)
     if array.dtype.kind != "u" or array.ndim != 2:
         raise TypeError(f"rows must be a two-dimensional array of unsigned integers, not {array.ndim}-d {array.dtype}")
@@ -130,18 +124,15 @@ def unpack_entry(path: Path, head: str, data: bytes, checksum: bytes) -> Entry:
 
 
 def _shortest(counts: NDArray[np.int64]) -> str:
-    """The shortest type that holds all of these."""
     largest = int(counts.max(initial=0))
     return "|u1" if largest < 1 << 8 else "<u4" if largest < 1 << 32 else "<u8"
 
 
 def receipts_in(head: Mapping[str, Any]) -> bytes:
-    """The receipts of a journal entry, by its head."""
     return base64.b64decode(head.get("receipts", ""), validate=True)
 
 
 def pack_snapshot(snapshot: Snapshot) -> list[tuple[int, bytes | memoryview, bytes]]:
-    """Number, data and checksum of each part of a snapshot; part 0 says what the others are."""
     view = memoryview(snapshot.data)
     parts = [view[start : start + PART] for start in range(0, len(view), PART)]
     head = json.dumps({"t": snapshot.t, "position": snapshot.position, "parts": len(parts)}).encode()
@@ -180,7 +171,6 @@ def join(path: Path, start: int, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def merge(position: Position, changes: Mapping[str, Any]) -> None:
-    """Set the named values in ``position``; ``None`` removes one."""
     for name, value in changes.items():
         if value is None:
             position.pop(name, None)

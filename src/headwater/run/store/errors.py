@@ -30,7 +30,7 @@ class StateCopiedError(StoreError):
 
 
 class OutcomeUnknownError(StoreError):
-    """The disk failed, and whether the step was kept cannot be read from it. When it can be, the state decides."""
+    """The disk failed, and whether the step was kept cannot be read from it."""
 
 
 class StateDamagedError(StoreError):
@@ -56,12 +56,10 @@ def plain_errors(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, what: str) -> StateDamagedError:
-    """The error for content that does not match its checksum or its own structure."""
     return StateDamagedError(path, f"the state is damaged ({what})", "put back a backup of it or start a new run")
 
 
 def unknown(path: Path) -> OutcomeUnknownError:
-    """The error for a commit that failed on a disk that cannot be read either."""
     problem = "writing the disk failed, and whether this step was kept cannot be read from it"
     remedy = (
         "look at the disk, then give the same command again: the state decides what was kept. Records without a "

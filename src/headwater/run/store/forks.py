@@ -21,7 +21,6 @@ _acquired: list[_Lock] = []
 
 
 def guard(store: object, lock: _Lock) -> None:
-    """Let forks wait for this lock as long as its store exists."""
     _locks[store] = lock
 
 

@@ -15,17 +15,11 @@ REMEDY = (
 
 
 def identity(path: Path) -> dict[str, str]:
-    """Inode and device of a file."""
     status = os.stat(path)
     return {"inode": str(status.st_ino), "device": str(status.st_dev)}
 
 
 def refuse_copy(path: Path, kept: dict[str, str], commits: int, noted: int) -> None:
-    """Refuse a copied file, and an older one whose content was put back into the same file.
-
-    ``kept`` is the `identity` that was written into the state when it was opened last. If the lock file has ``noted``
-    more commits than the state has had, the state is older than its lock file.
-    """
     if not _same_file(kept, path):
         raise StateCopiedError(path, "this is a copy of a state, or a backup that was put back", REMEDY)
     if commits < noted:
@@ -33,7 +27,6 @@ def refuse_copy(path: Path, kept: dict[str, str], commits: int, noted: int) -> N
 
 
 def _same_file(kept: dict[str, str], path: Path) -> bool:
-    """A device of major number 0 (network, overlay, memory) changes at every mount: there only the inode counts."""
     now = identity(path)
     stable = os.major(int(kept["device"])) and os.major(int(now["device"]))
     return kept["inode"] == now["inode"] and (not stable or kept["device"] == now["device"])

@@ -71,20 +71,17 @@ class Lock:
 
     @property
     def commits(self) -> int:
-        """How many commits the state had when the lock file was written last; 0 if that is not known."""
         try:
             return int(json.loads(os.pread(self._handle, _SIZE, 0))["commits"])
         except (ValueError, KeyError, TypeError):
             return 0
 
     def note(self, commits: int) -> None:
-        """Write down the number of commits. Called after the commit, so the note is never ahead of the state."""
         line = json.dumps({"process": os.getpid(), "commits": commits}).ljust(_SIZE - 1) + "\n"
         with suppress(OSError):  # a note that is too old protects less, but is not wrong
             os.pwrite(self._handle, line.encode(), 0)
 
     def release(self) -> None:
-        """Release the lock. May be called twice."""
         handle, self._handle = self._handle, -1
         if handle >= 0:
             os.close(handle)
@@ -94,7 +91,6 @@ _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 def _release_in_child() -> None:
-    """A forked child shares the open lock file: without this it would keep the lock when its parent is killed."""
     for lock in list(_held):
         lock.release()
 

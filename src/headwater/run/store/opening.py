@@ -27,17 +27,13 @@ class Meta(NamedTuple):
 
 
 def check_permission(path: Path) -> None:
-    """Refuse a state that others may read."""
     if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
         problem = "other users may read this state, which is as secret as the data"
         raise StoreError(path, problem, f"think who may have read it, then: chmod 600 {path.name}")
 
 
 def read_meta(path: Path, connection: sqlite3.Connection, commits: int | None) -> Meta:
-    """Read and check the facts.
-
-    ``commits`` is how many the lock file has noted; None if the state may be a copy.
-    """
+    """Read and check the facts."""
     values = dict(connection.execute("SELECT key, value FROM meta"))
     try:
         if hashlib.sha256(values["config"].encode()).hexdigest() != values["config_sha256"]:

@@ -9,14 +9,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from headwater.processes import this_process
+from headwater.public.files import this_process
 from headwater.run.store import database, forks
 from headwater.run.store.errors import StoreError, plain_errors, unknown
 from headwater.run.store.lock import Lock
 
 
 class OwnedDatabase:
-    """What `Store` needs of its file: turns, transactions, and closing. It knows nothing of the content."""
+    """What `Store` needs of its file: turns, transactions, and closing."""
 
     def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -28,7 +28,6 @@ class OwnedDatabase:
         forks.guard(self, self._turn)
 
     def close(self) -> None:
-        """Release the file. May be called twice."""
         if self._closed or this_process() != self._process:  # a forked child leaves its parent's file alone
             return
         with self._turn:
@@ -44,7 +43,6 @@ class OwnedDatabase:
         self.close()
 
     def _refresh(self) -> None:
-        """Read the fields from the file, and call them fresh."""
         raise NotImplementedError
 
     @contextmanager
@@ -62,11 +60,7 @@ class OwnedDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or nothing, and counted. The caller holds the lock, and sets ``_fresh`` at the end.
-
-        An interrupt may come at any instruction, also between the commit and what is written down of it in memory:
-        until the caller is through, the fields count as unknown and are read again.
-        """
+        """All of it or nothing, and counted."""
         self._fresh = False
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -80,11 +74,7 @@ class OwnedDatabase:
         self._lock.note(self._commits)
 
     def _commit(self) -> None:
-        """Commit. If that fails it may have happened all the same: SQLite cuts its journal, then syncs that it is cut.
-
-        So the file is asked. If it has happened, a commit after it settles it: until then a power cut could bring the
-        journal back, and with it the state of before.
-        """
+        """Commit."""
         try:
             self.connection.execute("COMMIT")
             return
@@ -109,5 +99,4 @@ class OwnedDatabase:
             self.connection.execute("ROLLBACK")
 
     def set_meta(self, values: Mapping[str, str]) -> None:
-        """Write some of the facts about the file itself. Inside of a transaction."""
         self.connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())

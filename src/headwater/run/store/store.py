@@ -23,30 +23,7 @@ from headwater.run.store.owned import OwnedDatabase
 
 
 class Store(OwnedDatabase):
-    """The durable state of one run. Made by `create` or `open`, used by one process, closed at the end.
-
-    Every method that writes is one transaction: after a kill, a full disk or a power cut the state is what it was
-    before the call or what it was after it. When the call has returned, the change is on the disk. Threads may share
-    a store.
-
-    Formal guarantees
-    -----------------
-    One owner: while a store is open no other process, thread or forked child can use the same file. A copy of the
-    file, or an older one put back in its place, is refused where file system and lock file differ for it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> path = Path(tempfile.mkdtemp()) / "run.state"
-    >>> with Store.create(path, {"epsilon": 1.0}) as store:
-    ...     store.append(np.array([[5], [1], [4]], np.uint16), {"row": 3})
-    3
-    >>> with Store.open(path) as store:
-    ...     kept = store.load()
-    >>> kept.t, kept.position, kept.journal[0].rows.shape
-    (3, {'row': 3}, (3, 1))
-    """
+    """The durable state of one run."""
 
     def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection, meta: Meta) -> None:
         super().__init__(path, lock, connection)
@@ -58,10 +35,7 @@ class Store(OwnedDatabase):
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any]) -> Store:
-        """Create the state of a new run, owner-only, and open it.
-
-        ``config`` is JSON that never changes during the run.
-        """
+        """Create the state of a new run, owner-only, and open it."""
         path = real_path(path)
         text = json.dumps(dict(config))
         with plain_errors(path):
@@ -81,11 +55,7 @@ class Store(OwnedDatabase):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, allow_copy: bool = False, observe: bool = False) -> Store:
-        """Open the state of a run to continue it, or only to look at it.
-
-        With ``allow_copy`` a copy or a backup is taken: no other run may continue from it. With ``observe`` nothing is
-        written; copies are then taken as well, and stay copies.
-        """
+        """Open the state of a run to continue it, or only to look at it."""
         path = real_path(path)
         with plain_errors(path):
             if not path.is_file():
@@ -123,35 +93,29 @@ class Store(OwnedDatabase):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What `create` was given."""
         copy: dict[str, Any] = json.loads(json.dumps(self._config))
         return copy
 
     @property
     def opened(self) -> int:
-        """How many times this state has been opened, this time included."""
         return self._opened
 
     @property
     def t(self) -> int:
-        """How many records the state has taken."""
         with self.current():
             return self._t
 
     @property
     def journal_bytes(self) -> int:
-        """Size of the journal since the snapshot: when it outgrows `snapshot_bytes`, a new snapshot pays."""
         with self.current():
             return self._journal_bytes
 
     @property
     def snapshot_bytes(self) -> int:
-        """Size of the snapshot, 0 if there is none."""
         with self.current():
             return self._snapshot_bytes
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """The last value that was kept under ``name``, ``None`` if there is none."""
         with self.current():
             return self._position.get(name)
 
@@ -163,21 +127,7 @@ class Store(OwnedDatabase):
         counts: NDArray[np.int64] | None = None,
         whole: bool = False,
     ) -> int:
-        """Keep the next records, and with them where their source stands; return how many records there are now.
-
-        Parameters
-        ----------
-        rows
-            What the mechanism keeps of each record: unsigned integers of shape (n, width). May be empty.
-        position
-            Named JSON values, such as an offset or a batch id. Others stay as they are; ``None`` removes one.
-        receipts
-            What was answered to the sources of these records, such as idempotency keys: `receipts` gives it back.
-        counts
-            How many records each row stands for; one unless given.
-        whole
-            Whether these were counted to be taken at once.
-        """
+        """Keep the next records, and with them where their source stands; return how many records there are now."""
         with self.current():
             entry = Entry(self._t, entries.check_rows(rows), dict(position or {}), counts, whole)
             packed = entries.pack_entry(entry, receipts)
@@ -190,10 +140,7 @@ class Store(OwnedDatabase):
             return self._t
 
     def snapshot(self, t: int, data: bytes) -> None:
-        """Replace the snapshot, and the journal up to ``t``, by ``data``. Clears the note `measured_by`.
-
-        ``t`` is at most `t` of the store, and at least that of the last snapshot.
-        """
+        """Replace the snapshot, and the journal up to ``t``, by ``data``."""
         with self.current():
             if t > self._t:
                 raise ValueError(f"a snapshot of t = {t} is ahead of the state, which is at {self._t}")
@@ -213,7 +160,6 @@ class Store(OwnedDatabase):
             self._refresh()
 
     def receipts(self) -> list[bytes]:
-        """What `append` was given as receipts, oldest first; at least the last `receipt.KEPT_BYTES` of it."""
         with self.current():
             return receipt.read(self.path, self.connection)
 
@@ -236,26 +182,17 @@ class Store(OwnedDatabase):
     # ---- notes
 
     def note(self, **values: Any) -> None:  # noqa: ANN401 - any JSON value
-        """Keep some facts about the run itself, in one transaction.
-
-        Parameters
-        ----------
-        values
-            JSON by name: ``measured_by``, the version that measured what was published since the snapshot, and
-            ``sinks``, where the run has published.
-        """
         with self.current():
             with self.transaction():
                 self.set_meta({name: json.dumps(value) for name, value in values.items()})
             self._refresh()
 
     def noted(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        """What `note` has kept under this name, ``None`` if nothing."""
         with self.current():
             return self._notes.get(name)
 
     def published(self, t: int, sha256: str) -> None:
-        """Note that the release of ``t`` was published. Other content for the same ``t`` is refused."""
+        """Note that the release of ``t`` was published."""
         with self.current():
             known = self.releases().get(t)
             if known is None:
@@ -267,7 +204,6 @@ class Store(OwnedDatabase):
                 raise StoreError(self.path, problem, "keep the first one: a published release never changes")
 
     def releases(self) -> dict[int, str]:
-        """SHA-256 of every published release by its ``t``, in order."""
         with self.current():
             return dict(self.connection.execute("SELECT t, sha256 FROM release ORDER BY t"))
 

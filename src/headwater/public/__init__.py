@@ -1,0 +1,1 @@
+"""What has never seen a record or a key: schemas, plans, budgets, what was measured, models, releases."""

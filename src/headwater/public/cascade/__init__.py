@@ -1,0 +1,1 @@
+"""Cascade, the public half: plans, trees, estimates, models."""

@@ -1,0 +1,170 @@
+"""What cascade has published so far, and the trees to measure next that follow from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from headwater.public.cascade.counts import NoisyCounts, Pool, pool, pools_by_timescale
+from headwater.public.cascade.estimate import Fractions, latest_fractions, overwritten, shrink
+from headwater.public.cascade.plan import Stage, Timescale, split_thresholds, uniform_threshold
+from headwater.public.cascade.tree import LEAF, Tree, children
+from headwater.public.partition import Flags, Floats, Partition, Points
+
+
+def next_tree(
+    estimates: Sequence[Fractions], points: int, thresholds: Sequence[float], base: float, partition: Partition
+) -> Tree:
+    """Split the cells that are predicted to hold enough of the next points."""
+    mass = np.array([float(points)])
+    cells = np.zeros(1, dtype=np.uint64)  # not kept on plain axes, where a uniform spread is the same everywhere
+    uniform, splits = mass, list[Flags]()
+    index = [np.zeros(1, dtype=np.int64)] * len(estimates)
+    for depth, threshold in enumerate(thresholds):
+        split = (mass >= threshold) | (uniform >= base)
+        splits.append(split)
+        (at,) = split.nonzero()
+        if not len(at):
+            break
+        mass = mass[at]
+        if partition.plain:
+            left, uniform = np.full(len(at), 0.5), uniform * 0.5
+        else:
+            cells = cells[at]
+            left = partition.shares(cells, depth)
+            cells, uniform = children(cells), _halves(uniform[at], left)
+        for i, estimate in enumerate(estimates):
+            if depth + 1 >= len(estimate.tree.splits):
+                continue  # it has no cells so deep down
+            here = index[i][at]
+            left = overwritten(left, estimate, here)
+            index[i] = estimate.tree.below().take(here, axis=0).reshape(-1)
+        mass = _halves(mass, left)
+    else:
+        splits.append(np.zeros(len(mass), dtype=bool))
+    return Tree(tuple(splits))
+
+
+def _halves(mass: Floats, left: Floats) -> Floats:
+    both = np.empty((len(mass), 2))
+    np.multiply(mass, left, out=both[:, 0])
+    np.subtract(mass, both[:, 0], out=both[:, 1])
+    return both.reshape(-1)
+
+
+Trees = list[tuple[Tree, ...]]
+"""For each timescale, the trees of its resolutions, finest first."""
+
+RECENT = 4  # slow buckets, the last ones, that are one more prior for the fast ones, since streams move
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The noisy counts of all closed slow buckets, and of the fast ones in the last of them."""
+
+    partition: Partition
+    epsilon: float
+    slow: tuple[NoisyCounts, ...] = ()
+    recent: tuple[NoisyCounts, ...] = ()
+    pooled: Pool = field(default_factory=Pool)
+
+    def closed(self, slow: NoisyCounts, fast: Sequence[NoisyCounts]) -> History:
+        pooled = self.pooled.plus(Pool.of(slow, self.partition))
+        return History(self.partition, self.epsilon, (*self.slow, slow), tuple(fast), pooled)
+
+    def next_trees(self, timescales: Sequence[Timescale], stage: Stage, fast: list[NoisyCounts], finest: int) -> Trees:
+        """For each timescale, the trees of its resolutions, finest first, for the next buckets."""
+        d = self.partition.dimension
+        if all(scale.size < uniform_threshold(scale, d) for scale in timescales):
+            return [(LEAF,) * scale.resolutions for scale in timescales]  # nothing can reach a threshold
+        estimates = self._fractions(pools_by_timescale(fast, self.partition))
+        deepest = self.deepest(stage, finest)
+        return [
+            tuple(
+                next_tree(estimates, scale.size, *of_resolution, self.partition)
+                for of_resolution in split_thresholds(scale, d, deepest)
+            )
+            for scale in timescales
+        ]
+
+    def deepest(self, stage: Stage, finest: int) -> int:
+        return min(self.partition.dimension * math.ceil(math.log2(max(2.0, self.epsilon * stage.end))), finest)
+
+    @cached_property
+    def _slow_fractions(self) -> Fractions:
+        uniform = latest_fractions(self.pooled.tree, [], self.partition)
+        return shrink(self.pooled, uniform, self.partition, settle=False)
+
+    def _fractions(self, pools: list[Pool]) -> list[Fractions]:
+        estimates = [self._slow_fractions]
+        for one in pools:
+            prior = latest_fractions(one.tree, estimates, self.partition)
+            estimates.append(shrink(one, prior, self.partition, settle=False))
+        return estimates
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What crosses the trust boundary: all that is published about the points after the first ``start``.
+
+    Parameters
+    ----------
+    start
+        Where the window starts: 0, or the start of some bucket.
+    covered
+        The points from here on are in no closed bucket.
+    fast
+        The closed fast buckets since the last slow one, each timescale after the end of the slower one.
+    """
+
+    t: int
+    start: int
+    covered: int
+    history: History
+    fast: tuple[NoisyCounts, ...]
+
+    @property
+    def uncovered(self) -> int:
+        """How many points no closed bucket covers."""
+        return self.t - self.covered
+
+    def near(self, points: Points) -> dict[str, float]:
+        """How many buckets are closed, and the noisy counts of the leaves that hold these points."""
+        buckets = [*self.history.slow, *self.history.recent, *self.fast]
+        partition = self.history.partition
+        seen: dict[str, float] = {f"t={self.t} closed buckets": len(buckets)}
+        for bucket in buckets:
+            for coarseness, part in enumerate(bucket.parts):
+                depth = len(part.tree.splits) - 1
+                first, end = part.tree.edges(depth)
+                for number, cell in enumerate(partition.cells(points, depth).astype(np.int64)):
+                    (leaf,) = np.flatnonzero((first <= cell) & (cell < end))
+                    name = f"bucket {part.start}-{part.end} tree {coarseness} count at {number}"
+                    seen[name] = int(part.counts[leaf])
+        return seen
+
+    def pools(self) -> tuple[list[Pool], list[bool]]:
+        """Pools in the order in which each is the prior of the next, and which of them hold the points of the window.
+
+        They are sums of: the slow buckets before the window (a prior only), those in the window, the last `RECENT` of
+        these if there are more (a prior only: they are in the sum before), and for each timescale the fast buckets in
+        the window. Pools without points are left out. If the window begins inside the last closed slow bucket, its fast
+        buckets stand for it.
+        """
+        partition, slow, fast = self.history.partition, self.history.slow, list(self.fast)
+        recent = self.history.recent
+        if self.start and recent and recent[0].start <= self.start:
+            slow, fast = slow[:-1], [*recent, *fast]  # the last closed slow bucket, in finer steps
+        fast = [bucket for bucket in fast if bucket.start >= self.start]
+        within = [bucket for bucket in slow if bucket.start >= self.start]
+        found = [(pool(slow[: len(slow) - len(within)], partition), False)]
+        found.append((pool(within, partition) if self.start else self.history.pooled, True))
+        if len(within) > RECENT:
+            found.append((pool(within[-RECENT:], partition), False))
+        found += [(one, True) for one in pools_by_timescale(fast, partition)]
+        found = [(one, counted) for one, counted in found if one.points]
+        return [one for one, _ in found], [counted for _, counted in found]

@@ -1,0 +1,1 @@
+"""Marginals, the public half: plans, questions, estimates, models."""

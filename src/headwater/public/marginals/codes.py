@@ -1,0 +1,157 @@
+"""What crosses the trust boundary: noisy contingency tables over spans of arrivals, and public facts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.public.categorical import Boolean, Category
+from headwater.public.partition import Axis, Floats, Integers, Points
+from headwater.public.protocol import AnySchema
+from headwater.public.schema import Schema
+from headwater.public.unit_cube import UnitCube
+
+Codes = NDArray[np.uint16]
+
+NULL = np.uint16(0xFFFF)
+"""The code of a null record, in every column. No column has so many codes."""
+
+FINEST = 1 << 15
+"""At most so many codes for the values of a column; the missing value has one more."""
+
+MOST_LABELS = 1 << 10
+"""Of a list of more labels than this, neighbours may be merged, as if it were ordered."""
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How the values of one column become codes ``0 … size − 1``."""
+
+    values: int
+    missing: bool
+    ordered: bool
+
+    @property
+    def size(self) -> int:
+        return self.values + self.missing
+
+
+@dataclass(frozen=True)
+class Coder:
+    """The codes of one column: equal parts of a continuum, or ``step`` neighbouring values of a finite column."""
+
+    axis: Axis
+    coding: Coding
+    step: int
+
+    def encode(self, places: Points) -> Codes:
+        """Codes of coordinates, as `Axis.place` gives them."""
+        axis, last = self.axis, self.coding.size - 1
+        if axis.values is None:
+            return np.minimum(places * (FINEST / axis.unit), last).astype(np.uint16)
+        numbers = places * 2.0**axis.cuts
+        if self.step > 1:
+            gone = numbers >= 1 << (axis.cuts - 1) if axis.missing else False
+            numbers = np.where(gone, last, np.floor_divide(numbers, self.step))  # whole numbers below 2^53
+        return np.minimum(numbers, last).astype(np.uint16)  # beyond the values lies the missing one
+
+    def places(self, codes: Codes, inside: Points) -> Points:
+        """Coordinates at the position ``inside``, in ``[0, 1)``, of the part of the column that a code stands for."""
+        whole = codes.astype(np.int64)
+        gone = whole == self.coding.values if self.coding.missing else None
+        if self.axis.values is None:
+            shares = np.minimum(whole + inside, np.nextafter(whole + 1.0, 0.0)) / FINEST
+            return self.axis.place(shares, gone)
+        if self.step == 1:
+            return self.axis.place(whole, gone)
+        first = whole * self.step
+        width = np.minimum(self.axis.values - first, self.step)
+        return self.axis.place(first + np.minimum((inside * width).astype(np.int64), width - 1), gone)
+
+
+@lru_cache(maxsize=64)
+def coders(schema: Schema | UnitCube) -> tuple[Coder, ...]:
+    """How each column of a schema is coded."""
+    if isinstance(schema, UnitCube):
+        return tuple(Coder(Axis(), Coding(FINEST, missing=False, ordered=True), 1) for _ in range(schema.dimension))
+    found = []
+    for column in schema.columns.values():
+        size, listed = column.size, isinstance(column, Category | Boolean)
+        step = 1 if size is None else -(-size // FINEST)
+        values = FINEST if size is None else -(-size // step)
+        coding = Coding(values, column.missing, ordered=not listed or values > MOST_LABELS)
+        found.append(Coder(column.axis, coding, step))
+    return tuple(found)
+
+
+def codings(schema: Schema | UnitCube) -> tuple[Coding, ...]:
+    return tuple(coder.coding for coder in coders(schema))
+
+
+def encode(points: Points, schema: Schema | UnitCube) -> Codes:
+    codes = np.empty(points.shape, dtype=np.uint16)
+    for column, coder in enumerate(coders(schema)):
+        codes[:, column] = coder.encode(points[:, column])
+    return codes
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """Noisy counts of one contingency table: the records ``start … end − 1`` in bins of one, two or three columns."""
+
+    columns: tuple[int, ...]
+    start: int
+    end: int
+    edges: tuple[Integers, ...]
+    counts: Integers
+    scale: float
+    variance: float
+    gaussian: bool = False
+    joint: int = 0
+    present: int | None = None
+
+    @property
+    def width(self) -> float:
+        return math.sqrt(self.variance / 2) if self.gaussian or self.joint else self.scale
+
+    @cached_property
+    def sums(self) -> tuple[tuple[Floats, Floats], ...]:
+        found = []
+        for axis, edges in enumerate(self.edges):
+            # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
+            several = 2 if self.counts.shape == (2,) else self.counts.size // len(edges)
+            counts = self.counts.sum(tuple(other for other in range(len(self.edges)) if other != axis))
+            found.append((counts.astype(np.float64), np.full(len(edges), self.variance * several)))
+        return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """All that is published about the records after the first ``start`` ones, up to the ``t``-th.
+
+    ``tables`` are ordered by their end; those that end before ``start`` are about earlier records and only inform.
+    """
+
+    t: int
+    start: int
+    epsilon: float
+    codings: tuple[Coding, ...]
+    tables: tuple[NoisyTable, ...]
+    schema: AnySchema | None = None
+
+    def near(self, points: Points) -> dict[str, float]:
+        """How many tables there are, and the noisy counts of the cells that hold these points."""
+        seen: dict[str, float] = {f"t={self.t} tables": len(self.tables)}
+        if self.schema is None:
+            return seen
+        codes = encode(points, self.schema).astype(np.int64)
+        for table in self.tables:
+            axes = zip(table.columns, table.edges, strict=True)
+            bins = [np.searchsorted(edges, codes[:, column], side="right") - 1 for column, edges in axes]
+            for number, count in enumerate(table.counts[tuple(bins)].tolist()):
+                seen[f"columns {table.columns} of {table.start}-{table.end} count at {number}"] = count
+        return seen

@@ -1,1 +1,0 @@
-"""What may be published: releases, and folders of them."""

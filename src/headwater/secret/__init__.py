@@ -1,0 +1,1 @@
+"""What reads records or draws noise. Nothing in `headwater.public` imports it."""

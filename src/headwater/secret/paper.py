@@ -1,0 +1,370 @@
+"""Algorithm 1, fast: the paper's mechanism at a cost that does not grow with the number of cells.
+
+Three observations turn the literal algorithm into this one without changing its law.
+
+1. *Noise has an address.* The noise of cell θ, level ``r`` and segment ``i`` is a function of the key and of
+   ``(θ, r, i)``, so it need not be drawn until somebody looks at θ, and looking twice gives the same number.
+2. *Levels that ended need only their totals.* What Algorithm 2 said during a level is forgotten when it ends.
+3. *Between two arrivals nothing changes*, so the moment at which a segment is sealed can be drawn as one number
+   (`headwater.secret.paper`), and for almost every cell that number says at once that it was not.
+
+So an update writes down which cell the point is in, and all the work is done for the cells that a release asks for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from fractions import Fraction
+from functools import partial
+from itertools import count
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headwater.public.budget import Budget, Ledger, Spend
+from headwater.public.cells import CellCounts
+from headwater.public.files import need
+from headwater.public.laws import IntegerLaplace, scale_for
+from headwater.public.paper import STRATEGIES, Measured, cell_budget, measure
+from headwater.public.partition import Cells, Floats, Integers
+from headwater.public.protocol import AnySchema, Arrays, Header, Options, Rows, State
+from headwater.secret.counters import (
+    THRESHOLD,
+    HybridCounter,
+    SparseCounter,
+    SubCounter,
+    level_at,
+    level_start,
+    segment_threshold,
+)
+from headwater.secret.mechanism import NULL, CellRows
+from headwater.secret.noise import Noise
+
+Sealed = tuple[int, int]  # the step of a seal, and the segment's count then
+
+DOUBT = 1e-9
+"""Relative distance within which exact arithmetic decides: floating point errs some thousand times less."""
+
+
+def chance_above(margin: Integers, scale: float) -> Floats:
+    q = math.exp(-1 / scale)
+    tail = np.exp(-np.abs(np.where(margin >= 0, margin + 1, margin)) / scale) / (1 + q)
+    return np.where(margin >= 0, tail, 1 - tail)
+
+
+def hazard(margin: Integers, scale: float) -> Floats:
+    q = math.exp(-1 / scale)
+    upper = np.exp(-(np.maximum(margin, 0) + 1) / scale) / (1 + q)
+    lower = np.maximum(-margin, 0) / scale + math.log1p(q)
+    return np.where(margin >= 0, -np.log1p(-upper), lower)
+
+
+def as_float(words: NDArray[np.uint64]) -> Floats:
+    value: Floats = words[:, 0] * 2.0**-64 + words[:, 1] * 2.0**-128
+    return np.minimum(value, 1 - 2.0**-53)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One open segment, as seen at step ``now``: its margin while empty, and the steps at which points arrived."""
+
+    margin: int
+    scale: float
+    begin: int
+    now: int
+    arrivals: Integers
+
+    def stretches(self) -> tuple[Integers, Integers]:
+        starts = np.concatenate([[self.begin + 1], self.arrivals])
+        return starts, np.diff(starts, append=self.now + 1)
+
+    def sealed_at(self, words: NDArray[np.uint64], further: Callable[[int], int]) -> Sealed | None:
+        """The step at which the segment is sealed and its count then; ``None`` if it is still open at ``now``."""
+        starts, lengths = self.stretches()
+        rates = hazard(self.margin - np.arange(len(starts)), self.scale)
+        ends = np.cumsum(rates * lengths)
+        v = float(as_float(words[None])[0])
+        wait = -math.log1p(-v)
+        stretch = int(np.searchsorted(ends, wait))
+        if stretch == len(ends):
+            step, lower, upper = None, float(ends[-1]), math.inf
+        else:
+            before = float(ends[stretch - 1]) if stretch else 0.0
+            offset = min(max(math.ceil((wait - before) / rates[stretch]), 1), int(lengths[stretch]))
+            step = int(starts[stretch]) + offset - 1
+            lower, upper = before + rates[stretch] * (offset - 1), before + rates[stretch] * offset
+        doubt = DOUBT + len(ends) * 2.0**-52  # the sum's own rounding
+        sure = lower * (1 + doubt) < wait < upper * (1 - doubt)
+        if not (sure and 2.0**-75 < v < 1 - 2.0**-20):
+            return self.settle_exactly(words, further)
+        return None if step is None else (step, stretch)
+
+    def settle_exactly(self, words: NDArray[np.uint64], further: Callable[[int], int]) -> Sealed | None:
+        bits, known = int(words[0]) << 64 | int(words[1]), 128
+        while True:
+            # V lies in [bits, bits + 1)·2^−known, and decimals err by less than 2^−known: look a little beyond both.
+            ends = [self._sealed_for(Fraction(bits + beyond, 1 << known), known) for beyond in (-1, 2)]
+            if ends[0] == ends[1]:
+                return ends[0]
+            bits, known = bits << 64 | further(known // 64 - 2), known + 64
+
+    def _sealed_for(self, v: Fraction, bits: int) -> Sealed | None:
+        """Where ``1 − Π(1−p)`` first exceeds ``v``, with an absolute error in ``v`` far below ``2^−bits``."""
+        if v >= 1:
+            return None
+        context = Context(prec=bits // 3 + 30, Emin=MIN_EMIN, Emax=MAX_EMAX)
+        q = context.exp(context.divide(Decimal(-1), Decimal(self.scale)))
+        target = context.ln(context.divide(Decimal((1 - v).numerator), Decimal((1 - v).denominator)))
+        total = Decimal(0)
+        starts, lengths = (array.tolist() for array in self.stretches())
+        for count, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            log_stay = _log_stay(self.margin - count, q, context)
+            after = context.add(total, context.multiply(log_stay, Decimal(length)))
+            if after < target:
+                return start + int(context.divide(context.subtract(target, total), log_stay)), count
+            total = after
+        return None
+
+
+def _log_stay(margin: int, q: Decimal, context: Context) -> Decimal:
+    one = Decimal(1)
+    if margin >= 0:
+        return context.ln(context.subtract(one, context.divide(context.power(q, margin + 1), context.add(one, q))))
+    return context.ln(context.divide(context.power(q, -margin), context.add(one, q)))
+
+
+class Level:
+    """The points of one level, as cells of one depth: in order of arrival while it lasts, sorted when it is over."""
+
+    def __init__(
+        self, level: int, depth: int, cells: NDArray[np.uint64] | None = None, ends: Integers | None = None
+    ) -> None:
+        self.level, self.depth = level, depth
+        self._cells = np.empty(0, dtype=np.uint64) if cells is None else cells
+        self.steps = len(self._cells)
+        self._ends = ends  # of a closed level: how many points lie in the distinct cells before each
+        self._sorted: tuple[Cells, Integers] | None = None
+
+    def append(self, cells: Cells) -> None:
+        if self.steps + len(cells) > len(self._cells):
+            self._cells = np.resize(self._cells, max(2 * self.steps, self.steps + len(cells), 64))
+        self._cells[self.steps : self.steps + len(cells)] = cells
+        self.steps += len(cells)
+        self._sorted = None
+
+    def closed(self) -> Level:
+        cells, counts = np.unique(self._cells[: self.steps], return_counts=True)
+        if len(cells) and cells[-1] == NULL:
+            cells, counts = cells[:-1], counts[:-1]
+        return Level(self.level, self.depth, cells, np.concatenate([[0], np.cumsum(counts)]))
+
+    def count(self, depth: int, cells: Cells) -> Integers:
+        lower, upper = self._span(depth, cells)
+        if self._ends is None:
+            return upper - lower
+        result: Integers = self._ends[upper] - self._ends[lower]
+        return result
+
+    def arrivals(self, depth: int, cell: int) -> Integers:
+        (lower,), (upper,) = self._span(depth, np.array([cell], dtype=np.uint64))
+        assert self._sorted is not None  # noqa: S101 - _span has just sorted
+        return np.sort(self._sorted[1][lower:upper]) + 1
+
+    def _span(self, depth: int, cells: Cells) -> tuple[Integers, Integers]:
+        if self._ends is None and self._sorted is None:
+            order = np.argsort(self._cells[: self.steps], kind="stable")
+            self._sorted = self._cells[order], order
+        cells_here = self._cells if self._sorted is None else self._sorted[0]
+        shift = np.uint64(self.depth - depth)
+        lower, upper = (np.searchsorted(cells_here, edge << shift) for edge in (cells, cells + np.uint64(1)))
+        return lower, upper
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        cells = self._cells[: self.steps] if self._ends is None else self._cells
+        return {"cells": cells} if self._ends is None else {"cells": cells, "ends": self._ends}
+
+
+_LEVEL_TOTAL, _THRESHOLD, _WAIT, _SUB = range(4)  # what a draw is for
+
+
+def draw_address(purpose: int, level: int, index: ArrayLike = 0) -> NDArray[np.uint64]:
+    return np.uint64(purpose << 45 | level << 38) | np.asarray(index, np.uint64)
+
+
+class PaperMechanism(CellRows):
+    """The paper's mechanism (Algorithms 1 to 3)."""
+
+    name: ClassVar[str] = "paper"
+    thresholds: ClassVar[bool] = True
+    options: ClassVar[Options] = {"consistency": tuple(STRATEGIES)}
+
+    def __init__(
+        self,
+        schema: AnySchema,
+        budget: Budget | float,
+        noise: Noise,
+        *,
+        consistency: str = "halving",
+        constant: float = THRESHOLD,
+        sub: SubCounter = HybridCounter,
+    ) -> None:
+        super().__init__(schema, budget, noise)
+        self.consistency, self.constant, self.sub = consistency, constant, sub
+        self._past: list[Level] = []
+        self._open_level()
+
+    @property
+    def depth(self) -> int:
+        return min(max(level_at(self.t, self.epsilon), 0), self.partition.deepest)
+
+    def _open_level(self) -> None:
+        level = level_at(self.t + 1, self.epsilon)
+        self._now = Level(level, self._resolution(level))
+        self._end = level_start(level + 1, self.epsilon)
+
+    def _resolution(self, level: int) -> int:
+        if level < 0:
+            return 0
+        deepest = self.partition.deepest
+        return min(level, deepest) if self.partition.dimension >= 2 else deepest
+
+    def _budget(self, depth: int, level: int) -> float:
+        return cell_budget(depth, level, self.partition.dimension, self.epsilon)
+
+    def update(self, rows: Rows) -> None:
+        """Take points in order of arrival."""
+        cells = rows[:, 0]
+        self._now = copy(self._now)  # what a copy of this mechanism shares stays as it is
+        while len(cells):
+            if self.t + 1 == self._end:
+                self._past = [*self._past, self._now.closed()]
+                self._open_level()
+            take = min(self._end - 1 - self.t, len(cells))
+            if self._now.depth:  # no cell ever counts a point of a level without one
+                kept = cells[:take] >> np.uint64(self.finest - self._now.depth)
+                kept[cells[:take] == NULL] = NULL  # a step without an arrival
+                self._now.append(kept)
+            self.t += take
+            cells = cells[take:]
+
+    def measured(self, start: int, seed: int) -> Measured:
+        return measure(self.noisy_counts, self.t, self.depth, self.partition, self.consistency, seed)
+
+    def noisy_counts(self, depth: int, cells: Cells) -> CellCounts:
+        """The noisy counts ``N_θ`` of these cells of one depth, at this time."""
+        names = np.uint64(1 << depth) | cells
+        counts = self._sealed(depth, cells, names)
+        first = depth if self.partition.dimension >= 2 else 0
+        for past in self._past:
+            if past.level >= first:
+                scale = scale_for(self._budget(depth, past.level) / 2)
+                counts += past.count(depth, cells)
+                counts += self.noise.laplace_at(scale, names, draw_address(_LEVEL_TOTAL, past.level))
+        return CellCounts(depth, cells, counts)
+
+    def _sealed(self, depth: int, cells: Cells, names: Cells) -> Integers:
+        """What Algorithm 2 says in each cell about the level that is not over."""
+        counts = np.zeros(len(cells), dtype=np.int64)
+        level, steps = self._now.level, self._now.steps
+        if not steps:
+            return counts
+        epsilon = self._budget(depth, level) / 2
+        scale = scale_for(epsilon / 2)
+        horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
+        base = segment_threshold(horizon, epsilon, self.constant)
+        # A cell's chance of a first seal so far is at most `steps` times its chance with all its points there.
+        margins = base + self.noise.laplace_at(scale, names, draw_address(_THRESHOLD, level))
+        chance = chance_above(margins - self._now.count(depth, cells), scale)
+        v = as_float(self.noise.uniform_at(names, draw_address(_WAIT, level)))
+        for index in np.flatnonzero(v <= 1.001 * steps * chance):
+            arrivals = self._now.arrivals(depth, int(cells[index]))
+            counts[index] = self._walk(int(names[index]), arrivals, epsilon, scale, base)
+        return counts
+
+    def _walk(self, name: int, arrivals: Integers, epsilon: float, scale: float, base: int) -> int:
+        """Seal one cell's segments one after the other; the private count of what they held."""
+        level, begin = self._now.level, 0
+        sub = self.sub(epsilon=epsilon / 2, noise=self.noise.stream(name, int(draw_address(_SUB, level)), ahead=8))
+        for first in count(0, 8):
+            addresses = [draw_address(purpose, level, np.arange(first, first + 8)) for purpose in (_THRESHOLD, _WAIT)]
+            margins = base + self.noise.laplace_at(scale, name, addresses[0])
+            waits = self.noise.uniform_at(name, addresses[1])
+            for margin, words, address in zip(margins.tolist(), waits, addresses[1].tolist(), strict=True):
+                segment = Segment(margin, scale, begin, self._now.steps, arrivals[arrivals > begin])
+                sealed = segment.sealed_at(words, partial(self.noise.further_word, name, address, 1 << 32))
+                if sealed is None:
+                    return sub.count
+                begin, held = sealed
+                sub.add(held)
+        raise AssertionError("counting never ends")
+
+    def ledger(self, t: int | None = None) -> Ledger:
+        return self.ledger_of(max(level_at((self.t if t is None else t) + 1, self.epsilon), 0))
+
+    def ledger_of(self, level: int) -> Ledger:
+        """Every draw that one point arriving during this level can move, now or later, on its two paths."""
+        deepest = self.partition.deepest
+        horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
+        spends: list[Spend] = []
+        for depth in range(1, (min(level, deepest) if self.partition.dimension >= 2 else deepest) + 1):
+            budget = self._budget(depth, level)
+            spends.append(Spend(f"level total, depth {depth}", IntegerLaplace(scale_for(budget / 2)), touches=2))
+            if depth <= level:  # a cell that is born later never runs Algorithm 2 on this level
+                sparse = SparseCounter(
+                    horizon,
+                    epsilon=budget / 2,
+                    constant=self.constant,
+                    sub=self.sub,
+                    noise=Noise(seed=0).stream(ahead=1),  # nothing is measured with it
+                )
+                for spend in sparse.budget():
+                    what = f"{spend.what}, depth {depth}"
+                    spends.append(replace(spend, what=what, touches=2 * spend.touches))
+        return Ledger(spends)
+
+    def state(self) -> State:
+        levels = [*self._past, self._now]
+        arrays = {f"{name}{i}": array for i, lev in enumerate(levels) for name, array in lev.arrays().items()}
+        return super().state()[0] | {"levels": [[lev.level, lev.depth] for lev in levels]}, arrays
+
+    def restore(self, header: Header, arrays: Arrays) -> None:
+        """Go on from a `state`, if it is one."""
+        super().restore(header, arrays)
+        self._check(header, arrays)
+        *past, now = [
+            Level(level, depth, arrays[f"cells{i}"], arrays.get(f"ends{i}"))
+            for i, (level, depth) in enumerate(header["levels"])
+        ]
+        self._past, self._now = past, now
+        self._end = level_start(now.level + 1, self.epsilon)
+
+    def _check(self, header: Header, arrays: Arrays) -> None:
+        """Refuse a state that no run can have left: a checksum finds damage, not what was made up."""
+        expected, time = list[list[int]](), 1
+        while not expected or time <= self.t:
+            level = level_at(time, self.epsilon)
+            depth, end = self._resolution(level), level_start(level + 1, self.epsilon)
+            expected.append([level, depth, max(min(end, self.t + 1) - time, 0) if depth else 0])
+            time = end
+        need(header["levels"] == [one[:2] for one in expected], "levels")
+        for i, (_, depth, points) in enumerate(expected):
+            cells = arrays[f"cells{i}"]
+            need(cells.ndim == 1 and cells.dtype == np.uint64, f"cells{i}")
+            last = i == len(expected) - 1
+            good = cells[cells != NULL] if last else cells
+            need(not good.size or int(good.max()) < 1 << depth, f"cells{i}")
+            if last:
+                need(len(cells) == points and f"ends{i}" not in arrays, f"cells{i}")
+                continue
+            ends = arrays[f"ends{i}"]
+            need(ends.dtype == np.int64 and ends.shape == (len(cells) + 1,), f"ends{i}")
+            need(ends[0] == 0 and ends[-1] <= points and bool((ends[1:] > ends[:-1]).all()), f"ends{i}")
+            need(bool((cells[1:] > cells[:-1]).all()), f"cells{i}")
+
+
+MECHANISM = PaperMechanism

@@ -1,0 +1,91 @@
+"""The columns that a file must have: given by the schema, never by the file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.public.categorical import Category
+from headwater.public.column import Column
+from headwater.public.errors import GIVE_PERSON, LEAVE_OUT, PERSON_MISSING, TableError, listed
+from headwater.public.input_schema import InputSchema
+from headwater.public.numeric import Number
+
+DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
+EXTRA = "add them to the schema, or leave them out: ignore_extra = true at the top of the schema file"
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The columns of a schema, in its order. Without names (the unit cube) the columns of a file count by position."""
+
+    columns: Mapping[str, Column]
+    ignore_extra: bool = False
+    named: bool = True
+    person: str | None = None
+    """The column that names the person, if there is one: the schema does not name it."""
+
+    def empty_is_text(self, name: str) -> bool:
+        """Whether an empty field is the empty text, because the schema declares that as a value."""
+        column = self.columns[name]
+        return isinstance(column, Category) and "" in column.values and not column.missing
+
+    def indices(self, header: Sequence[str], delimiter: str | None = None) -> list[int]:
+        """Where in ``header`` the columns of the schema are, or an error.
+
+        Names of the file are not shown: where it has no header, data stand in their place.
+        """
+        names = list(self.columns)
+        if not self.named:
+            if len(header) < len(names) or (len(header) > len(names) and not self.ignore_extra):
+                problem = f"the file has {len(header)} column(s), but the schema has {len(names)}"
+                raise TableError(problem, "give a file with one column for each axis")
+            return list(range(len(names)))
+        if missing := [name for name in names if name not in header]:
+            raise self._absent(missing, header, delimiter)
+        if twice := [name for name in names if header.count(name) > 1]:
+            raise TableError(f"two columns have the same name ({listed(twice)})", "rename one of them")
+        if (extra := len(header) - len(names)) and not self.ignore_extra:
+            raise TableError(f"{extra} column(s) that the schema does not name", EXTRA, sender=LEAVE_OUT)
+        return [header.index(name) for name in names]
+
+    def _absent(self, missing: list[str], header: Sequence[str], delimiter: str | None) -> TableError:
+        problem = f"missing column {listed(missing)}"
+        if delimiter is not None and (other := divided_by(delimiter.join(header), delimiter, set(self.columns))):
+            sender = f"divide fields by {DELIMITERS.get(delimiter, delimiter)}"
+            return TableError(problem, _declare(other), sender=sender)
+        if missing == [self.person]:
+            return TableError(f"{problem}, which names the person", PERSON_MISSING, sender=GIVE_PERSON)
+        return TableError(problem, "the first line must hold the column names, as the schema writes them")
+
+
+def divided_by(header: str, delimiter: str, names: set[str]) -> str | None:
+    """Another delimiter that divides a first line into more names of the schema."""
+    found = {}
+    for mark in DELIMITERS:
+        with suppress(csv.Error, StopIteration):
+            found[mark] = len(names & set(next(csv.reader([header], delimiter=mark, strict=True))))
+    best = max(found, key=lambda mark: found[mark], default=delimiter)
+    return best if found and found[best] > found.get(delimiter, 0) else None
+
+
+def _declare(delimiter: str) -> str:
+    wrote = "\\t" if delimiter == "\t" else delimiter
+    return f'its fields are divided by {DELIMITERS[delimiter]}: declare delimiter = "{wrote}" in the schema file'
+
+
+def other_delimiter(header: str, delimiter: str, names: set[str]) -> TableError | None:
+    """The error for a line of quoted names that another delimiter divides, None if there is none such."""
+    other = divided_by(header, delimiter, names)
+    return None if other is None else TableError("a header that is divided otherwise", _declare(other))
+
+
+def fields_of(schema: Any, ignore_extra: bool = False) -> Fields:  # noqa: ANN401 - a Schema or a UnitCube
+    """The fields of a schema."""
+    if not hasattr(schema, "columns"):
+        return Fields({f"x{axis}": Number(0, 1) for axis in range(schema.dimension)}, ignore_extra, named=False)
+    person = schema.person if isinstance(schema, InputSchema) else None
+    return Fields(schema.columns, ignore_extra, person=person)
