@@ -81,7 +81,7 @@ def test_a_state_whose_gaussian_noise_was_drawn_by_another_rule_is_refused(monke
     synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9)
     pure = hw.Synthesizer(WIDE, epsilon=1.0)
     before, versions = synth.to_bytes(), (synth.measurement_version, pure.measurement_version)
-    for module in ("synthesizer_state", "one_run"):
+    for module in ("state", "one_run"):
         monkeypatch.setattr(f"headwater.{module}.GAUSSIAN_VERSION", 99)
     with pytest.raises(hw.FileRefusedError, match=r"drew its Gaussian noise by another rule.*begin a new run"):
         hw.Synthesizer.from_bytes(before)

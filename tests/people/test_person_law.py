@@ -17,11 +17,15 @@ from headwater.audit.checks import loss_between
 from headwater.audit.experiments import Experiment
 from headwater.audit.streams import PersonPair, person_replaced
 from headwater.audit.suite import people, people_in_pairs
+from headwater.audit.trace import watching
 from headwater.public.budget import Budget, OverdrawnError, record_epsilon
 from headwater.public.cascade import plan as plan_module
 from headwater.public.cascade.plan import Timescale
 from headwater.public.laws import DiscreteGaussian, rho_for
 from headwater.public.marginals import plan as marginals_plan
+from headwater.public.marginals.codes import NULL
+from headwater.secret.bucket import FAST
+from headwater.secret.marginals import MarginalsMechanism
 from headwater.secret.noise import Noise
 from tests.mechanisms.cascade.test_cascade_law import ENDS, ONE, ROUNDING, plan
 from tests.support.cascade_law import Law, Stream, Tiny, laws, near
@@ -83,6 +87,51 @@ def test_records_of_a_person_at_other_times_cost_no_more(mechanism: str) -> None
 
 def test_in_marginals_they_cost_less_than_twice_as_much() -> None:
     assert 0 < loss_between(moved("marginals", 192.0)).bound < 2 * 192
+
+
+def costs_in_rho(one: list[int], other: list[int], until: int) -> tuple[list[int], list[float], Any]:
+    """How many tables each timescale has, what two streams cost there, and the stage.
+
+    A person says yes in all columns at the places ``one``, or at the places ``other``; those of the other stream are
+    null. Both streams publish the same numbers.
+    """
+    columns = 12
+    schema, budget = hw.Schema({f"c{i}": hw.Boolean() for i in range(columns)}), Budget(128.0, 0.3)
+    measured = []
+    for here, there in ((one, other), (other, one)):
+        mechanism = MarginalsMechanism(schema, budget, Noise(0))
+        rows = np.arange(until)[:, None] // np.arange(1, columns + 1) % 2
+        rows[here], rows[there] = 1, NULL
+        with watching(lambda address: hash(address[1:]) % 5) as record:
+            mechanism.update(rows.astype(np.uint16))
+        stage = mechanism.stage_at(one[0])
+        measured.append([m for m in record if stage.start <= m.addresses[0][1] < stage.end])
+    tables, costs = [0, 0], [Fraction(0), Fraction(0)]
+    for a, b in zip(*measured, strict=True):
+        assert (a.law, a.addresses) == (b.law, b.addresses)
+        assert isinstance(a.law, DiscreteGaussian)
+        kind = int(a.addresses[0][2] >> 46 == FAST)
+        tables[kind] += 1
+        costs[kind] += sum((a.law.rho(int(shift)) for shift in np.abs(a.true - b.true)), Fraction(0))
+    return tables, [float(cost) for cost in costs], stage
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_records_in_another_fast_bucket_cost_at_most_twice_the_fast_part(records: int) -> None:
+    """Yes-or-no columns: a null record costs as much as a replaced one, and here one goes and one comes."""
+    early = list(range(256, 256 + records))
+    for late, times in ((range(280, 280 + records), 0), (range(300, 300 + records), 2)):
+        tables, (slow, fast), stage = costs_in_rho(early, list(late), 512)
+        assert (stage.start, stage.end, stage.fast) == (256, 512, 32)
+        assert min(tables) > 0
+        assert slow == 0
+        most = times * records**2 * float(stage.fast_budget)
+        assert 0.99 * most <= fast <= most
+    one, other = [*early, 300], [*range(320, 320 + records), 301]
+    _, (slow, fast), stage = costs_in_rho(one, other, 512)
+    assert slow == 0
+    squares = sum(max(sum(i // 32 == f for i in side) for side in (one, other)) ** 2 for f in range(16))
+    assert fast <= squares * float(stage.fast_budget) <= (len(one) ** 2 + len(other) ** 2) * float(stage.fast_budget)
 
 
 def rho_between(person: hw.Person, places: list[int], monkeypatch: pytest.MonkeyPatch) -> Fraction:

@@ -14,7 +14,6 @@ from functools import partial
 from headwater.audit.suite import DELTA
 from headwater.checks import attack, behaviour, durable, interrupts, offline, people, threads
 from headwater.checks.cases import SCHEMAS, Case, CheckFailed
-from headwater.public import protocol as registry
 from headwater.public.budget import DeltaWarning
 from headwater.secret.mechanism import mechanism_class
 

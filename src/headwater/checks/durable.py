@@ -23,10 +23,11 @@ _SCRIPT = """
 import json, os, signal, sys
 from headwater.cli import app  # imported once for all processes
 from headwater.cli.__main__ import main
-from headwater.mechanisms import registry
+from headwater.public.protocol import MODULES
+from headwater.secret.mechanism import mechanism_class
 
-name, module, jobs, *arguments = sys.argv[1:]
-registry.register(name, module)
+name, modules, jobs, *arguments = sys.argv[1:]
+MODULES[name] = tuple(json.loads(modules))
 sys.argv = ["headwater", *arguments]
 
 def run(folder, method, calls):
@@ -82,7 +83,7 @@ def _write(folder: Path, case: Case) -> None:
 
 def _run(case: Case, jobs: Sequence[tuple[Any, ...]]) -> list[int]:
     """The exit codes of processes that take the file, each in its folder; some are killed at some call of a method."""
-    arguments = [case.mechanism, modules_of(case.mechanism)[0].removesuffix(".measure"), json.dumps(jobs)]
+    arguments = [case.mechanism, json.dumps(modules_of(case.mechanism)), json.dumps(jobs)]
     arguments += ["run", "in.csv", "--schema", "schema.json", "--epsilon", "8", "--out", "out", "--seed", "5"]
     arguments += ["--mechanism", case.mechanism, "--every", str(EVERY), "--format", "csv"]
     environment = {

@@ -147,8 +147,8 @@ def shifting() -> AbstractContextManager[object]:
     """Records beyond the cap are left out, so that all later ones move up."""
     real = with_null_records
 
-    def dropped(rows: NDArray[Any], beyond: NDArray[np.bool_]) -> NDArray[Any]:
-        return real(rows, beyond)[~beyond]
+    def dropped(rows: NDArray[Any], beyond: NDArray[np.bool_] | None) -> NDArray[Any]:
+        return real(rows, beyond) if beyond is None else real(rows, beyond)[~beyond]
 
     return patch.object(synthesizer_state, "with_null_records", dropped)
 

@@ -3,7 +3,7 @@
 A ledger lists every kind of draw that one record can move: the law of its noise, how many such draws the record can
 touch and by how much each of them moves. A draw of integer Laplace noise of scale ``σ`` whose centre moves by ``s``
 changes any outcome's probability by a factor of at most ``exp(s/σ)``; the ledger adds up the exponents, in exact
-rational arithmetic, so that the sum is a fact and not a rounding. With a δ it adds up ρ instead (`headwater.public.laws`).
+rational arithmetic, so that the sum is a fact and not a rounding. With a δ it adds up ρ (`headwater.public.laws`).
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ MODULES = {
     "paper": ("headwater.secret.paper", "headwater.public.paper"),
     "pmm": ("headwater.secret.pmm", "headwater.public.pmm"),
 }
-"""By mechanism: the module whose `MECHANISM` measures, and the one whose `MODEL` a release holds (and `ERROR_MODEL`, if it has one)."""
+"""By mechanism: the module whose `MECHANISM` measures, and the one whose `MODEL` (and `ERROR_MODEL`) releases hold."""
 
 OFFLINE = ("pmm",)
 """Mechanisms that take all records at once."""

@@ -34,8 +34,8 @@ class Mechanism(Protocol):
     -----------------
     Everything that `measured` ever returns, for all times and windows together, is ε-differentially private for
     replacing one record, also by a null record; `ledger` lists the draws. Every draw has an address
-    (`headwater.secret.noise`), so asking twice, asking never, a batch or its records one by one, and going on from a saved
-    state all give the same numbers.
+    (`headwater.secret.noise`), so asking twice, asking never, a batch or its records one by one, and going on from a
+    saved state all give the same numbers.
     """
 
     name: ClassVar[str]

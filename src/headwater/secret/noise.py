@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from headwater.public.laws import fits, points_in_ball, radii, with_nonzero
 from headwater.public.partition import Integers
-from headwater.public.partition import Integers as Integers
 from headwater.secret.digits import GaussianCells, GeometricCoins, gaussian_cells, geometric_coins
 from headwater.secret.digits import Words as Words
 

@@ -122,11 +122,11 @@ class Segment:
         target = context.ln(context.divide(Decimal((1 - v).numerator), Decimal((1 - v).denominator)))
         total = Decimal(0)
         starts, lengths = (array.tolist() for array in self.stretches())
-        for count, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-            log_stay = _log_stay(self.margin - count, q, context)
+        for passed, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            log_stay = _log_stay(self.margin - passed, q, context)
             after = context.add(total, context.multiply(log_stay, Decimal(length)))
             if after < target:
-                return start + int(context.divide(context.subtract(target, total), log_stay)), count
+                return start + int(context.divide(context.subtract(target, total), log_stay)), passed
             total = after
         return None
 
