@@ -227,10 +227,6 @@ def test_info_of_a_state_shows_what_is_public_and_keeps_the_key(trips: Path) -> 
         (r"run trips.csv --schema trips.toml --epsilon 1 --delimiter '\t'", Exit.INPUT, "divided by a comma"),
         ("evaluate trips.csv nowhere.csv", Exit.FILES, "nowhere.csv"),
         ("evaluate nowhere.csv trips.csv --schema trips.toml", Exit.FILES, "nowhere.csv"),
-        ("run trips.csv --schema trips.toml --epsilon 1 --decimal ;", Exit.USAGE, "decimal must be"),
-        ("run trips.csv --schema trips.toml --epsilon 1 --thousands .", Exit.USAGE, "thousands must be"),
-        ("run trips.csv --schema trips.toml --epsilon 1 --date-format nope=%d", Exit.USAGE, "nope"),
-        ("evaluate trips.csv trips.csv --schema trips.toml --decimal ;", Exit.USAGE, "decimal must be"),
     ],
 )
 def test_what_is_wrong_has_its_exit_code_and_is_named(trips: Path, arguments: str, code: Exit, say: str) -> None:
@@ -363,18 +359,6 @@ def test_a_run_imports_neither_pandas_nor_polars(trips: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip().endswith("set()")
-
-
-def test_a_copy_of_a_file_that_was_read_counts_only_if_the_user_says_so(trips: Path) -> None:
-    assert run("--out", "releases").exit_code == 0
-    (trips / "copy.csv").write_bytes((trips / "trips.csv").read_bytes())
-    again = ("run", "copy.csv", "--schema", "trips.toml", "--epsilon", "1", "--every", "1000", "--out", "releases")
-    refused = call(*again)
-    assert refused.exit_code == int(Exit.INPUT)
-    assert "copy.csv: the file holds what was read as trips.csv" in " ".join(refused.output.split())
-    assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000003000"
-    assert call(*again, "--same-again").exit_code == 0
-    assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000006000"
 
 
 def test_every_number_of_an_option_is_refused_with_the_way_to_write_it() -> None:

@@ -12,7 +12,11 @@ from headwater.cli.app import app
 from tests.docs.test_parameters import chosen, resolve, shown
 
 BEFORE = Path(__file__).with_name("public_names.txt").read_text(encoding="utf-8").splitlines()
-GONE = frozenset[str]()
+_WRITING = ("--date-format", "--decimal", "--null-value", "--thousands")
+GONE = frozenset(
+    [f"headwater {command} {option}" for command in ("evaluate", "report", "run") for option in _WRITING]
+    + ["headwater run --gone-is-done", "headwater run --same-again"]
+)
 """Names of `BEFORE` that went, each for a reason that its commit says."""
 
 
