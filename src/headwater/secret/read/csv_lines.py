@@ -52,6 +52,7 @@ class Csv:
 
     def __init__(self, header: list[str], fields: Fields, delimiter: str, *, multiline: bool = False) -> None:
         self.header, self.fields, self.delimiter, self.multiline = header, fields, delimiter, multiline
+        self._found_bad = False
         self._wanted = [str(index) for index in fields.indices(header, delimiter)]
 
     def parse(self, data: bytes, ends: Offsets) -> Parsed:
@@ -60,13 +61,20 @@ class Csv:
             return self._nothing(), {}
         if not data.endswith(b"\n"):
             data, ends = data + b"\n", np.append(ends[:-1], len(data) + 1)
-        doubtful = b'"' in data or b"\0" in data or not is_utf8(data) or data.count(b"\r") != data.count(b"\r\n")
+        doubtful = (
+            self._found_bad
+            or b'"' in data
+            or b"\0" in data
+            or not is_utf8(data)
+            or data.count(b"\r") != data.count(b"\r\n")
+        )
         if not doubtful and len(self.header) > 1:
             doubtful = data[:1] in b"\r\n" or b"\n\n" in data or b"\n\r\n" in data
         table = None if doubtful else self._read(data, STEP)
         if table is not None and table.num_rows == len(ends):
             return self._named(table), {}
         bad = self._bad(data, ends)
+        self._found_bad = bool(bad)  # then the next block may hold some as well: one attempt less
         last = next((row for row, error in bad.items() if isinstance(error, UncertainError)), len(ends) - 1)
         data = without(data[: int(ends[last])], ends, sorted(bad))
         if len(bad) > last:
@@ -125,9 +133,10 @@ class Csv:
         if quotes.size:
             row = np.searchsorted(ends, quotes, side="right")
             opens = (np.arange(len(quotes)) - np.searchsorted(quotes, starts[row])) % 2 == 0
-            edges = np.array([ord(self.delimiter), _NEWLINE, _QUOTE])
             left, right = text[np.maximum(quotes - 1, 0)], text[np.minimum(quotes + 1, len(text) - 1)]
-            wrong = opens & ~(np.isin(left, edges) | (quotes == 0)) | ~opens & ~np.isin(right, [*edges, _RETURN])
+            edge = np.zeros(256, dtype=np.bool_)
+            edge[[ord(self.delimiter), _NEWLINE, _QUOTE]] = True
+            wrong = opens & ~(edge[left] | (quotes == 0)) | ~opens & ~(edge[right] | (right == _RETURN))
             odd = np.flatnonzero(np.bincount(row, minlength=len(ends)) % 2)
             if self.multiline and (wrong.any() or odd.size):
                 last = int(row[wrong][0] if wrong.any() else odd[0])
