@@ -81,6 +81,5 @@ class Batch:
         return replace(bad, error=bad.error.at(file=self.file, line=part.line(row)), text=part.text(row))
 
     def _part(self, record: int) -> tuple[Part, int]:
-        """The part that holds a record, and its place there."""
         number = int(np.searchsorted(self._starts, record, side="right")) - 1
         return self._parts[number], record - self._starts[number]

@@ -19,17 +19,12 @@ _BYTES_OF_TEXT = (("is_string", "binary"), ("is_large_string", "large_binary"), 
 
 
 def as_text(row: Any) -> str:  # noqa: ANN401 - a pyarrow.Table of one row
-    """A row as JSON, for the quarantine."""
     return row_text({name: item_of(row[name], 0) for name in row.column_names})
 
 
 def parquet_file(file: Any) -> Any:  # noqa: ANN401 - a path or a file of pyarrow; a pyarrow.parquet.ParquetFile
-    """A Parquet file whose categories are read as such, however many values there are.
-
-    A writer may have kept how wide their codes were in its memory. One more value in one record than fits such codes
-    would refuse the whole file, although no code of that width is in it.
-    """
     opened = pyarrow("parquet").ParquetFile(file)
+    # A writer may have kept how wide their codes were in its memory: one more value would refuse the whole file.
     coded = [field.name for field in opened.schema_arrow if pyarrow("types").is_dictionary(field.type)]
     if not coded:
         return opened
@@ -37,10 +32,7 @@ def parquet_file(file: Any) -> Any:  # noqa: ANN401 - a path or a file of pyarro
 
 
 def _check_memory(column: Any) -> None:  # noqa: ANN401 - a pyarrow.Array
-    """Raise Arrow's error if a damaged file holds offsets or indices that would end the process when used.
-
-    Not if a value is none of its type, such as the hour 25 or text that is not UTF-8: that is a matter of its own row.
-    """
+    """Raise Arrow's error if a damaged file holds offsets or indices that would end the process when used."""
     pa, types = pyarrow(), pyarrow("types")
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -54,7 +46,7 @@ def _check_memory(column: Any) -> None:  # noqa: ANN401 - a pyarrow.Array
 
 
 class ColumnarFile:
-    """One Parquet or Arrow file. A position is a row number and the SHA-256 of the whole file."""
+    """One Parquet or Arrow file."""
 
     ended, idle, unfinished = True, False, 0  # such a file is complete when it is there
 
@@ -83,7 +75,6 @@ class ColumnarFile:
 
     @property
     def seal(self) -> str:
-        """The seal of the file as it lies there."""
         try:
             return seal_of(self.source.path, self.source.name) if self.source.path else ""
         except TableError:
@@ -93,11 +84,9 @@ class ColumnarFile:
 
     @property
     def place(self) -> dict[str, Any]:
-        """The place behind the last part."""
         return {"row": self._row, "sha256": self._sha256}
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def next(self, limit: int, wait: float) -> Part | None:
@@ -145,7 +134,6 @@ class ColumnarFile:
         yield from self._selected((batch.select(indices) for batch in batches), self._row)
 
     def _selected(self, batches: Iterator[Any], skip: int) -> Iterator[Any]:
-        """Record batches as tables with the names of the schema, without the first ``skip`` rows."""
         for batch in batches:
             for column in batch.columns:
                 _check_memory(column)

@@ -56,7 +56,7 @@ class Csv:
         self._wanted = [str(index) for index in fields.indices(header, delimiter)]
 
     def parse(self, data: bytes, ends: Offsets) -> Parsed:
-        """Whole records: their text, and where each of them ends. After what may be several records comes no other."""
+        """Whole records: their text, and where each of them ends."""
         if not len(ends):
             return self._nothing(), {}
         if not data.endswith(b"\n"):
@@ -163,15 +163,11 @@ class Csv:
 
     @staticmethod
     def _outside(offsets: Offsets, quotes: Offsets, starts: Offsets, ends: Offsets) -> Any:  # noqa: ANN401 - flags
-        """Which bytes are outside of the quotes of their records."""
         first = np.searchsorted(quotes, starts[np.searchsorted(ends, offsets, side="right")])
         return (np.searchsorted(quotes, offsets) - first) % 2 == 0
 
     def person_of(self, record: bytes) -> str | None:
-        """The text that names the person of a line that is bad; None if the line has not as many fields as the header.
-
-        Where its quotes or line ends are against the rule, every delimiter divides fields.
-        """
+        """The text that names the person of a line that is bad."""
         if self.fields.person is None:
             return None
         line, mark = record.rstrip(b"\r\n"), self.delimiter.encode()
@@ -203,7 +199,6 @@ def header_of(record: bytes, delimiter: str, fields: Fields) -> list[str]:
 
 
 def is_utf8(text: bytes) -> bool:
-    """Whether bytes are text."""
     try:
         return text.isascii() or text.decode() is not None
     except UnicodeDecodeError:
@@ -211,7 +206,6 @@ def is_utf8(text: bytes) -> bool:
 
 
 def without(data: bytes, ends: Offsets, rows: list[int]) -> bytes:
-    """The text without some records."""
     parts, at = [], 0
     for row in sorted(rows):
         parts.append(data[at : int(ends[row - 1]) if row else 0])

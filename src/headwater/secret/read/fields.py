@@ -20,7 +20,7 @@ EXTRA = "add them to the schema, or leave them out: ignore_extra = true at the t
 
 @dataclass(frozen=True)
 class Fields:
-    """The columns of a schema, in its order. Without names (the unit cube) the columns of a file count by position."""
+    """The columns of a schema, in its order."""
 
     columns: Mapping[str, Column]
     ignore_extra: bool = False
@@ -29,15 +29,11 @@ class Fields:
     """The column that names the person, if there is one: the schema does not name it."""
 
     def empty_is_text(self, name: str) -> bool:
-        """Whether an empty field is the empty text, because the schema declares that as a value."""
         column = self.columns[name]
         return isinstance(column, Category) and "" in column.values and not column.missing
 
     def indices(self, header: Sequence[str], delimiter: str | None = None) -> list[int]:
-        """Where in ``header`` the columns of the schema are, or an error.
-
-        Names of the file are not shown: where it has no header, data stand in their place.
-        """
+        """Where in ``header`` the columns of the schema are, or an error."""
         names = list(self.columns)
         if not self.named:
             if len(header) < len(names) or (len(header) > len(names) and not self.ignore_extra):
@@ -63,7 +59,6 @@ class Fields:
 
 
 def divided_by(header: str, delimiter: str, names: set[str]) -> str | None:
-    """Another delimiter that divides a first line into more names of the schema."""
     found = {}
     for mark in DELIMITERS:
         with suppress(csv.Error, StopIteration):
@@ -78,13 +73,11 @@ def _declare(delimiter: str) -> str:
 
 
 def other_delimiter(header: str, delimiter: str, names: set[str]) -> TableError | None:
-    """The error for a line of quoted names that another delimiter divides, None if there is none such."""
     other = divided_by(header, delimiter, names)
     return None if other is None else TableError("a header that is divided otherwise", _declare(other))
 
 
 def fields_of(schema: Any, ignore_extra: bool = False) -> Fields:  # noqa: ANN401 - a Schema or a UnitCube
-    """The fields of a schema."""
     if not hasattr(schema, "columns"):
         return Fields({f"x{axis}": Number(0, 1) for axis in range(schema.dimension)}, ignore_extra, named=False)
     person = schema.person if isinstance(schema, InputSchema) else None

@@ -38,29 +38,17 @@ _UNFINISHED = (".tmp", ".part", "~")  # by custom, files that somebody is still 
 
 
 def plain_name(name: str) -> str:
-    """A name without the ending of a compression."""
     stem, suffix = os.path.splitext(name)
     return stem if suffix.lower() in _COMPRESSIONS else name
 
 
 def stem_of(name: str) -> tuple[str, str]:
-    """A name without compression, and what it ends with; a number is no ending.
-
-    >>> stem_of("log.csv.gz"), stem_of("log.csv.1")
-    (('log', '.csv'), ('log.csv.1', ''))
-    """
     stem, ending = os.path.splitext(plain_name(name))
     return (stem + ending, "") if ending[1:2].isdigit() else (stem, ending)
 
 
 def is_beside(name: str, of: str) -> bool:
-    """Whether a file may be another one, or part of it, that was renamed or copied: something is added to its name.
-
-    >>> [is_beside(name, "log.csv") for name in ("log.csv.1", "log.1.csv", "log-20260111.csv.gz", "log2.csv", "log.1")]
-    [True, True, True, True, True]
-    >>> is_beside("logs.csv", "log.csv"), is_beside("log-2.csv", "log-1.csv"), is_beside("log.csv.gz", "log.csv")
-    (False, False, False)
-    """
+    """Whether a file may be another one, or part of it, that was renamed or copied: something is added to its name."""
     stem, ending = stem_of(of)
     plain = plain_name(name)
     if not plain.startswith(stem) or plain == stem + ending:
@@ -96,19 +84,14 @@ class Files:
 
     @property
     def given(self) -> str:
-        """The first path that was given, for errors."""
         return "records" if isinstance(self._paths[0], Input) else self._paths[0]
 
     @property
     def whole(self) -> bool:
-        """Whether all of them are files or in memory."""
         return not self.piped and all(isinstance(path, Input) or os.path.exists(path) for path in self._paths)
 
     def look(self, seal: str = "") -> list[Input]:
-        """The files that are there now and are not finished, in order; an error if one that was read has changed.
-
-        With the ``seal`` of what was read of the present file, one that was compressed from it is known as well.
-        """
+        """The files that are there now and are not finished, in order; an error if one that was read has changed."""
         if self.piped or isinstance(self._paths[0], Input):
             return [self._input(path) for path in self._paths]
         self._folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in map(str, self._paths)}
@@ -149,12 +132,10 @@ class Files:
         self.beside = there
 
     def begin(self, source: Input) -> None:
-        """A file is going to be read: what lies beside it now does not come from it."""
         self.current = source.key
         self.look_beside(fresh=source.key)
 
     def finish(self, source: Input, seal: str) -> None:
-        """A file was read to its end."""
         self.finished.setdefault(source.key, []).append(seal)
         self.current = ""
 
@@ -232,7 +213,6 @@ class Files:
 
 
 def _removed(seals: list[str], seal: str) -> bool:
-    """Whether a seal was among others, which it is not any more."""
     if seal not in seals:
         return False
     seals.remove(seal)
@@ -245,7 +225,6 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _endings(name: str) -> list[str]:
-    """What a name ends with, and before that, where numbers and dates were added."""
     parts = os.path.basename(name).split(".")[1:]
     while len(parts) > 1 and parts[-1][:1].isdigit():
         parts.pop()
@@ -257,7 +236,6 @@ def _leads_into(path: str, folder: str) -> bool:
 
 
 def is_pipe(path: str) -> bool:
-    """Whether this is standard input or a named pipe, as of a shell's process substitution: read once, as it comes."""
     try:
         return path == "-" or stat.S_ISFIFO(os.stat(path).st_mode)
     except OSError:

@@ -27,7 +27,7 @@ DEEPEST = 128
 
 
 class NotJsonError(TableError):
-    """A line that is not JSON. As part of an array it may be several elements, or part of one."""
+    """A line that is not JSON."""
 
 
 _NOT_JSON: TableError = NotJsonError("a line that is not JSON", "write one JSON object a line, and no blank lines")
@@ -147,10 +147,7 @@ class Json:
         return [_text(record.get(name), column) for name, column in columns.items()]
 
     def _flat(self, pairs: Pairs, prefix: str = "") -> Pairs:
-        """Keys with the keys inside of them: ``{"a": {"b": 1}}`` has ``a.b`` where the schema names that.
-
-        Where an object may be, null is one without keys, unless the schema names it as a column too.
-        """
+        """Keys with the keys inside of them: ``{"a": {"b": 1}}`` has ``a.b`` where the schema names that."""
         found = Pairs()
         for key, value in pairs:
             name = prefix + key
@@ -170,11 +167,6 @@ def _array(values: list[Any], type_: str) -> Any:  # noqa: ANN401 - a pyarrow.Ar
 
 
 def read_value(text: bytes) -> Any:  # noqa: ANN401 - any value of JSON
-    """Objects as `Pairs`, numbers as they are written; an error says first of all whether it is JSON.
-
-    >>> read_value(b'{"a": 1.50, "a": null}')
-    [('a', '1.50'), ('a', None)]
-    """
     found = read_characters(text.decode("utf-8", "surrogateescape"))
     if not is_utf8(text):
         raise NOT_UTF8.at()
@@ -195,7 +187,6 @@ def read_characters(text: str) -> Any:  # noqa: ANN401 - any value of JSON
 
 
 def is_json(text: bytes) -> bool:
-    """Whether text is JSON, of any depth, and of whatever bytes inside of its strings."""
     try:
         read_value(text)
     except TableError as error:
@@ -204,13 +195,10 @@ def is_json(text: bytes) -> bool:
 
 
 def _is_deep(text: str) -> bool:
-    """Whether text has more levels of brackets and braces, outside of strings, than a record may have.
-
-    Parsers take as many levels as the calls that led to them have left; so there is a limit of our own, far below.
-    """
+    """Whether text has more levels of brackets and braces, outside of strings, than a record may have."""
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
-    level = 0
+    level = 0  # parsers take as many as the calls that led to them have left: so there is a limit of our own
     for found in _MARKS.finditer(text):
         mark = text[found.start()]
         level += (mark in "[{") - (mark in "]}")
@@ -232,7 +220,6 @@ def _is_deep_json(text: str) -> bool:
 
 
 def _text(value: Any, column: Column | None = None) -> str | None:  # noqa: ANN401 - a plain value of JSON
-    """The text of a value; a number has its point where text of the column has its decimal sign."""
     if isinstance(value, Digits):
         return str(value).replace(".", getattr(column, "decimal", "."))
     return value if value is None or isinstance(value, str) else json.dumps(value)

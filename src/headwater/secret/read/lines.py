@@ -47,7 +47,6 @@ class InputChangedError(TableError):
 
 
 def changed(name: str, what: str) -> InputChangedError:
-    """The error for a file that is not what it was."""
     return InputChangedError(f"the input {what} since it was read", WAYS_OUT, file=name)
 
 
@@ -64,7 +63,7 @@ def refused(name: str, error: OSError) -> UnreadableFileError:
 
 
 class Input(NamedTuple):
-    """One file, standard input, or bytes in memory. ``path`` is None unless it is a file."""
+    """One file, standard input, or bytes in memory."""
 
     name: str
     path: Path | None
@@ -75,7 +74,6 @@ class Input(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What a position remembers it by: folders may move, names may not."""
         return self.path.name if self.path else "-"
 
 
@@ -86,21 +84,18 @@ class Edges:
         self.size, self.head, self.tail = 0, b"", b""
 
     def add(self, data: bytes) -> None:
-        """What was read next."""
         self.size += len(data)
         if len(self.head) < EDGE:
             self.head += data[: EDGE - len(self.head)]
         self.tail = (self.tail + data[-EDGE:])[-EDGE:]
 
     def begin(self, file: IO[bytes]) -> bool:
-        """Whether a file begins with what was read."""
         number = file.fileno()
         tail = os.pread(number, len(self.tail), self.size - len(self.tail))
         return tail == self.tail and os.pread(number, len(self.head), 0) == self.head
 
     @property
     def seal(self) -> str:
-        """A short text for size and edges."""
         return f"{self.size}-{hashlib.sha256(self.head + self.tail).hexdigest()[:16]}"
 
 
@@ -118,7 +113,7 @@ def seal_of(path: Path, name: str) -> str:
 
 
 class GrowingFile:
-    """A file of text as it is. It is opened again for each piece, so it is always what has its name."""
+    """A file of text as it is."""
 
     ended = False
     most = 1 << 30
@@ -129,10 +124,6 @@ class GrowingFile:
         self.edges = Edges()
 
     def read(self, size: int, wait: float = 0) -> bytes:
-        """The next bytes, none if none came within ``wait`` seconds; an error if those before are not there any more.
-
-        That is looked at after reading: if all is as it was then, it was so when these bytes were read.
-        """
         data = self._read(size)
         if not data and wait:
             time.sleep(wait)
@@ -145,6 +136,7 @@ class GrowingFile:
             with open(self._path, "rb", buffering=0) as file:
                 file.seek(before)
                 data = file.read(size)
+                # Looked at after reading: if all is as it was now, it was so when these bytes were read.
                 if os.fstat(file.fileno()).st_size < before + len(data):
                     raise changed(self._name, "became shorter")
                 if not self.edges.begin(file):
@@ -159,7 +151,6 @@ class GrowingFile:
 
     @property
     def seal(self) -> str:
-        """The seal of what was read."""
         return self.edges.seal
 
     def close(self) -> None:
@@ -201,11 +192,9 @@ class WholeFile:
 
     @property
     def seal(self) -> str:
-        """The seal of the file as it lies there."""
         return seal_of(self._path, self._name)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -240,7 +229,6 @@ class Pipe:
         return data
 
     def close(self) -> None:
-        """Standard input is not ours to close."""
         if self._own:
             self._stream.close()
 
@@ -254,7 +242,6 @@ class Memory:
         self._file = io.BytesIO(data)
 
     def read(self, size: int, wait: float = 0) -> bytes:
-        """The next bytes."""
         return self._file.read(size)
 
     def close(self) -> None:
@@ -265,7 +252,6 @@ Raw = GrowingFile | WholeFile | Pipe | Memory
 
 
 def open_raw(source: Input, look: Callable[[], None] = lambda: None) -> Raw:
-    """The bytes of an input; ``look`` raises an error if what lies beside a file says that it may have been renamed."""
     if source.data is not None:
         return Memory(source.data)
     if source.path is None:
@@ -285,7 +271,7 @@ def _decompressed(file: IO[bytes], compression: str) -> Any:  # noqa: ANN401 - r
 
 
 class _Pieces:
-    """Compressed pieces one after another. Python's own files end silently where something else than a piece begins."""
+    """Compressed pieces one after another."""
 
     def __init__(self, file: IO[bytes], kind: Callable[[], Any]) -> None:
         self._file, self._kind = file, kind
@@ -317,11 +303,7 @@ codecs.register_error("headwater-surrogate", _surrogate)
 
 
 class Text:
-    """The text of an input in UTF-8; of a JSON array (``array``), as lines.
-
-    What is no text in another encoding becomes bytes that are no UTF-8 either: so the record that holds it is refused,
-    and no other.
-    """
+    """The text of an input in UTF-8; of a JSON array (``array``), as lines."""
 
     def __init__(self, raw: Raw, encoding: str | None, *, array: bool) -> None:
         self.raw, self.array = raw, ArrayLines() if array else None
@@ -332,7 +314,6 @@ class Text:
 
     @property
     def ended(self) -> bool:
-        """Whether there can never be more."""
         return self.raw.ended and not self._ready
 
     def read(self, size: int, wait: float = 0) -> bytes:
@@ -365,15 +346,7 @@ class Text:
 
 
 class ArrayLines:
-    r"""Turns one JSON array of objects into lines: one element, one line. Text that is no array is refused.
-
-    An element ends with a comma outside of strings and brackets. So an element that is JSON ends where it ends,
-    whatever is in it, and another one in its place moves no other. What is not JSON becomes a line that is not, and may
-    take others along: so it stops the run, whatever happens to other bad rows.
-
-    >>> ArrayLines().convert(b'[{"a": "1,\\"2"}, {"a": [3,\n4]}]', final=True)
-    b'{"a": "1,\\"2"}\n{"a": [3, 4]}\n'
-    """
+    """Turns one JSON array of objects into lines: one element, one line."""
 
     def __init__(self) -> None:
         self._held = b""  # what cannot be judged yet
@@ -422,11 +395,7 @@ class ArrayLines:
 
 
 class Records:
-    """Text that was read ahead, and where records end in it: with a newline, if ``multiline`` outside of quotes.
-
-    Under the rule for quotes (`headwater.secret.read.text`) a byte is inside of them exactly if an odd number of
-    quotes is before it.
-    """
+    """Text that was read ahead, and where records end in it: with a newline, if ``multiline`` outside of quotes."""
 
     def __init__(self, text: Text, *, multiline: bool) -> None:
         self._text, self._multiline = text, multiline
@@ -451,12 +420,10 @@ class Records:
         return len(self.data) - known
 
     def finish(self) -> None:
-        """The input is complete: what is left of it is a record, also without a newline."""
         if len(self.data) > (self.ends[-1] if self.ends.size else 0):
             self.ends = np.append(self.ends, len(self.data))
 
     def take(self, records: int) -> tuple[bytes, Offsets]:
-        """Cut off the next records: their text, and where each of them ends in it."""
         ends = self.ends[:records]
         size = int(ends[-1]) if ends.size else 0
         data = bytes(memoryview(self.data)[:size])
@@ -465,7 +432,6 @@ class Records:
 
 
 def positions_of(byte: int, data: bytes | bytearray, start: int = 0) -> Offsets:
-    """Where a byte is in some text."""
     if data.find(byte, start) < 0:  # far faster than an array of comparisons
         return np.empty(0, dtype=np.int64)
     text = np.frombuffer(data, dtype=np.uint8)

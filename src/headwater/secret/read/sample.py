@@ -40,11 +40,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class FileSample:
-    """Records of a file, by column, and what is wrong with the first line that is none.
-
-    Columns that have no name, or one that another column has too, cannot be declared: how many there are is
-    ``nameless``. ``reading`` is what the file itself shows of how it is to be read, by names of fields of `Options`.
-    """
+    """Records of a file, by column, and what is wrong with the first line that is none."""
 
     columns: dict[str, Sample]
     odd: TableError | None = None
@@ -175,13 +171,11 @@ def _columns(
 
 
 def _new(later: set[Any], values: list[Any], gaps: Sequence[str]) -> list[Any]:
-    """What was seen later and not before, of a long list only what means that there is nothing."""
     kept = later if len(later) <= MOST_VALUES else later & {None, *gaps}
     return sorted(kept.difference(values), key=lambda value: (value is None, value))
 
 
 def _delimiter(line: bytes, usual: str) -> str:
-    """What divides the names in the first line of a file: the usual one, unless another does where that does not."""
     fields = dict[str, int]()
     for mark in (usual, *DELIMITERS):
         with suppress(csv.Error, StopIteration):
@@ -248,7 +242,6 @@ def _lines(source: Input, encoding: str | None) -> Iterator[bytes]:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """An object, its numbers as they are written; None if the line holds none."""
     record = None
     with suppress(ValueError, RecursionError):
         record = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
@@ -256,7 +249,6 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 
 def _holds(name: str, names: Mapping[str, Any]) -> bool:
-    """Whether an object of this name has columns in it."""
     return any(other.startswith(f"{name}.") for other in names)
 
 

@@ -175,11 +175,10 @@ class Source:
                 return
 
     def _others_than(self, reader: Reader, seal: str = "") -> bool:
-        """Whether there are other files to be read after this one."""
         return any(one.name != reader.source.name for one in self._files.look(seal))
 
     def _read(self, reader: Reader) -> Generator[Batch | None]:
-        """One file to its end. If it is the last of a followed run, it has none."""
+        """One file to its end."""
         growing = self._options.follow and isinstance(reader, TextFile) and reader.source.compression is None
         growing = growing and reader.source.path is not None
         if self.stopped:
@@ -201,7 +200,6 @@ class Source:
                 others = others or self._others_than(reader)
 
     def _keep(self, position: Position) -> None:
-        """A position that a run should keep, unless it has."""
         if position != self._kept and not self._files.piped:
             self.pending = self._kept = position
 
@@ -275,12 +273,11 @@ class Source:
 
 
 def _next_end(rows: int) -> int:
-    """After how many records a batch of a pipe that has ``rows`` may end next: twice as many each time."""
     return _FIRST_BATCH << (rows // _FIRST_BATCH).bit_length()
 
 
 def _joined(tables: list[Any]) -> Any:  # noqa: ANN401 - of pyarrow
-    """One table after another. Where a column came as text in one of them, it is text in all."""
+    """One table after another."""
     if len(tables) == 1:
         return tables[0]
     first = tables[0].schema
@@ -297,10 +294,6 @@ def open_source(
     position: Position | None = None,
     **options: Any,  # noqa: ANN401 - the fields of Options
 ) -> Source:
-    """Open files of records, from the start or from an earlier ``position``. Keywords are the fields of `Options`.
-
-    What they leave open is as the schema declares it (`Schema.reading`).
-    """
     return Source(paths, schema, position, Options(**read_as(schema, options)))
 
 
@@ -334,7 +327,6 @@ def read(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Ite
 
 
 def read_points(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Iterator[Points]:  # noqa: ANN401
-    """The same as `read`, encoded; errors name file and line."""
     with open_source(paths, schema, **options) as source:
         for batch in source:
             if batch is not None:
@@ -354,12 +346,7 @@ def read_bytes(
     delimiter: str = ",",
     encoding: str = "utf-8",
 ) -> Iterator[Batch]:
-    """The records of some bytes in batches, as a file of them would hold them.
-
-    Errors name lines, rows and columns. A row of an error is that of its table; of JSON lines, where a line is
-    a record, an error of the text has the row of the whole. What the schema declares about files is not about bytes,
-    unless it is given here.
-    """
+    """The records of some bytes in batches, as a file of them would hold them."""
     if form == "jsonl" and not data:
         return
     how: dict[str, Any] = {"encoding": encoding, "bad_rows": bad_rows, "ignore_extra": ignore_extra}

@@ -38,11 +38,7 @@ class _Block(NamedTuple):
 
 
 class TextFile:
-    """The records of one input of text, from its start or from where an earlier run stopped.
-
-    A position is: how long the header is, the byte (decompressed, in UTF-8) and the line behind the last record that
-    was taken, and the SHA-256 of everything before that byte, so that what was read can be checked.
-    """
+    """The records of one input of text, from its start or from where an earlier run stopped."""
 
     def __init__(self, source: Input, fields: Fields, options: Options, raw: Raw, place: Place | None = None) -> None:
         self.source, self._fields, self._options, self.raw = source, fields, options, raw
@@ -63,21 +59,17 @@ class TextFile:
 
     @property
     def ended(self) -> bool:
-        """Whether there can never be more."""
         return self._text.ended
 
     @property
     def unfinished(self) -> int:
-        """How many bytes were read of a record that has not ended."""
         return len(self._records.data)
 
     def close(self) -> None:
-        """Close the input."""
         self.raw.close()
 
     @property
     def place(self) -> Place:
-        """The place behind the last record that was taken."""
         if self._before_long is not None:
             return self._before_long
         known: Place = {"header": self._header, "end": self._size, "line": self._line}
@@ -86,10 +78,7 @@ class TextFile:
         return {**known, "sha256": self._digest.hexdigest()}
 
     def next(self, limit: int, wait: float) -> Part | None:
-        """At most ``limit`` of the next records; None if no more come within ``wait`` seconds.
-
-        With ``wait = 0`` the file is complete: a last line without a newline is a record.
-        """
+        """At most ``limit`` of the next records; None if no more come within ``wait`` seconds."""
         if self._taken == len(self._block.ends):
             try:
                 if not self._load(limit, wait):
@@ -115,7 +104,7 @@ class TextFile:
         return Part(table, last - first, bad, lambda row: int(block.lines[first + row]), text)
 
     def _load(self, limit: int, wait: float) -> bool:
-        """Parse the next block: some megabytes of records, or all that there are. False if there are none."""
+        """Parse the next block: some megabytes of records, or all that there are."""
         records = self._records
         while True:
             if self._parser is None:
@@ -176,7 +165,6 @@ class TextFile:
 
     @property
     def _is_uncertain(self) -> bool:
-        """Whether what is too long may be several records."""
         return self._multiline or self._text.array is not None
 
     @property
@@ -185,7 +173,6 @@ class TextFile:
         return kind(f"a line of more than {self._options.line_bytes >> 20} MB", "check the line ends of the file")
 
     def _let_go(self) -> None:
-        """Keep of a line that is too long no more than its last byte so far; a later run begins with the line again."""
         if self._parser is None or self._is_uncertain:
             raise self._too_long.at(line=self._line)
         self._before_long = self._before_long or self.place
@@ -193,7 +180,6 @@ class TextFile:
         del self._records.data[:-1]
 
     def _take(self, data: bytes | memoryview) -> None:
-        """Count bytes as read."""
         self._digest.update(data)
         self._size += len(data)
         self._last = bytes(data[-1:]) or self._last
@@ -274,7 +260,7 @@ class TextFile:
             self._parser = self._csv(self._columns)
 
     def _skip(self, size: int, *, keep: bool = False) -> bytes | None:
-        """Take bytes that an earlier run took; None if there are not so many. Empty unless ``keep``."""
+        """Take bytes that an earlier run took; None if there are not so many."""
         kept, piped = b"", self.source.path is None
         wait = self._options.poll_seconds if piped else 0
         while size > 0:
@@ -286,7 +272,6 @@ class TextFile:
         return kept
 
     def _other(self, what: str) -> InputChangedError:
-        """The error for input that is not what an earlier run read."""
         if self.source.path is not None:
             return changed(self.source.name, what)
         remedy = (
