@@ -136,13 +136,13 @@ def test_an_empty_value_is_a_missing_one_wherever_its_batch_ends() -> None:
     for values in ([b"", b"0.5"], [b"0.5", b""], [b""], [b"", b""]):
         batch = TopicBatch(values, [(0, offset) for offset in range(len(values))], {})
         found = [value for part in batch.read(schema, "csv") for value in part.table["x"].to_pylist()]
-        assert found == [float(value) if value else None for value in values]
+        assert found == [value.decode() or None for value in values]
 
 
 def test_fields_that_the_schema_does_not_name_are_refused_or_left_out() -> None:
     batch = TopicBatch([b'{"x": 0.5, "more": [1]}'], [(0, 7)], {})
     schema = Schema(x=Number(0, 1))
-    with pytest.raises(TableError, match="--ignore-extra"):
+    with pytest.raises(TableError, match="ignore_extra = true"):
         list(batch.read(schema, "json"))
     (part,) = batch.read(schema, "json", ignore_extra=True)
     assert part.table["x"].to_pylist() == [0.5]

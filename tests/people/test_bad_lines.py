@@ -121,6 +121,7 @@ def test_names_in_lines_of_csv_against_the_rules(line: str, tmp_path: Path) -> N
 ODD_OBJECTS = {
     "a further key": '{"who": "ann", "x": "a", "z": 1}',
     "a missing key": '{"who": "ann"}',
+    "a key twice": '{"who": "ann", "x": "a", "x": "b"}',
     "a nested value": '{"who": "ann", "x": ["a"]}',
     "half a character": '{"who": "ann", "x": "\\ud800"}',
     "bytes that are no text": '{"who": "ann", "x": "\udcff"}',
@@ -149,7 +150,7 @@ def test_names_in_records_with_other_keys(record: dict[str, Any]) -> None:
 
 NAMELESS = {
     "csv": ["ann", "ann,a,", "ann,a,b", '"ann,a', "\udcff,a", 'a"nn",a', ",zzz"],
-    "jsonl": ["ann", '["ann"]', '{"x": "a"}', '{"who": ["ann"], "x": "a"}'],
+    "jsonl": ["ann", '["ann"]', '{"x": "a"}', '{"who": "ann", "who": "ann", "x": "a"}', '{"who": ["ann"], "x": "a"}'],
 }
 
 

@@ -104,6 +104,7 @@ JSON_ERRORS = {
         None,
         "1 .* that the schema does not name",
     ),
+    "key twice": (JSON_GOOD + '{"a": 1, "a": 1, "b": "p", "d": "2024-01-02"}\n', 2, None, "twice"),
     "nested": (JSON_GOOD + f'{{"a": ["{SECRET}"], "b": "p", "d": "2024-01-02"}}\n', 2, "a", "nested"),
     "text for a number": (JSON_GOOD + JSON_GOOD.replace("1,", f'"{SECRET}",'), 2, "a", "not a number"),
     "truth for a number": (JSON_GOOD + JSON_GOOD.replace("1,", "true,"), 2, "a", "not a number"),

@@ -262,6 +262,7 @@ def test_nested_fields_by_dotted_names(tmp_path: Path) -> None:
     for text, problem in (
         ('{"a": null, "e": true}', 'missing key "a.b"'),
         ('{"a": {"b": 1, "z": 2}, "e": true}', "1 key"),
+        ('{"a": {"b": 1}, "a.b": 1, "e": true}', "a key twice"),
         ('{"a": {"b": [1]}, "e": true}', "nested value"),
         ('{"a": 1, "e": true}', 'missing key "a.b"'),
     ):

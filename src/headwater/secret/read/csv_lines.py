@@ -35,10 +35,16 @@ NOT_UTF8 = TableError(
 )
 DIVIDE = "give every line one field for each column, and put fields that hold the delimiter in quotes"
 OPEN_QUOTE = TableError(
-    "a quote that is never closed", "close it in its line; or declare multiline = true, if fields hold line ends"
+    "a quote that is never closed",
+    "close it in its line; or declare multiline = true, if fields hold line ends",
+    sender="close it in its line",
 )
 _INNER = TableError("a quote in the middle of a field", 'put the whole field in quotes and double those in it ("…""…")')
-_NUL = TableError("a NUL byte: this is not plain text", 'declare its encoding in the schema file (encoding = "utf-16")')
+_NUL = TableError(
+    "a NUL byte: this is not plain text",
+    'declare its encoding in the schema file (encoding = "utf-16")',
+    sender="send plain UTF-8 text",
+)
 _LONE = TableError("a carriage return without a newline", "end lines with a newline")
 _BLANK = TableError("a blank line, which is no record of several columns", "remove the line")
 
@@ -142,7 +148,7 @@ class Csv:
                 last = int(row[wrong][0] if wrong.any() else odd[0])
                 error = _INNER if wrong.any() else OPEN_QUOTE
                 before = self._bad(data[: starts[last]], ends[:last]) if last else {}
-                return {**before, last: UncertainError(error.problem, error.remedy)}
+                return {**before, last: UncertainError(error.problem, error.remedy, sender=error.sender)}
             add(quotes[wrong], _INNER)
             bad = dict.fromkeys(odd.tolist(), OPEN_QUOTE) | bad
             marks, lone = (one[self._outside(one, quotes, starts, ends)] for one in (marks, lone))

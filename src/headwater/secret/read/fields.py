@@ -74,7 +74,8 @@ def _declare(delimiter: str) -> str:
 
 def other_delimiter(header: str, delimiter: str, names: set[str]) -> TableError | None:
     other = divided_by(header, delimiter, names)
-    return None if other is None else TableError("a header that is divided otherwise", _declare(other))
+    sender = f"divide fields by {DELIMITERS.get(delimiter, delimiter)}"
+    return None if other is None else TableError("a header that is divided otherwise", _declare(other), sender=sender)
 
 
 def fields_of(schema: Any, ignore_extra: bool = False) -> Fields:  # noqa: ANN401 - a Schema or a UnitCube

@@ -1,8 +1,8 @@
 """JSON, one object a line, as Arrow columns.
 
-Numbers and truth values, which have a type in JSON, come in columns of that type; where a line of a block has another
-type than the schema, all values of the block come as text, as they are written. A key that is there twice has the value
-that stands last. Whether a line is a record, and what it holds, is a function of that line alone (`proofs/tables.md`).
+Numbers and truth values come in columns of their type; where a line of a block has another type than the schema, all
+values of the block come as text, as they are written. Whether a line is a record, and what it holds, is a function of
+that line alone (`proofs/tables.md`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -34,6 +35,7 @@ _NOT_JSON: TableError = NotJsonError("a line that is not JSON", "write one JSON 
 _TOO_DEEP = TableError(f"a line that is nested more than {DEEPEST} levels deep", "write plain values only")
 _NO_OBJECT = TableError("a line that is not a JSON object", "write one JSON object a line")
 _TYPED = {"number": "double", "integer": "int64", "boolean": "bool"}  # kinds that JSON has a type for
+_ESCAPED_KEY = re.compile(rb'\\(?:[^"\\]|\\.)*"\s*:')
 _MARKS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
@@ -62,6 +64,9 @@ class Json:
             for name, column in fields.columns.items()
         }
         self._decode = None if self._objects else self._decoder()
+        self._keys = [
+            (json.dumps(name, ensure_ascii=False).encode(), column) for name, column in fields.columns.items()
+        ]
 
     def _decoder(self) -> Callable[[bytes], Any]:
         import msgspec  # here: what reads no JSON starts faster
@@ -81,20 +86,15 @@ class Json:
         """Whole lines: their text, and where each of them ends."""
         starts = np.concatenate(([0], ends[:-1])).tolist() if len(ends) else []
         lines = [data[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
-        odd, records = dict[int, list[str | None]](), list[Any]()
-        bad: Bad = {}
-        decode, plain = self._decode, is_utf8(data) and data.count(b"[") + data.count(b"{") - len(ends) < DEEPEST
-        for row, line in enumerate(lines):
-            if decode is not None and (plain or (is_utf8(line) and line.count(b"[") + line.count(b"{") <= DEEPEST)):
+        fast = self._fast(lines, data)
+        odd, bad = dict[int, list[str | None]](), Bad()
+        for row in range(len(lines)):
+            if row not in fast:
                 try:
-                    records.append(decode(line))
-                    continue
-                except (ValueError, RecursionError):  # of msgspec; the message may hold values
-                    pass
-            try:
-                odd[row] = self._values(line)
-            except TableError as error:
-                bad[row] = error
+                    odd[row] = self._values(lines[row])
+                except TableError as error:
+                    bad[row] = error
+        records = list(fast.values())
         columns = {}
         for n, (name, type_) in enumerate(self._types.items()):
             column = _array(list(map(attrgetter(f"c{n}"), records)), type_)
@@ -105,9 +105,29 @@ class Json:
             columns[name] = column
         table = pyarrow().table(columns)
         if odd and records:
-            fast = [row for row in range(len(lines)) if row not in odd and row not in bad]
             table = table.take(np.argsort([*fast, *odd]))
         return table, bad
+
+    def _fast(self, lines: list[bytes], data: bytes) -> dict[int, Any]:
+        """The records that msgspec reads, by line: those with the types of the schema, and with every key once."""
+        found, decode = dict[int, Any](), self._decode
+        if decode is None:
+            return found
+        plain = is_utf8(data) and data.count(b"[") + data.count(b"{") - len(lines) < DEEPEST
+        for row, line in enumerate(lines):
+            if plain or (is_utf8(line) and line.count(b"[") + line.count(b"{") <= DEEPEST):
+                with suppress(ValueError, RecursionError):  # of msgspec; the message may hold values
+                    found[row] = decode(line)
+        escaped = b"\\" in data
+        # Where every line has been read, a key that must be there is there as often as there are lines.
+        sure = len(found) == len(lines) and not escaped
+        keys = [key for key, column in self._keys if column.missing or not sure or data.count(key) != len(lines)]
+        if keys or escaped:
+            for row in list(found):
+                line = lines[row]
+                if any(line.count(key) > 1 for key in keys) or (escaped and _ESCAPED_KEY.search(line)):
+                    del found[row]
+        return found
 
     def person_of(self, record: bytes) -> str | None:
         """The text that names the person of a line that is bad; None unless it is an object with that key."""
@@ -117,8 +137,9 @@ class Json:
             value = read_characters(record.decode("utf-8", "surrogateescape"))
         except TableError:
             return None
-        found = dict(self._flat(value)).get(self._fields.person) if isinstance(value, Pairs) else None
-        text = None if isinstance(found, list) else _text(found)
+        pairs = self._flat(value) if isinstance(value, Pairs) else []
+        found = [value for name, value in pairs if name == self._fields.person]
+        text = None if len(found) != 1 or isinstance(found[0], list) else _text(found[0])
         return text if text is not None and is_unicode(text) else None
 
     def _values(self, line: bytes) -> list[str | None]:
@@ -126,8 +147,11 @@ class Json:
         pairs = read_value(line)
         if not isinstance(pairs, Pairs):
             raise _NO_OBJECT.at()
-        record = dict(self._flat(pairs) if self._objects else pairs)
+        pairs = self._flat(pairs) if self._objects else pairs
+        record = dict(pairs)
         columns, person = self._fields.columns, self._fields.person
+        if sum(name in columns for name, _ in pairs) > sum(name in columns for name in record):
+            raise TableError("an object that has a key twice", "write every key once")
         missing = [name for name, column in columns.items() if name not in record and not column.missing]
         if missing == [person]:
             raise TableError(

@@ -362,7 +362,11 @@ class ArrayLines:
                 self._held = data
                 return b""
             if text and not text.startswith(b"["):
-                raise TableError("a file that is called JSON and holds no array", 'declare input_format = "jsonl"')
+                raise TableError(
+                    "a file that is called JSON and holds no array",
+                    'declare input_format = "jsonl"',
+                    sender="send one array of objects",
+                )
             self._begun, data = True, text[1:]
         if not self._depth:
             return b"]" + data if data.strip(b" \t\r\n") else b""
