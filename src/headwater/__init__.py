@@ -17,7 +17,7 @@ from headwater.secret.batch import Batch
 from headwater.secret.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
 from headwater.secret.noise import SeededRunWarning
 from headwater.secret.read.draft import draft
-from headwater.secret.read.tables import read
+from headwater.secret.read.source import read
 from headwater.synthesizer import Synthesizer, pmm
 
 __all__ = [

@@ -360,18 +360,6 @@ def test_a_run_imports_neither_pandas_nor_polars(trips: Path) -> None:
     assert done.stdout.rstrip().endswith("set()")
 
 
-def test_a_copy_of_a_file_that_was_read_counts_only_if_the_user_says_so(trips: Path) -> None:
-    assert run("--out", "releases").exit_code == 0
-    (trips / "copy.csv").write_bytes((trips / "trips.csv").read_bytes())
-    again = ("run", "copy.csv", "--schema", "trips.toml", "--epsilon", "1", "--every", "1000", "--out", "releases")
-    refused = call(*again)
-    assert refused.exit_code == int(Exit.INPUT)
-    assert "copy.csv: the file holds what was read as trips.csv" in " ".join(refused.output.split())
-    assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000003000"
-    assert call(*again, "--same-again").exit_code == 0
-    assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000006000"
-
-
 def test_every_number_of_an_option_is_refused_with_the_way_to_write_it() -> None:
     """Whatever the type: the parser of options says neither what is allowed nor how."""
     found = 0

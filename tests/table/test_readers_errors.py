@@ -65,7 +65,7 @@ CSV_ERRORS = {
     "old line ends": (HEAD.replace("\n", "\r") + GOOD.replace("\n", "\r"), 1, None, "carriage return"),
     "one old line end": (HEAD + GOOD + f"1,{SECRET}\rp,2024-01-02\n", 3, None, "carriage return"),
     "missing column": ("a,b\n1,p\n", 1, None, 'missing column "d"'),
-    "extra column": (f"a,b,note,d\n1,p,{SECRET},2024-01-02\n", 1, None, 'does not name "note"'),
+    "extra column": (f"a,b,note,d\n1,p,{SECRET},2024-01-02\n", 1, None, "1 .* that the schema does not name"),
     "same column twice": ("a,b,d,a\n1,p,2024-01-02,1\n", 1, None, r'same name \("a"\)'),
     "no header": (f"1,{SECRET},2024-01-02\n", 1, None, 'missing column "a", "b", "d".*first line must hold'),
     "quote in the header": ('a,b"x,d\n', 1, None, "quote in the middle"),
@@ -78,7 +78,8 @@ def test_csv_errors_name_line_and_column(tmp_path: Path, name: str, block_bytes:
     text, line, column, match = CSV_ERRORS[name]
     path = tmp_path / "people.csv"
     path.write_bytes(text.encode())
-    error = error_of(path, block_bytes=block_bytes)
+    several = "quoted newlines" in name
+    error = error_of(path, block_bytes=block_bytes, multiline=several)
     assert (error.file, error.line, error.column) == (str(path), line, column)
     assert error.remedy
     with pytest.raises(TableError, match=match):
@@ -97,7 +98,7 @@ JSON_ERRORS = {
         JSON_GOOD + f'{{"a": 1, "b": "p", "d": "2024-01-02", "note": "{SECRET}"}}\n',
         2,
         None,
-        'does not name "note"',
+        "1 .* that the schema does not name",
     ),
     "key twice": (JSON_GOOD + '{"a": 1, "a": 1, "b": "p", "d": "2024-01-02"}\n', 2, None, "twice"),
     "nested": (JSON_GOOD + f'{{"a": ["{SECRET}"], "b": "p", "d": "2024-01-02"}}\n', 2, "a", "nested"),
@@ -169,7 +170,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path
     ("columns", "match"),
     [
         ({"a": [1.0], "b": ["p"]}, 'missing column "d"'),
-        ({"a": [1.0], "b": ["p"], "d": ["2024-01-02"], "note": [SECRET]}, 'does not name "note"'),
+        ({"a": [1.0], "b": ["p"], "d": ["2024-01-02"], "note": [SECRET]}, "1 .* that the schema does not name"),
         ({"a": [[1.0]], "b": ["p"], "d": ["2024-01-02"]}, 'column "a": a column of nested values'),
         ({"a": [1.0, 2.0], "b": ["p", SECRET], "d": ["2024-01-02"] * 2}, 'row 1, column "b"'),
     ],

@@ -65,14 +65,6 @@ def command(
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
     ] = False,
-    gone_is_done: Annotated[
-        bool,
-        typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
-    ] = False,
-    same_again: Annotated[
-        bool,
-        typer.Option("--same-again", help="Input files that look like one that was read hold other records."),
-    ] = False,
     allow_copy: options.AllowCopy = False,
     expect: options.Expect = None,
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
@@ -126,8 +118,6 @@ def command(
                     else:
                         written: dict[str, Any] = {
                             "stdin_continues": stdin_continues,
-                            "gone_is_done": gone_is_done,
-                            "same_again": same_again,
                             "follow": follow,
                             "bad_rows": policy,
                             "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier

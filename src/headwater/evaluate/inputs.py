@@ -113,7 +113,7 @@ def rows_of(tables: object, schema: AnySchema, **reading: Any) -> Iterator[Rows]
     paths: Any = tables
     policy = policy_of(reading.get("bad_rows"), schema)
     # Nothing is counted here: the run has decided which files it takes, and which columns it leaves out.
-    lenient = {"same_again": True, "ignore_extra": True}
+    lenient = {"ignore_extra": True}
     with open_source(paths, schema, **lenient | reading | {"bad_rows": policy}) as source:
         for batch in source:
             if batch is None:

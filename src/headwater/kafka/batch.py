@@ -8,7 +8,7 @@ from typing import Any
 
 from headwater.public.errors import TableError
 from headwater.secret.read.batch import Batch
-from headwater.secret.read.memory import read_bytes
+from headwater.secret.read.source import read_bytes
 
 _MARK = b"\xef\xbb\xbf"
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.errors import SchemaError, TableError, failures, is_unicode, listed, quoted
+from headwater.public.narrowing import UNREADABLE, refusal
 from headwater.public.partition import Axis, Flags, Integers, Points
 from headwater.public.tables import (
     Values,
@@ -38,7 +39,6 @@ from headwater.public.tables import (
     values_of,
     without,
 )
-from headwater.public.narrowing import UNREADABLE, refusal
 
 Array = NDArray[Any]
 

@@ -30,14 +30,14 @@ class UnitCube:
 
     def encode(self, points: object) -> NDArray[np.float64]:
         """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong."""
-        return check_points(points, self.dimension)
+        return check_points(_numbers_of(points, stop=True), self.dimension)
 
     def encode_batch(self, points: object, *, bad_rows: str = "stop") -> EncodedBatch:
         """A batch with its bad rows: those with a number outside of ``[0, 1]``, or with none."""
         if check_policy(bad_rows) == "stop":
             array = self.encode(points)
             return EncodedBatch(array, (), Tally(len(array)))
-        array = check_shape(points, self.dimension)
+        array = check_shape(_numbers_of(points, stop=False), self.dimension)
         inside = np.asarray(((array >= 0) & (array <= 1)).all(axis=1))
         error = TableError("a coordinate that is not a number in [0, 1]", "give numbers from 0 to 1")
         bad = tuple(BadRow(int(row), error.at(row=int(row))) for row in np.flatnonzero(~inside))
@@ -77,6 +77,28 @@ def unit_cube(dimension: int) -> UnitCube:
     array([[0.25, 1.  ]])
     """
     return UnitCube(dimension)
+
+
+def _numbers_of(points: Any, *, stop: bool) -> Any:  # noqa: ANN401 - of any kind
+    """Points whose columns are text, as they are in a file, as an array; what is no number is NaN, or with ``stop`` an
+    error.
+    """
+    if not hasattr(points, "column_names") or "string" not in {str(kind) for kind in points.schema.types}:
+        return points
+    from headwater.public.numbers import Coordinate
+
+    columns = list[NDArray[np.float64]]()
+    for name in points.column_names:
+        found = Coordinate(0, 1, missing=True).read(points[name])
+        if stop and found.bad:
+            row = min(found.bad)
+            raise found.bad[row].at(row=row, column=name)
+        numbers = np.array(found.numbers, dtype=np.float64)
+        if found.missing is not None:
+            numbers[found.missing] = np.nan
+        numbers[list(found.bad)] = np.nan
+        columns.append(numbers)
+    return np.column_stack(columns) if columns else np.empty((points.num_rows, 0))
 
 
 def check_points(points: object, dimension: int) -> NDArray[np.float64]:

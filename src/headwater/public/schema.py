@@ -36,7 +36,13 @@ COLUMN_KINDS: dict[str, type[Column]] = {
 }
 """Kinds of columns by their names in schema files."""
 FORMATS = ("csv", "jsonl", "json", "parquet", "arrow")
-FILE_KEYS = {"input_format": "format", "delimiter": "delimiter", "encoding": "encoding", "ignore_extra": "ignore_extra"}
+FILE_KEYS = {
+    "input_format": "format",
+    "delimiter": "delimiter",
+    "encoding": "encoding",
+    "multiline": "multiline",
+    "ignore_extra": "ignore_extra",
+}
 """Keys at the top of a schema file, and the fields of `headwater.secret.read.Options` that they are."""
 
 CHANGING = ("bad_rows", *FILE_KEYS)

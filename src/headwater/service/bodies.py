@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from headwater.public.errors import TableError
 from headwater.secret.read.batch import Batch
-from headwater.secret.read.json_array import ArrayLines
-from headwater.secret.read.json_value import is_json
-from headwater.secret.read.memory import read_bytes
+from headwater.secret.read.json_lines import is_json
+from headwater.secret.read.lines import ArrayLines
+from headwater.secret.read.source import read_bytes
 from headwater.service.problems import ProblemError
 
 CONTENT_TYPES = {

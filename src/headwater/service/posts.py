@@ -16,7 +16,8 @@ from headwater.public.errors import TableError
 from headwater.public.tally import BadRow, Tally
 from headwater.run import Run
 from headwater.run.store.entries import Rows
-from headwater.secret.read.memory import JsonLines
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.source import read_bytes
 from headwater.service import bodies
 from headwater.service.config import Limits
 from headwater.service.problems import ProblemError, of_table
@@ -75,7 +76,7 @@ class PostReader:
         self._run, self._limits, self._bad_rows = run, limits, bad_rows
         self._reading = {"bad_rows": bad_rows, "ignore_extra": ignore_extra}
         schema = run.synth.input_schema  # JSON needs names
-        self._lines = None if isinstance(schema, UnitCube) else JsonLines(schema, ignore_extra=ignore_extra)
+        self._named = not isinstance(schema, UnitCube)
 
     def encode(self, post: Post) -> None:
         """Read the records of a post, or raise a problem; small JSON is left to be read together with others."""
@@ -94,7 +95,7 @@ class PostReader:
         Each of them gets its rows, or its outcome if it is refused.
         """
         lines = [post.body.removesuffix(b"\n").split(b"\n") for post in posts]
-        batch = self._lines.read([line for some in lines for line in some]) if self._lines and posts else None
+        batch = self._at_once([line for some in lines for line in some]) if self._named and posts else None
         if batch is not None:
             with suppress(TableError):
                 rows, posts[0].tally, bad = self._run.encode_batch(batch, bad_rows=self._bad_rows)
@@ -109,6 +110,16 @@ class PostReader:
                 self._read(post, post.body)
             except ProblemError as problem:
                 post.outcome = problem
+
+    def _at_once(self, lines: list[bytes]) -> Batch | None:
+        """Good lines of JSON as one batch, None if any is not good."""
+        if not all(line.startswith(b"{") for line in lines):  # a mark, another encoding, a blank line
+            return None
+        text, extra = b"\n".join([*lines, b""]), self._reading["ignore_extra"]
+        with suppress(TableError):
+            found = list(read_bytes(text, self._run.synth.input_schema, "jsonl", ignore_extra=bool(extra)))
+            return found[0] if len(found) == 1 and found[0].records == len(lines) else None
+        return None
 
     def _read(self, post: Post, body: bytes) -> None:
         """Set the records of a post, or raise a problem that names row and column."""
