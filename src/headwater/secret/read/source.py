@@ -39,7 +39,7 @@ class Source:
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
     >>> _ = path.write_text("x\n0.25\n0.5\n")
-    >>> from headwater.table.unit_cube import unit_cube
+    >>> from headwater import unit_cube
     >>> with open_source(path, unit_cube(1)) as source:
     ...     first = next(source)
     >>> _ = path.write_text("x\n0.25\n0.5\n0.75\n")  # more records arrive; the earlier ones are as they were

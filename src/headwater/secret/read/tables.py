@@ -28,7 +28,7 @@ def read(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Ite
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
     >>> _ = path.write_text("x,y\n0.25,1\n0.5,0\n")
-    >>> from headwater.table.unit_cube import unit_cube
+    >>> from headwater import unit_cube
     >>> [table.num_rows for table in read(path, unit_cube(2))]
     [2]
     """
