@@ -14,11 +14,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from headwater.run.store import Store
 
 from benchmarks.serve_kills import answering, free_port
 from headwater.client import Client, ServiceError
 from headwater.public.schema import Schema
-from headwater.run.store import Store
 from tests.service.conftest import SCHEMA, records
 
 pytestmark = pytest.mark.slow  # processes, browsers and brokers

@@ -356,3 +356,9 @@ def test_columns_are_values(column: Column) -> None:
 def test_one_is_not_true() -> None:
     assert Category(1) != Category(True)
     assert Category("1") != Category(1)
+
+
+def test_values_of_a_category_have_a_name_as_in_a_schema_file() -> None:
+    assert Category(values=["a", "b"], missing=True) == Category("a", "b", missing=True)
+    with pytest.raises(SchemaError, match="given twice"):
+        Category("a", values=["b"])

@@ -74,7 +74,7 @@ class Category(Column):
 
     Parameters
     ----------
-    values
+    args, values
         The values, all of one type, one by one or in a list, a series or an array. Neighbours in the list are split
         last, so put alike values side by side; a set has no order, and is refused.
     other

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.errors import SchemaError, TableError, failures, is_unicode, listed, quoted
-from headwater.public.narrowing import UNREADABLE, refusal
+from headwater.public.errors import UNREADABLE, refusal
 from headwater.public.partition import Axis, Flags, Integers, Points
 from headwater.public.tables import (
     Values,

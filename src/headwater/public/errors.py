@@ -35,7 +35,13 @@ class _PlacedError(ValueError):
     def at(
         self, *, file: str | None = None, line: int | None = None, row: int | None = None, column: str | None = None
     ) -> Self:
-        """A copy that also says where; what is None stays as it was."""
+        """A copy that also says where: readers know files and lines, codecs know rows and columns.
+
+        Parameters
+        ----------
+        file, line, row, column
+            Where it is; what is None stays as it was.
+        """
         located = copy(self)
         for name, value in (("file", file), ("line", line), ("row", row), ("column", column)):
             if value is not None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.errors import PERSON_MISSING, TableError, closest, failures, listed, quoted
-from headwater.public.narrowing import refusal
+from headwater.public.errors import refusal
 from headwater.public.partition import Flags, Integers
 
 Array = NDArray[Any]
