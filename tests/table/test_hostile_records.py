@@ -35,7 +35,7 @@ from headwater.public.time_of_day import TimeOfDay
 from headwater.public.times import Datetime
 from headwater.secret.read.json_value import DEEPEST
 from headwater.secret.read.memory import read_bytes
-from headwater.service.bodies import lines_of
+from headwater.service.write import lines_of
 from headwater.synthesizer import Synthesizer
 from tests.support.nightly import NIGHTLY
 

@@ -21,13 +21,14 @@ class _PlacedError(ValueError):
         remedy: str,
         *,
         sender: str | None = None,
+        shown: str = "",
         file: str | None = None,
         line: int | None = None,
         row: int | None = None,
         column: str | None = None,
     ) -> None:
         super().__init__(problem, remedy)
-        self.problem, self.remedy, self.sender = problem, remedy, sender or remedy
+        self.problem, self.remedy, self.sender, self.shown = problem, remedy, sender or remedy, shown
         self.file, self.line, self.row, self.column = file, line, row, column
 
     def at(
@@ -47,9 +48,12 @@ class _PlacedError(ValueError):
         return located
 
     def for_sender(self) -> Self:
-        """A copy for who sent the records and has neither the schema nor the command: its remedy is one for them."""
+        """A copy for who sent the records and has neither the schema nor the command: its remedy is one for them.
+
+        Names that were sent are left out: they may be somebody's values.
+        """
         found = copy(self)
-        found.remedy = self.sender
+        found.remedy, found.shown = self.sender, ""
         return found
 
     def without_row(self) -> Self:
@@ -63,7 +67,8 @@ class _PlacedError(ValueError):
         where += [f"line {self.line}"] if self.line is not None else []
         where += [f"row {self.row}"] if self.row is not None and self.line is None else []  # which is of the batch
         where += [f"column {quoted(self.column)}"] if self.column is not None else []
-        return f"{', '.join(where)}: {self.problem}; {self.remedy}" if where else f"{self.problem}; {self.remedy}"
+        said = f"{self.problem}{self.shown}; {self.remedy}"
+        return f"{', '.join(where)}: {said}" if where else said
 
 
 class TableError(_PlacedError):
@@ -79,6 +84,8 @@ class TableError(_PlacedError):
         What to do.
     sender
         What can be done by somebody who only sends records, where ``remedy`` says more or something else.
+    shown
+        Names in a file, for its owner only, behind ``problem``.
     file, line, row, column
         Where it is, as far as that is known.
 
@@ -105,6 +112,8 @@ class SchemaError(_PlacedError):
         What to do.
     sender
         As in `TableError`; of no use here.
+    shown
+        As in `TableError`.
     file, line, row, column
         Where it is, as far as that is known.
 

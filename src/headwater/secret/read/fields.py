@@ -116,8 +116,8 @@ class Fields:
             raise twice(header)
         extra = [name for name in header if name not in names]
         if extra and not ignore_extra:
-            problem = f"the schema does not name {listed(extra)}"
-            raise TableError(problem, UNDECLARED, sender=LEAVE_OUT)
+            problem = f"{len(extra)} column(s) that the schema does not name"
+            raise TableError(problem, UNDECLARED, sender=LEAVE_OUT, shown=f": {listed(extra)}")
         return [header.index(name) for name in names]
 
 

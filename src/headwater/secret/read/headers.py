@@ -56,14 +56,14 @@ def absent(
     if close:
         remedy = "write the name as the file has it, or rename the column in the file"
         sender = "write the name as the schema has it"
-        return TableError(f"{problem} (the file has {listed(close)})", remedy, sender=sender)
+        return TableError(problem, remedy, sender=sender, shown=f" (the file has {listed(close)})")
     if missing == [person]:
         return TableError(f"{problem}, which names the person", PERSON_MISSING, sender=GIVE_PERSON)
     if 2 * (len(names) - len(missing)) >= len(names):
         here = [name for name in header if name not in names]
         also = f" (the file has also {listed(here)})" if here else ""
         remedy = "add the column to the file, or take it out of the schema"
-        return TableError(problem + also, remedy, sender="add the column")
+        return TableError(problem, remedy, sender="add the column", shown=also)
     return TableError(
         problem, "add it to the file; the first line must hold the column names, as the schema writes them"
     )
@@ -110,7 +110,7 @@ def twice(header: Sequence[str]) -> TableError:
         remedy = "leave them out: ignore_extra = true at the top of the schema file, or --ignore-extra"
         return TableError(problem, remedy, sender="leave them out")
     which = sorted(repeated, key=list(header).index)
-    return TableError(f"two columns have the same name ({listed(which)})", "rename one of them")
+    return TableError("two columns have the same name", "rename one of them", shown=f" ({listed(which)})")
 
 
 def _delimiter(names: Sequence[str], header: Sequence[str], delimiter: str | None) -> str | None:

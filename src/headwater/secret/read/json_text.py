@@ -173,7 +173,7 @@ class JsonParser:
         missing = [field.name for field in self._fields if field.name not in record and not field.column.missing]
         if missing:
             close = closest([name for name in names if name not in record], names, list(record))
-            also = f" (the record has {listed(close)})" if close else ""
+            also = " (the record has one that is nearly the same)" if close else ""  # names are the sender's
             if missing == [self._person] and not close:
                 problem = f"missing key {listed(missing)}, which names the person"
                 return TableError(problem, PERSON_MISSING, sender=GIVE_PERSON)
@@ -182,8 +182,7 @@ class JsonParser:
             return TableError(f"missing key {listed(missing)}{also}", remedy, sender=sender)
         extra = [name for name in record if name not in names]
         if extra and not self._ignore_extra:
-            shown = listed(extra) if known else f"{len(extra)} key(s)"  # else it may be any object
-            return TableError(f"the schema does not name {shown}", UNDECLARED, sender=LEAVE_OUT)
+            return TableError(f"{len(extra)} key(s) that the schema does not name", UNDECLARED, sender=LEAVE_OUT)
         for name in known:
             value = record[name]
             if isinstance(value, list):
