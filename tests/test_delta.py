@@ -18,7 +18,7 @@ from headwater.public.budget import Budget, DeltaWarning, Guarantee
 from headwater.public.card import read_card
 from headwater.public.folder import publish
 from headwater.public.marginals.plan import plan
-from headwater.service.config import ServiceConfig
+from headwater.service.settings import ServiceConfig
 
 WIDE = hw.Schema({f"c{i}": hw.Category(*"abcd") for i in range(9)})
 

@@ -12,12 +12,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from headwater.evaluate.report.releases import find
 
 from headwater import Schema, SchemaError, TableError, unit_cube
 from headwater.public.files import FileRefusedError
 from headwater.public.release import Release
 from headwater.public.schema import schema_from_dict
+from headwater.report.releases import find
 from headwater.run import Schedule
 from headwater.secret.read.draft import draft as draft_file
 from headwater.secret.read.source import open_source

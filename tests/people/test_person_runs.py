@@ -24,7 +24,7 @@ from headwater.run.restore import read_state
 from headwater.secret import people as people_module
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.people import People
-from headwater.service.config import ServiceConfig
+from headwater.service.settings import ServiceConfig
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 TWO = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))

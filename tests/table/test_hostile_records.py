@@ -22,6 +22,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from headwater.service.bodies import lines_of
 
 from headwater.client import _encoded
 from headwater.public.categories import Boolean, Category
@@ -34,7 +35,6 @@ from headwater.public.schema import Schema
 from headwater.public.tally import BadRow, row_texts
 from headwater.secret.read.json_lines import DEEPEST
 from headwater.secret.read.source import read_bytes
-from headwater.service.bodies import lines_of
 from headwater.synthesizer import Synthesizer
 from tests.support.nightly import NIGHTLY
 

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from headwater.evaluate.report.releases import find
 
 import headwater as hw
 from headwater.public.errors import TableError
 from headwater.public.folder import publish
+from headwater.report.releases import find
 from headwater.secret.read.source import open_source, read_bytes
 from tests.support.reading import rows
 

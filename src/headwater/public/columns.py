@@ -22,8 +22,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.errors import SchemaError, TableError, failures, is_unicode, listed, quoted
-from headwater.public.errors import UNREADABLE, refusal
+from headwater.public.errors import UNREADABLE, SchemaError, TableError, failures, is_unicode, listed, quoted, refusal
 from headwater.public.partition import Axis, Flags, Integers, Points
 from headwater.public.tables import (
     Values,

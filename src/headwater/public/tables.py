@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.errors import PERSON_MISSING, TableError, closest, failures, listed, quoted
-from headwater.public.errors import refusal
+from headwater.public.errors import PERSON_MISSING, TableError, closest, failures, listed, quoted, refusal
 from headwater.public.partition import Flags, Integers
 
 Array = NDArray[Any]

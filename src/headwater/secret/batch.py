@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,16 @@ def side_by_side(batches: Iterable[Batch]) -> Batch:
     order = np.argsort(starts, kind="stable")
     tally = sum((one.tally for one in every), Tally())
     return Batch(rows[order], counts[order], starts[order], every[0].until, tally)
+
+
+def in_order(batches: Sequence[Batch]) -> Batch:
+    """The records of several batches, one after another; nothing of them is counted."""
+    bad, before = list[BadRow](), 0
+    for batch in batches:
+        bad += [replace(row, row=before + row.row) for row in batch.bad]
+        before += len(batch.rows)
+    tally = sum((batch.tally for batch in batches), Tally())
+    return Batch(np.concatenate([batch.rows for batch in batches]), tally=tally, bad=tuple(bad))
 
 
 _ARRAYS = ("rows", "counts", "starts")

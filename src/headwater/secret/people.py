@@ -23,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.columns import describe
-from headwater.public.errors import TableError, failures
+from headwater.public.errors import TableError, failures, refusal
 from headwater.public.files import FileRefusedError, need, whole_number
-from headwater.public.errors import refusal
 from headwater.public.partition import Flags, Integers
 from headwater.public.person import NOWHERE, OWN, Person
 from headwater.public.tables import Unreadable, Values, is_missing, values_of
