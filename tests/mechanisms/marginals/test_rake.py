@@ -34,13 +34,6 @@ def test_raking_every_cell_once_is_proportional_fitting(monkeypatch: pytest.Monk
     assert np.allclose(product_of_factors / product_of_factors.sum(), weights, atol=1e-9)
 
 
-def test_a_cell_without_records_does_no_harm() -> None:
-    cells = np.zeros(10, dtype=np.int64)
-    weights, factors = rake([Constraint(cells, np.array([0.5, 0.5]), 1.0)], 10, 5)
-    assert np.isfinite(factors[0]).all()
-    assert np.allclose(weights, 0.1)
-
-
 def test_rows_that_stand_for_several_records_get_the_weights_of_all_of_them() -> None:
     rng = np.random.default_rng(2)
     rows, counts = rng.integers(0, 4, (2, 12)), rng.integers(1, 9, 12)

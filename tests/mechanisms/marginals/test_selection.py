@@ -64,12 +64,6 @@ def test_replacing_a_record_moves_a_distance_by_at_most_the_sensitivity(cells: l
     assert distance(np.array([1, 0]), np.array([1, 0])) == distance(np.array([0, 1]), np.array([1, 0])) - SENSITIVITY
 
 
-def test_the_best_candidate_is_always_possible_and_far_ones_never_chosen() -> None:
-    noise = Noise(seed=1)
-    assert {choose([0, 10**9], 4.0, noise, hi, 0) for hi in range(200)} == {1}
-    assert choose([7], 4.0, noise, 0, 0) == 0
-
-
 def test_a_choice_depends_on_its_address_and_scores_only() -> None:
     scores = [0] * 50
     first = [choose(scores, 1.0, Noise(seed=1), hi, 1 << 24) for hi in range(30)]
