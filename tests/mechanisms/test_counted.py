@@ -242,11 +242,13 @@ def test_counts_of_other_records_are_refused_and_change_nothing(case: str) -> No
     synth.update(crowd(612, 2))
     assert (synth.bucket(612), synth.bucket(640)) == ((576, 640), (640, 704))
     good: dict[str, Any] = {"starts": [576, 576, 640], "rows": [[5], [9], [9]], "counts": [20, 8, 5]}
-    before, made = synth.to_bytes(), {name: np.asanyarray(one) for name, one in (good | changes).items()}
+    before = synth.to_bytes()
+    made: dict[str, Any] = {name: np.asanyarray(one) for name, one in (good | changes).items()}
     with pytest.raises(error, match=message):
         synth.take(hw.Batch(**made))
     assert synth.to_bytes() == before
-    synth.take(hw.Batch(**{name: np.array(one) for name, one in good.items()}))
+    made = {name: np.array(one) for name, one in good.items()}
+    synth.take(hw.Batch(**made))
     assert synth.t == 645
 
 
