@@ -56,12 +56,6 @@ def test_update_takes_files_chunks_and_generators_and_counts_what_the_whole_tabl
     assert parts.t == 300
 
 
-def test_a_cube_takes_a_generator_too() -> None:
-    synth = hw.Synthesizer(hw.unit_cube(1), epsilon=1.0)
-    synth.update(np.full((5, 1), 0.5) for _ in range(3))
-    assert synth.t == 15
-
-
 def test_batches_before_a_wrong_one_are_counted_and_the_error_says_so(tmp_path: Path) -> None:
     synth, bad = start(), TABLE.assign(x=TABLE["x"].where(TABLE.index != 40, 2.0).astype(object))
     bad.loc[41, "x"] = "secret"
@@ -133,14 +127,6 @@ def test_values_of_a_category_without_an_order_are_refused_with_what_to_write(gi
         hw.Category(given)
     for word in words:
         assert word in str(caught.value)
-
-
-def test_the_values_of_a_category_may_come_in_a_list() -> None:
-    plain = hw.Category("a", "b", other="b")
-    assert hw.Category(["a", "b"], other="b") == hw.Category(("a", "b"), other="b") == plain
-    assert hw.Category(np.array(["a", "b"]), other="b") == plain
-    with pytest.raises(hw.SchemaError):
-        hw.Category(["a"], ["b"])
 
 
 @pytest.mark.parametrize(("epsilon", "says"), [(20.0, "promises little"), (0.001, "1,000 records")])
