@@ -103,7 +103,7 @@ def costs_in_rho(one: list[int], other: list[int], until: int) -> tuple[list[int
         rows = np.arange(until)[:, None] // np.arange(1, columns + 1) % 2
         rows[here], rows[there] = 1, NULL
         with watching(lambda address: hash(address[1:]) % 5) as record:
-            mechanism.update(rows.astype(np.uint16))
+            mechanism = mechanism.update(hw.Batch(rows.astype(np.uint16)))
         stage = mechanism.stage_at(one[0])
         measured.append([m for m in record if stage.start <= m.addresses[0][1] < stage.end])
     tables, costs = [0, 0], [Fraction(0), Fraction(0)]
@@ -150,7 +150,7 @@ def rho_between(person: hw.Person, places: list[int], monkeypatch: pytest.Monkey
     for value in ("a", "d"):
         tables.append({})
         synth = hw.Synthesizer(schema, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person, seed=1)
-        end = synth._mechanism.bucket_end(synth._mechanism.bucket_end(0))  # type: ignore[attr-defined]
+        end = synth._mechanism.spans(synth._mechanism.spans(0)[0].end)[0].end
         mine = np.isin(np.arange(end), places)
         column = np.where(mine, value, "b")
         synth.update({**dict.fromkeys(schema.names, column), "who": np.where(mine, end + 1, np.arange(end))})

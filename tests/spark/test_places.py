@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
+from headwater.secret.counts import CountedParts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.run.config import RunConfig
-from headwater.secret.counts import CountedParts
 from headwater.spark import frames
 from headwater.spark.counting import MARK, PART, _joined
 from headwater.spark.frames import Placed

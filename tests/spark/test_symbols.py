@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from headwater.secret.counts import BucketedCounts, CountedParts, distinct
 from pyarrow import parquet
 
 import headwater as hw
@@ -15,7 +16,6 @@ from headwater.public.errors import TableError
 from headwater.public.schema import Schema
 from headwater.public.tally import Tally
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.secret.counts import BucketedCounts, CountedParts, distinct
 from headwater.spark import counting, grouping, update
 from headwater.spark.files import Files
 from headwater.spark.pieces import Pieces
