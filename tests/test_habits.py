@@ -13,10 +13,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import headwater as hw
-from headwater.cli.app import app
 from tests.support.runs import same
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1), n=hw.Integer(0, 9))
@@ -142,13 +140,3 @@ def test_a_budget_that_is_odd_is_warned_of_once_and_kept(tmp_path: Path, epsilon
         assert hw.Synthesizer.load(tmp_path / "state").epsilon == epsilon
         for usual in (0.01, 1.0, 10.0):
             hw.Synthesizer(SCHEMA, epsilon=usual)
-
-
-def test_the_command_line_warns_of_an_odd_budget_and_goes_on(tmp_path: Path) -> None:
-    as_path(tmp_path)
-    SCHEMA.save(tmp_path / "s.toml")
-    words = ["run", "in.csv", "--schema", "s.toml", "--out", "out", "--epsilon", "20"]
-    words = [str(tmp_path / word) if word in ("in.csv", "s.toml", "out") else word for word in words]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    assert "warning: ε = 20 promises little" in done.output

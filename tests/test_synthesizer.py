@@ -160,36 +160,18 @@ def test_a_state_file_is_for_its_owner_only_and_says_so(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["state.hw"]
 
 
-def damage_truncated(data: bytes) -> bytes:
-    return data[:-1]
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda data: data[:-1],
+    "half": lambda data: data[: len(data) // 2],
+    "nothing left": lambda data: b"",
+    "longer": lambda data: data + b"x",
+    "flipped": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :],
+    "newer": lambda data: data.replace(b"state 3:", b"state 4:").replace(b"release 2:", b"release 3:"),
+}
 
 
-def damage_half(data: bytes) -> bytes:
-    return data[: len(data) // 2]
-
-
-def damage_nothing_left(data: bytes) -> bytes:
-    return b""
-
-
-def damage_longer(data: bytes) -> bytes:
-    return data + b"x"
-
-
-def damage_flipped(data: bytes) -> bytes:
-    middle = len(data) // 2
-    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-
-
-def damage_newer(data: bytes) -> bytes:
-    return data.replace(b"state 3:", b"state 4:").replace(b"release 2:", b"release 3:")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [damage_truncated, damage_half, damage_nothing_left, damage_longer, damage_flipped, damage_newer],
-)
-def test_damaged_files_are_refused(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_are_refused(damage: str, tmp_path: Path) -> None:
     synth = make()
     synth.update(crowd(300))
     synth.save(tmp_path / "state")
@@ -197,7 +179,7 @@ def test_damaged_files_are_refused(damage: Callable[[bytes], bytes], tmp_path: P
     loads = {"state": hw.Synthesizer.load, "release": hw.Release.load}
     for name, load in loads.items():
         path = tmp_path / name
-        path.write_bytes(damage(path.read_bytes()))
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
         with pytest.raises(hw.FileRefusedError, match=name):
             load(path)
 

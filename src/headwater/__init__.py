@@ -22,9 +22,9 @@ from headwater.secret.read.tables import read
 from headwater.synthesizer import Synthesizer, pmm
 
 __all__ = [
+    "Batch",
     "BinaryCounter",
     "Boolean",
-    "Batch",
     "Category",
     "Datetime",
     "DeltaWarning",

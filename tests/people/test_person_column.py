@@ -4,7 +4,6 @@ import json
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,36 +228,6 @@ def test_bad_records_use_up_the_cap_of_their_person() -> None:
     synth = started(person=hw.Person("who", records=2))
     assert nulls(synth, rows) == [True, False, True, True]
     assert (synth.tally.bad, synth.capped) == (1, 2)
-
-
-def said(call: Callable[[], object]) -> str:
-    with pytest.raises(TableError) as refused:
-        call()
-    return str(refused.value)
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_file_without_the_person_is_told_so_and_one_beside_the_schema_is_not_sent_into_it(
-    kind: str, tmp_path: Path
-) -> None:
-    path = as_file(tmp_path, kind)
-    absent = said(lambda: started(person=hw.Person("account", records=3)).update(path))
-    assert '"account", which names the person; give that column beside those of the schema' in absent
-    assert "out of the schema" not in absent
-    extra = said(lambda: hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1).update(path))
-    assert 'does not name "who"' in extra
-    assert "does not belong in the schema: a run names it by person= (--person)" in extra
-
-
-def test_a_table_without_the_person_is_told_so() -> None:
-    other = hw.Person("account", records=3)
-    xy = {name: column for name, column in table().items() if name != "who"}
-    for given in (xy, pd.DataFrame(xy), [{"x": 0.5, "y": 0.5}]):
-        absent = said(partial(started(person=other).update, given))
-        assert "the column that names the person is missing; give that column beside those of the schema" in absent
-    array = said(lambda: started().update(np.zeros((2, 2))))
-    assert 'for each column of the schema, in order, and last the one that names the person ("who")' in array
-    assert "name it by person= instead" in said(lambda: hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1).update(table()))
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow", "records", "bytes"])

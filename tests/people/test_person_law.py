@@ -208,7 +208,8 @@ def test_without_one_stages_in_epsilon_come_before_stages_in_rho(columns: int, e
         assert (20 * ledger.total <= 1) if pure else (400 * ledger.rho <= rho_for(1.0, 1e-9))
     if early and not late:
         assert str(synth.plan(1 << 24)).count("ρ, Gaussian") not in (0, str(synth.plan(1 << 24)).count("\n"))
-    assert len(alone.plan(1 << 20).stages) == len(synth.plan(1 << 20).stages)
+    plans: list[Any] = [one.plan(1 << 20) for one in (alone, synth)]
+    assert len(plans[0].stages) == len(plans[1].stages)
 
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-9, 0.01, 0.3, 0.5])

@@ -280,15 +280,3 @@ def test_the_plan_says_what_a_cap_costs() -> None:
     assert "ε = 1, δ = 1e-09 for 100 records" in str(with_delta.plan())
     assert "noise has 20 times the scale" in str(with_delta.plan())
     assert with_delta.ledger()[0].scale == pytest.approx(20 / (float(rho_for(1.0, 1e-9)) ** 0.5), rel=1e-3)
-
-
-def test_releases_of_yes_and_no_alone_have_the_shares_of_the_records_that_count() -> None:
-    """Three records of four are null, and come late. Seeded; half of the shares' true distance from one another."""
-    rng, shares = np.random.default_rng(0), (0.2, 0.5, 0.1, 0.9, 0.3)
-    table: dict[str, object] = {f"c{i}": rng.random(20_000) < share for i, share in enumerate(shares)}
-    table["who"] = rng.permutation(np.repeat(np.arange(5_000), 4))
-    schema = hw.Schema({f"c{i}": hw.Boolean() for i in range(len(shares))})
-    synth = hw.Synthesizer(schema, epsilon=1.0, mechanism="marginals", person=hw.Person("who", records=1), seed=1)
-    synth.update(table)
-    found = synth.release().to_pandas().mean()
-    assert found.to_list() == pytest.approx(shares, abs=0.05)

@@ -11,7 +11,6 @@ import pytest
 
 import headwater as hw
 from headwater.public.card import has_table, read_card
-from headwater.public.files import FileRefusedError
 from headwater.public.folder import folders, prune, publish
 
 SCHEMA = hw.Schema(
@@ -152,10 +151,3 @@ def test_moments_in_csv_have_the_digits_of_their_steps_and_days_are_dates(tmp_pa
     assert sum(batch.num_rows for batch in again) == 200
     made.to_csv(tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == (place / "data.csv").read_bytes()
-
-
-def test_a_folder_of_releases_says_which_of_them_can_be_read(tmp_path: Path) -> None:
-    publish(release(500), tmp_path)
-    newest = publish(release(600), tmp_path)
-    with pytest.raises(FileRefusedError, match=rf"folder of releases, of which {newest.name} is the last"):
-        hw.Release.load(tmp_path)

@@ -35,12 +35,6 @@ def test_it_cannot_be_changed() -> None:
     assert release.points().any()
 
 
-def test_it_knows_what_it_is() -> None:
-    release = a_release()
-    assert (release.t, release.epsilon, release.mechanism) == (500, 4.0, "paper")
-    assert "500 points" in str(release)
-
-
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     release = a_release()
     release.save(tmp_path / "r")

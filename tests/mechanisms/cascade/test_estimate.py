@@ -111,20 +111,6 @@ def test_masses_and_spread_follow_from_the_fractions_cell_by_cell(
     assert density.spread == pytest.approx(spread, rel=1e-9)
 
 
-def test_pure_noise_is_shrunk_away_and_signal_is_not() -> None:
-    """Counts of an even spread, noise of deviation 14 in 256 leaves: shrinking takes more than half of it away.
-
-    Fixed seed. Of 200 seeds the worst kept 45% of the noise, the mean 26%.
-    """
-    rng, tree = np.random.default_rng(0), full_tree(8)
-    noise = np.rint(rng.laplace(0, 10, 256)).astype(np.int64)
-    even = Pool.of(NoisyCounts(0, 25600, tree, 100 + noise, 200.0), Partition(2))
-    peak = Pool.of(NoisyCounts(0, 25600, tree, np.eye(256, dtype=np.int64)[77] * 25600 + noise, 200.0), Partition(2))
-    mass = leaf_masses(estimate([even], 0, Partition(2)), ALL)[2]
-    assert np.abs(mass - 100).sum() < np.abs(noise).sum() / 2
-    assert leaf_masses(estimate([peak], 0, Partition(2)), ALL)[2][77] > 0.9 * 25600
-
-
 # --- whole numbers ---------------------------------------------------------------------------------------
 
 masses = st.lists(st.floats(1e-9, 50) | st.sampled_from([0.0, 1.0, 0.5]), min_size=1, max_size=40)
@@ -146,23 +132,3 @@ def test_whole_counts_sum_to_the_total_and_every_run_is_within_one(mass: list[fl
     assert (counts >= 0).all()
     error = np.concatenate([[0.0], np.cumsum(counts - scaled)])
     assert np.abs(error[:, None] - error[None]).max() < 1 + 1e-9
-
-
-@given(seeds, st.floats(0, 1, exclude_max=True))
-@settings(max_examples=50)
-def test_every_cell_of_the_tree_is_rounded_by_less_than_one(seed: int, offset: float) -> None:
-    rng = np.random.default_rng(seed)
-    pools = [random_pool(rng, kind, Partition(2)) for kind in ("ordinary", "exact")]
-    density = estimate(pools, 5, Partition(2))
-    cells, depths, mass = leaf_masses(density, ALL)
-    counts = round_in_order(mass, sum(pool.points for pool in pools) + 5, offset)
-    for (depth, node), held in by_cell(density).items():
-        inside = (depths >= depth) & (cells >> np.maximum(depths - depth, 0).astype(np.uint64) == node)
-        assert abs(counts[inside].sum() - sum(held)) < 1 + 1e-6
-
-
-def test_rounding_favours_no_place() -> None:
-    """Over evenly spaced offsets the mean count of every leaf is its mass."""
-    mass = np.array([0.25, 0.5, 1.75, 0.0, 2.5])
-    counts = [round_in_order(mass, 5, (k + 0.5) / 1000) for k in range(1000)]
-    assert np.allclose(np.mean(counts, axis=0), mass, atol=1e-12)

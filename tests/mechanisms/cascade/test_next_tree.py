@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 
 from headwater.public.cascade.estimate import Fractions, latest_fractions, shrink
 from headwater.public.cascade.history import next_tree
-from headwater.public.cascade.tree import LEAF
 from headwater.public.partition import Partition
 from tests.support.trees import Cell, partitions, random_pool, random_tree, split_cells
 
 seeds = st.integers(0, 10**6)
-NO_SPLITS = Fractions(LEAF, np.empty(0), np.empty(0))
 
 
 def random_estimates(rng: np.random.Generator, partition: Partition) -> list[Fractions]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from headwater.public.cascade.counts import NoisyCounts, Pool
 from headwater.public.cascade.estimate import MAX_SHIFT, Fractions, latest_fractions, shrink
 from headwater.public.cascade.tree import Tree, possible, uniform_fractions
-from headwater.public.partition import Axis, Floats, Partition
+from headwater.public.partition import Floats, Partition
 from tests.support.shrinkage_oracle import estimable, masses, oracle, read, unshrunk_masses
-from tests.support.trees import Cell, full_tree, gapped, partitions, random_tree, split_cells
+from tests.support.trees import Cell, gapped, partitions, random_tree, split_cells
 
 seeds = st.integers(0, 10**6)
 
@@ -89,23 +89,6 @@ def test_so_are_fractions_that_follow_each_other(seed: int, partition: Partition
         known |= found
 
 
-KEPT = (99 - math.sqrt(8)) / (100 - math.sqrt(8))
-ROOT_KEPT = (74 - math.sqrt(8)) / (75 - math.sqrt(8))
-
-
-@pytest.mark.parametrize("settle", [False, True])
-def test_a_fraction_known_by_hand(settle: bool) -> None:
-    """One split: 60 of 100 on the left, even noise of variance 2 in each half, an even prior.
-
-    The residual is 10 with a noise of 1: the excess variance is (100 − 1)/100, with a standard error of √2/100. Two of
-    them less, that is (99 − √8)/100. It has no siblings, so the local one is the same. The noise is 1/100.
-    """
-    pool = Pool.of(NoisyCounts(0, 100, full_tree(1), np.array([60, 40]), 2.0), Partition(1))
-    estimate = shrink(pool, np.array([0.5]), Partition(1), settle=settle)
-    assert estimate.left.tolist() == pytest.approx([0.5 + KEPT * 0.1])
-    assert estimate.variance.tolist() == pytest.approx([KEPT / 100**2])
-
-
 # --- what holds whatever the counts ----------------------------------------------------------------------
 
 
@@ -125,11 +108,6 @@ def test_no_share_is_drawn_further_from_its_pool_than_the_limit(seed: int, parti
         base = split.base(held[name])
         away = base * (share[name] - split.unshrunk(base))
         assert abs(away) <= MAX_SHIFT * math.sqrt(split.noise) * (1 + 1e-9) + 1e-9 * base
-
-
-T, F = True, False
-BESIDE = [T], [T, T], [F, F, T, F], [F, F]
-BEHIND = [T], [T, T], [T, T, F, F], [F, F, T, F], [F, F]
 
 
 @given(seeds, gapped, st.booleans())
@@ -154,34 +132,4 @@ def test_where_a_half_can_hold_nothing_the_share_stays_what_it_was(
         estimates.append(estimate)
 
 
-def test_a_value_that_is_alone_in_its_cell_keeps_all_of_it() -> None:
-    """Three values and a missing one, at 000, 001, 010 and 100: cells 01, 1 and 10 have an empty half each."""
-    splits = [True], [True, True], [True, True, True, False], [False] * 6
-    tree, partition = Tree(tuple(np.array(split) for split in splits)), Partition([Axis(values=3, missing=True)])
-    counts = np.array([0, 300, 250, 200, 0, 250, 0])  # of cells 11, 000, 001, 010, 011, 100, 101
-    estimate = shrink(
-        Pool.of(NoisyCounts(0, 1000, tree, counts, 2.0), partition), uniform_fractions(tree, partition), partition
-    )
-    root, present, missing, low, high, alone = estimate.left.tolist()
-    assert (missing, high, alone) == (1.0, 1.0, 1.0)
-    assert [root, present, low] == pytest.approx([0.75, 550 / 750, 300 / 550], abs=0.01)
-
-
 # --- looking up ------------------------------------------------------------------------------------------
-
-
-@given(seeds, partitions, st.integers(0, 4))
-@settings(max_examples=80)
-def test_shares_are_those_of_the_last_estimate_that_has_the_cell(seed: int, partition: Partition, n: int) -> None:
-    rng = np.random.default_rng(seed)
-    trees = [random_tree(rng, int(rng.integers(0, 8)), partition=partition) for _ in range(n + 1)]
-    estimates = [Fractions(tree, rng.random(tree.size - 1), np.zeros(tree.size - 1)) for tree in trees[1:]]
-    known = [dict(zip(split_cells(one.tree), one.left.tolist(), strict=True)) for one in estimates]
-    expected = []
-    for depth, cell in split_cells(trees[0]):
-        share = float(partition.shares(np.array([cell], dtype=np.uint64), depth)[0])
-        for one in known:
-            if (depth, cell) in one:
-                share = one[depth, cell]
-        expected.append(share)
-    assert latest_fractions(trees[0], estimates, partition).tolist() == expected

@@ -41,20 +41,6 @@ def test_thresholds_never_fall_with_depth_nor_from_one_resolution_to_the_next(
         assert all(a <= b for a, b in zip(fine, coarse, strict=True))
 
 
-@given(timescales)
-def test_an_even_spread_is_split_down_to_cells_just_above_the_threshold(of: tuple[Timescale, int]) -> None:
-    """Where nothing is known, depth alone decides: whether all cells of a depth are split changes at one place."""
-    timescale, d = of
-    threshold = uniform_threshold(timescale, d)
-    by_depth, _ = split_thresholds(timescale, d, 40)[0]
-    for depth, enough in enumerate(by_depth):
-        held = timescale.size * 2.0**-depth
-        if held >= 1.001 * threshold:
-            assert held >= enough
-        elif held < 0.999 * threshold:
-            assert held < enough
-
-
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 @given(st.integers(0, 10**6))
 @settings(max_examples=15)

@@ -72,17 +72,6 @@ def agree(one: Values, other: Values) -> bool:
     return one.keys() == other.keys() and all(np.allclose(one[name], other[name], rtol=1e-9) for name in one)
 
 
-@given(seeds, st.integers(0, 20))
-def test_leaves_cover_the_line_once(seed: int, deepest: int) -> None:
-    """Their sizes add up to one, none lies in another, and there are as many as the tree says."""
-    tree = random_tree(np.random.default_rng(seed), deepest)
-    leaves = leaf_cells(tree)
-    assert len(leaves) == tree.size
-    edges = sorted((cell << (20 - depth), 1 << (20 - depth)) for depth, cell in leaves)
-    assert [start for start, _ in edges] == [0, *np.cumsum([size for _, size in edges]).tolist()[:-1]]
-    assert sum(size for _, size in edges) == 1 << 20
-
-
 def some_trees(rng: np.random.Generator, deepest: int) -> list[Tree]:
     """Two that have little to do with each other, the upper part of one, all and nothing."""
     one, other = (random_tree(rng, int(rng.integers(0, deepest + 1))) for _ in range(2))

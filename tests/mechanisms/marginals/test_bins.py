@@ -44,29 +44,6 @@ def test_cuts_are_nodes_of_one_tree(values: int, missing: bool, least: float, mo
     assert nodes.issuperset(zip(bins.tolist(), [*bins[1:].tolist(), values], strict=True))
 
 
-def test_mass_is_cut_finely_and_emptiness_coarsely() -> None:
-    coding, shares = Coding(1 << 15, False, True), np.zeros(1 << 15)
-    shares[1000:1100] = 0.01
-    edges = cut(coding, as_runs(shares), (0.02,), 200)
-    widths = np.diff(edges, append=1 << 15)
-    assert widths[np.searchsorted(edges, 1050, side="right") - 1] <= 4
-    assert widths.max() >= 1 << 12
-    even = cut(coding, as_runs(np.full(1 << 15, 2.0**-15)), (1 / 10,), 200)
-    assert np.array_equal(even, np.arange(16) << 11)
-
-
-def test_a_run_with_most_of_the_mass_is_cut_further_and_no_other() -> None:
-    """Most of it may be one value. Levels of the list are as before."""
-    values, least = 1 << 12, (0.1, 0.1, 0.1, 0.1, 0.3)
-    starts = np.array([0, 256, values])
-    coding, heavy, even = Coding(values, False, True), *(Profile(starts, np.array([0, s, 1])) for s in (0.95, 0.4))
-    plain, further = (cut(coding, heavy, least, 200, inside) for inside in (None, 0.03))
-    assert np.array_equal(further[further >= 256], plain[plain >= 256])
-    assert np.diff(plain)[0] == 64
-    assert np.diff(further)[:4].tolist() == [8] * 4  # they hold 0.9·0.95/32 < 0.03
-    assert np.array_equal(cut(coding, even, least, 200, 0.03), cut(coding, even, least, 200))
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_profile_is_the_mean_of_tables_code_by_code(seed: int) -> None:
     rng = np.random.default_rng(seed)

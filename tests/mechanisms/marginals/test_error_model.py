@@ -42,17 +42,6 @@ def test_the_noise_of_one_way_tables_is_that_of_the_run(budget: Budget) -> None:
     assert asked[0] < asked[-1] == len(SIZES)
 
 
-def test_small_tables_are_foretold_less_noise_than_each_has_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    yes_or_no = hw.Schema({f"c{i}": hw.Boolean() for i in range(10)})
-    together = expected_errors(yes_or_no, Budget(0.1), 1 << 16)
-    stage_errors.cache_clear()
-    monkeypatch.setattr("headwater.public.marginals.questions.ALIKE", ())
-    apart = expected_errors(yes_or_no, Budget(0.1), 1 << 16)
-    stage_errors.cache_clear()
-    assert together[0] < 0.6 * apart[0]
-    assert together[1] < apart[1]
-
-
 def test_pairs_are_foretold_only_where_there_is_time_for_them() -> None:
     wide = hw.Schema({f"c{i}": hw.Category(list("abcdef")) for i in range(8)})
     few, many = (expected_errors(wide, Budget(1.0), records)[1] for records in (4096, 1 << 20))

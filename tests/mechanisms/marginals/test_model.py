@@ -122,21 +122,6 @@ def test_what_no_record_can_be_is_refused(model: MarginalsModel) -> None:
         model.sample(5, 1, {1: (0.3, 0.4)})  # red is 0, green is ¼, blue is ½
 
 
-def test_values_inside_a_bin_follow_the_finer_one_way_tables() -> None:
-    """Pairs are counted in quarters of the range, one-way marginals in 64ths: those are met within .03 nevertheless."""
-    rng, points = np.random.default_rng(5), _points(20_000, 5)
-    codes = encode(points, SCHEMA).astype(np.int64)
-    fine = np.append(np.arange(64) * 512, 32768)
-    counts = np.bincount(np.searchsorted(fine, codes[:, 0], side="right") - 1, minlength=65)
-    noise = np.rint(rng.laplace(0, 5, 65)).astype(np.int64)
-    measured = _measured(points)
-    table = NoisyTable((0,), 0, 20_000, (fine,), counts + noise, 5.0, 50.0)
-    both = Measured(20_000, 0, 1.0, measured.codings, (*measured.tables, table))
-    made = encode(MODEL.fit(both, SCHEMA, 0).points(1), SCHEMA).astype(np.int64)[:, 0]
-    found = np.bincount(np.searchsorted(fine, made, side="right") - 1, minlength=65)
-    assert np.abs(found - counts).sum() / 2 / 20_000 < 0.03
-
-
 def test_a_window_is_about_its_own_records() -> None:
     """The two halves differ; the model of the second half is near to it, and far from the first."""
     first, second = _points(10_000, 6), _points(10_000, 7)
@@ -148,16 +133,6 @@ def test_a_window_is_about_its_own_records() -> None:
     assert _distance(made, second, (1,)) < 0.02
     assert _distance(made, second, (0, 1)) < 0.05
     assert _distance(made, first, (1,)) > 0.3
-
-
-@pytest.mark.parametrize("t", [0, 1, 2, 100])
-def test_without_tables_records_are_uniform(t: int) -> None:
-    model = MODEL.fit(Measured(t, 0, 1.0, codings(SCHEMA), ()), SCHEMA, 0)
-    assert model.points(0).shape == (t, 4)
-    assert len(SCHEMA.decode(model.points(0), "records")) == t
-    many = model.sample(6_000, 1)
-    assert np.abs(np.bincount(encode(many, SCHEMA)[:, 1]) - 2_000).max() < 200
-    assert model.expected_error().typical > 0
 
 
 @pytest.mark.parametrize("schema", [Schema(only=Category("one")), Schema(b=Boolean()), UnitCube(1), UnitCube(3)])
@@ -189,30 +164,6 @@ def test_a_hundred_columns_and_hundreds_of_categories_work() -> None:
     model = LogLinear(Estimator(Measured(5_000, 0, 1.0, many, tuple(tables))).run())
     assert model.draw(5_000, rng).shape == (100, 5_000)
     assert [table.shape for table in model.pairs([(0, 99), (0, 1), (5, 6)], 0, 5_000)] == [(300, 4), (300, 300), (4, 4)]
-
-
-def test_bins_that_change_with_time_are_joined() -> None:
-    """Pairs counted in two bins of size at first and in four later: the model has four, and meets both."""
-    points = _points(20_000, 9)
-    codes, measured = encode(points, SCHEMA).astype(np.int64), _measured(points)
-    coarse = (np.array([0, 16384, 32768]), *EDGES[1:])
-    tables = []
-    for table in measured.tables:
-        if table.columns == (0, 1) and table.start == 0:
-            counts = _count(codes[:10_000], (0, 1), coarse)
-            table = NoisyTable((0, 1), 0, 10_000, (coarse[0], EDGES[1]), counts, 5.0, 50.0)
-        tables.append(table)
-    model = MODEL.fit(Measured(20_000, 0, 1.0, measured.codings, tuple(tables)), SCHEMA, 0)
-    assert len(model.estimate.grids[0]) == 5
-    assert _distance(model.points(0), points, (0, 1)) < 0.02
-
-
-def test_a_restored_model_draws_the_same_records(model: MarginalsModel) -> None:
-    header, arrays = model.state()
-    again = MODEL.restore(header, arrays, SCHEMA, model.records)
-    assert np.array_equal(again.points(5), model.points(5))
-    assert again.expected_error() == model.expected_error()
-    assert np.array_equal(again.sample(100, 2, {1: (0.0, 0.0)}), model.sample(100, 2, {1: (0.0, 0.0)}))
 
 
 def test_a_tampered_state_is_refused(model: MarginalsModel) -> None:

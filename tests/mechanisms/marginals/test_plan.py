@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.public.budget import Budget
 from headwater.public.marginals.plan import Stage, divide, plan, stage_at
 
 columns = st.integers(1, 120) | st.just(1000)
@@ -75,16 +74,6 @@ def test_halves_of_a_doubling_ask_for_different_things() -> None:
         assert first.fast == second.fast
         assert bool(first.fast) == (first.start >= 32768)  # before, fast buckets would say nothing
         assert not first.fast or (first.end - first.start) % first.fast == 0
-
-
-@given(columns, budgets, expectations)
-def test_wider_tables_are_halved_longer_and_gaussian_noise_never_is(k: int, epsilon: float, expect: int | None) -> None:
-    def halved(k: int, budget: Budget | float) -> list[int]:
-        return [stage.start for stage in plan(k, budget, 2**50, expect).stages if stage.other_half]
-
-    assert len(halved(2 * k, epsilon)) >= len(halved(k, epsilon)) - 1  # wide tables begin later as well
-    gaussian = plan(k, Budget(epsilon, 1e-9), 2**50, expect).stages
-    assert not any(stage.other_half for stage in gaussian if stage.accounting.gaussian)
 
 
 @given(columns, budgets, times, expectations)

@@ -89,12 +89,3 @@ def test_geometric_draws_have_the_tails_of_their_definition(scale: float) -> Non
     for level in (1, math.ceil(scale / 2), math.ceil(scale), math.ceil(3 * scale)):
         chance = math.exp(-level / scale)
         assert abs((draws >= level).mean() - chance) <= 5 * math.sqrt(chance * (1 - chance) / runs)
-
-
-def test_a_geometric_draw_is_the_first_of_the_two_behind_a_laplace_draw() -> None:
-    """Laplace is first less second: where the second is zero they agree, and nowhere is Laplace larger."""
-    noise, at = Noise(seed=2), np.arange(50_000)
-    first, both = noise.geometric_at(3.0, 1, at), noise.laplace_at(3.0, 1, at)
-    assert (both <= first).all()
-    zero = 1 - math.exp(-1 / 3)
-    assert abs((both == first).mean() - zero) <= 5 * math.sqrt(zero * (1 - zero) / len(at))

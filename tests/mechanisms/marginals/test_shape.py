@@ -7,17 +7,11 @@ import pytest
 
 from headwater.public import chunks as lots
 from headwater.public.marginals.codes import Codes, Coding
-from headwater.public.marginals.shape import Shape, Side, estimate_shape, pool_sides, stacked
+from headwater.public.marginals.shape import Shape
 from headwater.public.marginals.tables import transfer
 from headwater.public.partition import Floats, Integers
 
 CODING = Coding(100, missing=True, ordered=True)
-
-
-def _table(edges: list[int], shares: np.ndarray, records: int, scale: float, seed: int) -> Side:
-    starts = np.array(edges)
-    counts = np.add.reduceat(shares, starts) * records + np.random.default_rng(seed).laplace(0, scale, len(edges))
-    return Side(0, records, starts, counts, np.full(len(edges), 2 * scale**2))
 
 
 @pytest.mark.parametrize(("source", "target"), [([0, 10, 50, 100], [0, 100]), ([0, 100], [0, 25, 50, 100])])
@@ -31,18 +25,6 @@ def test_counts_move_by_the_codes_they_share(source: list[int], target: list[int
         literal[i, j] += 1 / np.diff(first, append=CODING.size)[j]
     assert np.allclose(matrix, literal)
     assert np.allclose(matrix.sum(0), 1)
-
-
-def test_the_shape_is_found_where_counts_show_it_and_even_where_noise_hides_it() -> None:
-    truth = np.zeros(101)
-    truth[:20], truth[20:25], truth[25:100] = 0.02, 0.06, 0.3 / 75
-    grid = np.array([0, 50, 100])
-    fine = [*range(0, 100, 5), 100]
-    clear = estimate_shape(stacked([_table(fine, truth, 100_000, 5.0, 1)]), grid, CODING)
-    assert np.abs(clear.shares - np.add.reduceat(truth, clear.edges)).max() < 0.002
-    noisy = estimate_shape(stacked([_table(fine, truth, 100, 500.0, 1)]), grid, CODING)
-    inside = [noisy.shares[noisy.inside(grid) == i] for i in range(2)]
-    assert all(part.std() <= 0.5 * part.mean() + 1e-12 for part in inside)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,20 +45,6 @@ def test_a_split_is_that_of_dense_matrices(seed: int) -> None:
     assert np.allclose(split @ several, [dense @ one for one in several])
     assert np.allclose(split.variance(several**2, 0.01), [np.maximum(dense, 0.01) @ one**2 for one in several])
     assert (split.whole == ((dense > 0).sum(0)[np.argmax(dense, axis=1)] == 1)).all()
-
-
-def test_counts_with_the_same_bins_are_averaged_by_precision() -> None:
-    rng = np.random.default_rng(0)
-    bins = {0: np.array([0, 10, 100]), 1: np.array([0, 50, 100])}
-    sides = [Side(i, 10 * i + 5, bins[i % 2], rng.normal(50, 9, 3), rng.random(3) + 1) for i in range(5)]
-    for number, (edges, shares, variance) in enumerate(pool_sides(stacked(sides))):
-        assert edges is bins[number]
-        total = precision = np.zeros(3)
-        for side in sides[number::2]:
-            total = total + side.counts / (side.end - side.start) * (side.end - side.start) ** 2 / side.variance
-            precision = precision + (side.end - side.start) ** 2 / side.variance
-        assert np.allclose(shares, total / precision)
-        assert np.allclose(variance, 1 / precision)
 
 
 def placed(shape: Shape, bins: Codes, grid: Integers, within: Floats) -> tuple[Integers, Floats]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwater.public.marginals.estimate import Estimator
-from headwater.public.marginals.smooth import DRIFTS, EVEN_DRIFT, Share, Slots, shrunk, simplex, smooth
+from headwater.public.marginals.smooth import DRIFTS, EVEN_DRIFT, Share, Slots, simplex, smooth
 
 
 def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:
@@ -89,26 +89,6 @@ def test_the_drift_is_the_likeliest_of_all(drift: float) -> None:
             log -= (gap @ np.linalg.solve(law, gap) + np.linalg.slogdet(law)[1]) / 2
         likely.append(log)
     assert found.drift == DRIFTS[int(np.argmax(likely))] / 16_000
-
-
-def test_what_noise_explains_is_moved_towards_even_shares_and_what_is_clear_is_not() -> None:
-    shares, even = np.array([0.75, 0.25]), np.full(2, 0.5)  # (¼ : ⅛)² twice is χ² = 8, and √(1 − 2/8) is kept
-    assert np.allclose(shrunk(shares, shares, np.full(2, 0.125), even), 0.5 + np.sqrt(3) / 2 * np.array([0.25, -0.25]))
-    assert np.allclose(shrunk(shares, shares, np.full(2, 0.25), even), 0.5)
-    assert np.allclose(shrunk(shares, shares, np.full(2, 1e-5), even), shares)
-    assert np.allclose(shrunk(even, even, np.zeros(2), even), 0.5)
-    assert np.allclose(shrunk(shares, shares, np.full(2, 0.25), np.array([0.7, 0.3])), [0.7, 0.3])
-
-
-def test_the_reported_error_is_the_error() -> None:
-    """Mean squared error of 200 streams over the reported variance: 3/4 but for drift, since shares sum to 1."""
-    span = np.full(16, 1 / 16)
-    ratios = []
-    for seed in range(200):
-        observed, slots, truth = _stream(1e-9, 100 + seed)
-        found = smooth(observed, slots, 4, span)
-        ratios.append(((span @ (found.shares - truth)) ** 2 / found.error**2).mean())
-    assert 0.5 < np.mean(ratios) < 1.0
 
 
 def test_a_stream_of_a_billion_records_is_smoothed() -> None:

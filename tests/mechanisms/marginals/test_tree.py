@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import numpy as np
-import pytest
 
-from headwater.public.marginals.draw import draw_tree, select, sorting, tree_laws
+from headwater.public.marginals.draw import select, tree_laws
 from headwater.public.marginals.tree import Forest, along, conditional, joint, spanning_forest
 
 SIZES = (3, 2, 4, 3)
@@ -70,35 +69,6 @@ def test_laws_with_evidence_agree_with_bayes() -> None:
             share *= normal[column][span, 0 if parent is None else cell[parent], cell[column]]
         found[(span, *cell)] = share
     assert np.allclose(found, truth)
-
-
-def test_drawn_records_have_less_noise_than_independent_draws() -> None:
-    """Mean total variation over 20 trees, of what independent draws of 4,096 records would have: below 1/2 and 4/5."""
-    sums = np.zeros((2, 2))
-    for seed in range(20):
-        joints, margins, whole = _chain(seed)
-        forest = Forest(TREE, 4)
-        laws = tree_laws(forest, joints, margins, np.ones(1))
-        records, _ = draw_tree(forest, laws, 4096, np.random.default_rng(seed))
-        for a, b in PAIRS:
-            truth = whole[0].sum(tuple(c for c in range(4) if c not in (a, b)))
-            cells = np.ravel_multi_index((records[a], records[b]), (SIZES[a], SIZES[b]))
-            counts = np.bincount(cells, minlength=truth.size).reshape(truth.shape)
-            independent = np.sqrt(truth * (1 - truth) / 4096).sum() * 0.4
-            sums[int((a, b) in TREE)] += np.abs(counts / 4096 - truth).sum() / 2, independent
-    assert sums[1, 0] < 0.5 * sums[1, 1]
-    assert sums[0, 0] < 0.8 * sums[0, 1]
-
-
-@pytest.mark.parametrize("sizes", [(3, 4, 5), (7, 300, 200), (9, 60, 50, 40, 30)])
-@pytest.mark.parametrize("most", [1, 100, 1 << 44])
-def test_records_are_sorted_as_by_plain_comparison_of_their_first_columns(sizes: tuple[int, ...], most: int) -> None:
-    """As many columns as there are keys for, but two of them in any case; records that are alike stay as they are."""
-    rng = np.random.default_rng(6)
-    columns = [rng.integers(0, size, 3000).astype(np.uint16) for size in sizes]
-    count = max([2, *(n for n in range(2, len(sizes) + 1) if np.prod(sizes[:n]) <= most)])
-    expected = sorted(range(3000), key=lambda row: [int(column[row]) for column in columns[:count]])
-    assert sorting(columns, sizes, most).tolist() == expected
 
 
 def test_tables_from_a_column_are_those_along_its_paths() -> None:
