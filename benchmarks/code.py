@@ -76,7 +76,7 @@ def main(mechanism: str) -> None:
     warnings.simplefilter("ignore")
     small = Setting(GRID, "blobs", 2, 4.0, 6_000, (700, 6_000), mechanism, 8)
     ran = set[str]() if mechanism == BLIND else modules_run(partial(run, small, 0))
-    print(fingerprint({*ran, "benchmarks.streams", "headwater.evaluate.w1", "headwater.evaluate.grid_flow"}))
+    print(fingerprint({*ran, "benchmarks.streams", "headwater.evaluation.w1", "headwater.evaluate.grid_flow"}))
 
 
 if __name__ == "__main__":

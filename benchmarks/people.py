@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 import headwater as hw
 from benchmarks import people_page, people_tables
-from headwater.evaluate.w1 import w1
+from headwater.evaluation.w1 import w1
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "benchmarks"

@@ -25,7 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import headwater as hw
 from benchmarks.streams import STREAMS, Points
-from headwater.evaluate import W1, w1
+from headwater.evaluation import W1, w1
 from headwater.markdown import table
 from headwater.public import protocol as registry
 from headwater.public.budget import Guarantee

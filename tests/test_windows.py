@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 import headwater as hw
-from headwater.evaluate import w1
+from headwater.evaluation import w1
 from headwater.public.cascade import plan as plan_module
 from headwater.public.cascade import plan as thresholds_module
 from headwater.secret import cascade as cascade_module

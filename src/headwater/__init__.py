@@ -1,6 +1,6 @@
 """Headwater: synthetic data from a live stream, published again and again under one fixed privacy budget."""
 
-from headwater.evaluate.evaluation import evaluate
+from headwater.evaluation.evaluation import evaluate
 from headwater.public.budget import DeltaWarning, EpsilonWarning
 from headwater.public.categorical import Boolean, Category
 from headwater.public.errors import SchemaError, TableError

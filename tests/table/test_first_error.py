@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.evaluate.inputs import rows_of
+from headwater.evaluation.inputs import rows_of
 from headwater.public.categorical import Category
 from headwater.public.errors import TableError
 from headwater.public.numeric import Integer, Number

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from headwater import unit_cube
-from headwater.evaluate.axes import Floats
-from headwater.evaluate.evaluation import NOT_PRIVATE, evaluate
-from headwater.evaluate.measures import QUERIES
-from headwater.evaluate.w1 import w1
+from headwater.evaluation.axes import Floats
+from headwater.evaluation.evaluation import NOT_PRIVATE, evaluate
+from headwater.evaluation.measures import QUERIES
+from headwater.evaluation.w1 import w1
 from headwater.public.categorical import Boolean, Category
 from headwater.public.numeric import Integer, Number
 from headwater.public.schema import Schema
