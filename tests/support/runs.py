@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ import headwater as hw
 from headwater.public.partition import Axis, Partition
 from headwater.public.protocol import AnySchema
 
+M = TypeVar("M")
 TABLE = hw.Schema(
     size=hw.Number(0, 10),
     age=hw.Integer(0, 120, missing=True),
@@ -32,14 +33,24 @@ def cube(cut: int | Partition | tuple[Axis, ...] | list[Axis]) -> AnySchema:
     return _Cut(cut if isinstance(cut, Partition) else Partition(cut))  # type: ignore[return-value]
 
 
-def feed(mechanism: Any, points: NDArray[Any]) -> None:  # noqa: ANN401 - of any kind
-    """Take points."""
-    mechanism.update(mechanism.encode(points))
+def feed(mechanism: M, points: NDArray[Any]) -> M:
+    """The mechanism with these points too."""
+    found: M = mechanism.update(hw.Batch(mechanism.encode(points)))  # type: ignore[attr-defined]
+    return found
 
 
 def ask(mechanism: Any, since: int = 0) -> None:  # noqa: ANN401 - of any kind
     """Ask for all that is measured."""
     mechanism.measured(mechanism.window(since), 0)
+
+
+def plain(found: Any) -> Any:  # noqa: ANN401 - of any kind
+    """All that something measured says, to be compared with ``==``."""
+    if is_dataclass(found):
+        return [plain(getattr(found, field.name)) for field in fields(found)]
+    if isinstance(found, dict):
+        return {key: plain(value) for key, value in found.items()}
+    return list(map(plain, found)) if isinstance(found, list | tuple) else np.asarray(found, object).tolist()
 
 
 def same(one: hw.Release, other: hw.Release) -> bool:
