@@ -10,7 +10,7 @@ import numpy as np
 
 import headwater as hw
 from benchmarks.streams import LENGTH, STREAMS, Points
-from headwater.evaluate import w1
+from headwater.evaluation import w1
 
 CASCADE, PAPER, PMM, RERUN, BLIND = "cascade", "paper", "PMM", "PMM rerun", "no data read"
 MECHANISMS = (CASCADE, PAPER, PMM, RERUN, BLIND)

@@ -23,7 +23,7 @@ import headwater as hw
 from benchmarks import people_page, people_tables
 from benchmarks.kept import ROOT, Kept, fingerprint
 from benchmarks.pages import kept, publish
-from headwater.evaluate import w1
+from headwater.evaluation import w1
 
 EPSILON, MOST = 1.0, 1000
 CAPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 1000)

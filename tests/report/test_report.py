@@ -13,8 +13,8 @@ import pytest
 
 from headwater import FileRefusedError, evaluate, unit_cube
 from headwater.audit.cases import SCHEMAS, Case
-from headwater.evaluate.evaluation import NOT_PRIVATE
-from headwater.evaluate.inputs import rows_of
+from headwater.evaluation.evaluation import NOT_PRIVATE
+from headwater.evaluation.inputs import rows_of
 from headwater.public import protocol as registry
 from headwater.public.categories import Boolean, Category
 from headwater.public.folder import publish

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headwater import Category, Integer, Number, Schema, TableError
-from headwater.evaluate.inputs import rows_of
+from headwater.evaluation.inputs import rows_of
 from headwater.run import Run, RunConfig, Schedule, feed
 from headwater.run.sink import FolderSink
 from headwater.secret.read.source import open_source

@@ -31,7 +31,7 @@ def command(
 
     Example: headwater evaluate trips.csv releases/release-000000010000
     """
-    from headwater.evaluate import evaluate
+    from headwater.evaluation import evaluate
 
     if len(real) < 2:
         raise ValueError("name the real file or files, then the synthetic one")

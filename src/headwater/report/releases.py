@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import Floats
+from headwater.evaluation.axes import Floats
 from headwater.public.card import has_table, read_card, read_rows
 from headwater.public.files import FileRefusedError
 from headwater.public.folder import folders

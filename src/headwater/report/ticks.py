@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from headwater.evaluate.axes import ColumnAxis
+from headwater.evaluation.axes import ColumnAxis
 from headwater.public.moments import microseconds
 
 Ticks = list[tuple[float, str]]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import column_axes
+from headwater.evaluation.axes import column_axes
 from headwater.public.budget import Guarantee
 from headwater.public.folder import facts_of
 from headwater.public.partition import Points

@@ -19,10 +19,11 @@ BUCKET = 8
 
 
 class ToyMechanism(CellRows):
-    name, saved = "toy", ("open", "noisy")
+    name = "toy"
+    saved = ("open", "noisy")
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, expect: int | None = None) -> None:
-        super().__init__(schema, budget, noise, expect)
+        super().__init__(schema, budget, noise)
         self.finest = min(4, self.partition.deepest)
         self.law = IntegerLaplace(scale_for(self.epsilon / 2))  # a replaced record moves two counts of its bucket
         self.open = self.noisy = np.zeros(1 << self.finest, dtype=np.int64)
@@ -34,14 +35,15 @@ class ToyMechanism(CellRows):
             new.open = new.open + np.bincount(part[part != NULL].astype(np.int64), minlength=len(new.open))
             new.t += len(part)
             if new.t % BUCKET == 0:
-                new.noisy = new.noisy + new.once(Span(new.t - BUCKET, new.t), new.measure)
+                new.noisy = new.noisy + new.once(Span(new.t - BUCKET, new.t), new.counted).counts
                 new.open = np.zeros_like(new.open)
         return new
 
-    def measure(self) -> np.ndarray:
-        return self.open + self.law.draw(self.noise, self.t, np.arange(len(self.open)))
+    def counted(self) -> CellCounts:
+        cells = np.arange(len(self.open), dtype=np.uint64)
+        return CellCounts(self.finest, cells, self.open + self.law.draw(self.noise, self.t, cells))
 
-    def measured(self, start: int, seed: int) -> MeasuredCells:
+    def measured(self, seed: int) -> MeasuredCells:
         grid = CellCounts(self.finest, np.arange(len(self.noisy), dtype=np.uint64), self.noisy)
         return MeasuredCells(self.t, self.partition, (grid,))
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from headwater.evaluate import W1, w1
-from headwater.evaluate.w1 import _supplies
+from headwater.evaluation import W1, w1
+from headwater.evaluation.w1 import _supplies
 
 Floats = npt.NDArray[np.float64]
 
@@ -198,7 +198,7 @@ def test_without_the_extra_the_module_loads_and_says_what_to_install(monkeypatch
     for name in ("scipy", "scipy.spatial", "scipy.spatial.distance", "scipy.optimize", "ortools"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "ortools.graph.python.min_cost_flow", None)
-    spec = importlib.util.find_spec("headwater.evaluate.w1")
+    spec = importlib.util.find_spec("headwater.evaluation.w1")
     assert spec is not None
     assert spec.loader is not None
     fresh = importlib.util.module_from_spec(spec)

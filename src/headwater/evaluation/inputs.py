@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import Floats
+from headwater.evaluation.axes import Floats
 from headwater.public.card import read_card
 from headwater.public.errors import TableError
 from headwater.public.folder import folders

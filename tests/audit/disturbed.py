@@ -86,6 +86,7 @@ def check_an_interrupted_update_is_all_or_nothing(case: Case) -> None:
     refused, wanted = case.batch(1200, 2), case.batch(300, 3)
     start = case.start(8.0)
     start.update(case.batch(600, 1))
+    start.release()  # so that what was measured for it is there, and could go wrong
     before = start.to_bytes()
     whole, other = Synthesizer.from_bytes(before), start
     with interrupted(case, None) as counted:
@@ -94,7 +95,7 @@ def check_an_interrupted_update_is_all_or_nothing(case: Case) -> None:
     releases = {before: other.release(), whole.to_bytes(): whole.release()}
     for number in range(PLACES):
         synth = Synthesizer.from_bytes(before)
-        synth.release()  # so that what it keeps besides its state is there, and could go wrong
+        synth.release()
         error = KeyboardInterrupt if number % 2 else OSError
         try:
             with interrupted(case, 1 + number * (counted[0] - 1) // (PLACES - 1), error):
@@ -136,11 +137,11 @@ _SCRIPT = """
 import json, os, signal, sys
 from headwater.cli import app  # imported once for all processes
 from headwater.cli.__main__ import main
-from headwater.public.protocol import MODULES
+from headwater.public import protocol
 from headwater.secret.mechanism import mechanism_class
 
 name, modules, jobs, *arguments = sys.argv[1:]
-MODULES[name] = tuple(json.loads(modules))
+protocol.MODULES[name] = tuple(modules.split())
 sys.argv = ["headwater", *arguments]
 
 def run(folder, method, calls):
@@ -191,7 +192,7 @@ def check_a_killed_run_goes_on(case: Case) -> None:
 
 
 def _write(folder: Path, case: Case) -> None:
-    assert isinstance(case.schema, Schema)  # noqa: S101 - for the type checker
+    assert isinstance(case.schema, Schema)
     case.schema.save(folder / "schema.json")
     lines = [f"{r['size']!r},{'' if r['age'] is None else r['age']},{r['paid']}" for r in case.batch(ROWS, 3)]
     (folder / "in.csv").write_text("\n".join(["size,age,paid", *lines, ""]))
@@ -199,7 +200,7 @@ def _write(folder: Path, case: Case) -> None:
 
 def _run(case: Case, jobs: list[tuple[Any, ...]]) -> list[int]:
     """The exit codes of processes that take the file, each in its folder; some are killed at some call of a method."""
-    arguments = [case.mechanism, json.dumps(modules_of(case.mechanism)), json.dumps(jobs)]
+    arguments = [case.mechanism, " ".join(modules_of(case.mechanism)), json.dumps(jobs)]
     arguments += ["run", "in.csv", "--schema", "schema.json", "--epsilon", "8", "--out", "out", "--seed", "5"]
     arguments += ["--mechanism", case.mechanism, "--every", str(EVERY), "--format", "csv"]
     environment = {
@@ -208,7 +209,10 @@ def _run(case: Case, jobs: list[tuple[Any, ...]]) -> list[int]:
         "SOURCE_DATE_EPOCH": "1700000000",
     }
     command = [sys.executable, "-c", _SCRIPT, *arguments]
-    done = subprocess.run(command, env={**os.environ, **environment}, check=False, capture_output=True)  # noqa: S603
+    done = subprocess.run(command, env={**os.environ, **environment}, check=False, capture_output=True)
     expect(done.returncode == 0, "the processes of a durable run could not be started")
     codes: list[int] = json.loads(done.stdout)
     return codes
+
+
+DISTURBED = (check_threads, check_an_interrupted_update_is_all_or_nothing, check_a_killed_run_goes_on)

@@ -12,10 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import Floats, column_axes
-from headwater.evaluate.inputs import Rows, tables_of
-from headwater.evaluate.meaning import TOTAL_VARIATION, W1_MEANS, Answer, about_columns, about_pairs, about_rows, grade
-from headwater.evaluate.measures import (
+from headwater.evaluation.axes import Floats, column_axes
+from headwater.evaluation.inputs import Rows, tables_of
+from headwater.evaluation.meaning import (
+    TOTAL_VARIATION,
+    W1_MEANS,
+    Answer,
+    about_columns,
+    about_pairs,
+    about_rows,
+    grade,
+)
+from headwater.evaluation.measures import (
     ColumnDistance,
     QueryErrors,
     TableDistance,

@@ -16,8 +16,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.evaluate.axes import ColumnAxis, Floats, Integers, Side
-from headwater.evaluate.w1 import DEFAULT_SIDE, W1, fits_exact, w1, w1_line
+from headwater.evaluation.axes import ColumnAxis, Floats, Integers, Side
+from headwater.evaluation.w1 import DEFAULT_SIDE, W1, fits_exact, w1, w1_line
 
 BINS = 16  # of a column with an order
 MOST_CATEGORIES = 256  # bins of a column of categories; if there are more, neighbours in the list share one
