@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from headwater.run.store import Store
+from headwater.run.state import State
 
 from benchmarks.serve_tables import NARROW
 from headwater import Schema, Synthesizer
@@ -174,7 +174,7 @@ def attack(folder: Path, *, kills: int, writers: int, most: int, seed: int, paus
 
 def compare(folder: Path, written: list[dict[str, Any]], digests: dict[int, str]) -> list[str]:
     """Whether the journal holds exactly the rows of what was written, and replaying it gives what was served."""
-    with Store.open(folder / "out.state", observe=True) as store:
+    with State.open(folder / "out.state", observe=True) as store:
         kept = store.load()
         epsilon = RunConfig.of(store).epsilon
     if kept.snapshot is None or kept.snapshot.t:

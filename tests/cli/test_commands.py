@@ -257,7 +257,7 @@ def test_an_unexpected_error_does_not_print_what_it_says(trips: Path, monkeypatc
     def broken(*_: object) -> None:
         raise KeyError("a person's secret")
 
-    monkeypatch.setattr("headwater.run.durable.DurableSynthesizer.count", broken)
+    monkeypatch.setattr("headwater.run.run.Run._count", broken)
     done = run()
     assert done.exit_code == Exit.BUG
     assert "secret" not in done.output.replace("is secret", "")
@@ -273,7 +273,7 @@ def test_a_value_error_that_is_none_of_ours_does_not_print_what_it_says(
     trips: Path, monkeypatch: pytest.MonkeyPatch, wrong: Callable[[], object]
 ) -> None:
     """Arrow and Python put values into theirs; ours name options."""
-    monkeypatch.setattr("headwater.run.durable.DurableSynthesizer.count", lambda *_: wrong())
+    monkeypatch.setattr("headwater.run.run.Run._count", lambda *_: wrong())
     done = run()
     assert done.exit_code == Exit.BUG, done.output
     assert "secret" not in done.output.replace("is secret", "")

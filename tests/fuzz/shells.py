@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from headwater.run.store import Store
 from headwater.run.store.database import digest
 from typer.testing import CliRunner
 
@@ -20,6 +19,7 @@ from headwater.cli.exit_codes import Exit
 from headwater.public.files import FileRefusedError
 from headwater.run.lock import StoreError
 from headwater.run.restore import read_state
+from headwater.run.state import State
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate_bytes, mutate_file, mutate_value
 from tests.fuzz.target import FoundError, Target
@@ -61,7 +61,7 @@ def use_store(change: Change, folder: Path) -> None:
     os.chmod(path, 0o600)
     if what != "bytes":
         change_store(path, what, content)
-    with Store.open(path, allow_copy=True) as store:
+    with State.open(path, allow_copy=True) as store:
         store.load()
         _ = store.config, store.releases()
     read_state(path).release()

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
-from headwater.run.store import Store
 from typer.testing import CliRunner
 
 import headwater as hw
@@ -23,6 +22,7 @@ from headwater.public.card import read_card
 from headwater.public.schema import schema_from_dict
 from headwater.run.lock import StateDamagedError, StoreError
 from headwater.run.restore import read_state
+from headwater.run.state import State
 from headwater.secret.read.sample import sample_of
 from headwater.secret.read.source import open_source
 from tests.fuzz import seeds
@@ -277,7 +277,7 @@ def test_a_store_whose_parts_were_made_up(tmp_path: Path, what: str, content: di
 
 def _store(folder: Path) -> Path:
     path, synth = folder / "run.state", hw.Synthesizer.from_bytes(seeds.states()[3])
-    with Store.create(path, {}) as store:
+    with State.create(path, {}) as store:
         store.append(np.zeros((synth.t, 1), np.uint64))
         store.snapshot(synth.t, synth.to_bytes())
         store.append(synth.encode(np.full((3, 2), 0.25)))
@@ -289,4 +289,4 @@ def test_a_store_whose_tables_have_names_that_are_no_text(tmp_path: Path) -> Non
     path = _store(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE journal", b"CREATE TABLE jo\xffrnal"))
     with pytest.raises(StoreError):
-        Store.open(path, allow_copy=True)
+        State.open(path, allow_copy=True)

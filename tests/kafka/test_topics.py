@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from headwater.run.store import Store
 
 from headwater.kafka import POSITION, Offsets, Topic, TopicBatch, TopicError, feed, take
 from headwater.public.categories import Category
@@ -24,6 +23,7 @@ from headwater.public.errors import TableError
 from headwater.public.numbers import Number
 from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.run.state import State
 
 pytestmark = pytest.mark.slow  # processes, browsers and brokers
 
@@ -68,7 +68,7 @@ def read(topic: Topic, run: Run, until: int, form: str = "json", seconds: float 
 
 
 def kept_rows(folder: Path) -> np.ndarray:
-    with Store.open(folder / "state", observe=True) as store:
+    with State.open(folder / "state", observe=True) as store:
         return np.concatenate([entry.rows for entry in store.load().journal])
 
 

@@ -90,7 +90,7 @@ def test_an_update_leaves_the_mechanism_as_it_was(case: str) -> None:
         return mechanism
 
     def shown(mechanism: Any) -> Any:  # noqa: ANN401 - any mechanism
-        return plain(mechanism.measured(0, 5)), plain(mechanism.state()), plain(mechanism.kept())
+        return plain(mechanism.measured(5)), plain(mechanism.state()), plain(mechanism.kept())
 
     owner, table = start(case), records(case, 900)
     first, one, other = (owner.encode(table[a:b], bad_rows="null") for a, b in ((0, 300), (300, 340), (340, 900)))

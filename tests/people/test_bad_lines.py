@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
+from headwater.state import State
 from tests.support.runs import nulls
 
 KINDS: dict[str, tuple[Any, Any, list[Any]]] = {  # the column, a good value, bad ones
@@ -62,7 +63,8 @@ def test_a_line_is_kept_as_a_record_in_memory_is(mechanism: str, per: str | None
     path = tmp_path / "in.csv"
     path.write_text("x,who,y\n" + "".join(f"{value},{who},0.5\n" for who, value in records))
     synth, seen = hw.Synthesizer(schema, epsilon=1.0, mechanism=mechanism, seed=1, person=person), list[hw.Batch]()
-    with patch.object(hw.Synthesizer, "take", lambda _, batch, **__: seen.append(batch)):
+    kept = {"stamped": lambda _, batch: (seen.append(batch), batch)[1], "after": lambda self, *_: self}
+    with patch.multiple(State, **kept):
         synth.update(path, bad_rows="null")
     table = [{"x": value, "who": who, "y": 0.5} for who, value in records]
     for policy in ("null", "quarantine"):

@@ -100,8 +100,8 @@ def test_counts_from_elsewhere_and_rows_without_people_are_refused() -> None:
 
 def kill(run: Run) -> None:
     """What a killed process leaves: no snapshot, and a lock that nobody holds."""
-    assert run.store is not None
-    run.store.close()
+    assert run._state is not None
+    run._state.close()
 
 
 @pytest.mark.parametrize("per", [None, 700])
@@ -117,7 +117,7 @@ def test_caps_survive_kills_and_snapshots(tmp_path: Path, per: int | None) -> No
         run = Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state")
         run.take(batch(TWO, 150, people=40, seed=number))
         run.close() if number % 3 == 2 else kill(run)
-    looked = read_state(tmp_path / "run.state")
+    _, looked = read_state(tmp_path / "run.state")
     with Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
         assert np.array_equal(run.release().points(), wanted)
         assert run.tally.capped == capped == looked.capped
@@ -134,7 +134,7 @@ def test_a_failed_commit_leaves_the_caps(tmp_path: Path) -> None:
     """A full disk: the batch is neither kept nor counted, and can be sent again."""
     config = RunConfig(TWO, 3.0, seed=2, person=hw.Person("who", records=1))
     with Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
-        store = run.store
+        store = run._state
         assert store is not None
         full = StoreError(tmp_path, "the disk is full", "make room")
         with patch.object(type(store), "append", side_effect=full), pytest.raises(StoreError):

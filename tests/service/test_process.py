@@ -14,11 +14,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from headwater.run.store import Store
 
 from benchmarks.serve_kills import answering, free_port
 from headwater.client import Client, ServiceError
 from headwater.public.schema import Schema
+from headwater.run.state import State
 from headwater.service import tokens
 from tests.service.conftest import SCHEMA, records
 
@@ -245,7 +245,7 @@ def test_sigterm_ends_it_in_order_and_the_next_one_goes_on(process: Process) -> 
         connection.recv(100)
         process.process.send_signal(signal.SIGTERM)
         assert process.process.wait(30) == 0
-    with Store.open(process.folder / "out.state", observe=True) as store:
+    with State.open(process.folder / "out.state", observe=True) as store:
         kept = store.load()
     assert kept.snapshot is not None
     assert (kept.snapshot.t, kept.journal) == (t, [])

@@ -220,7 +220,7 @@ def run(
         mechanism = MarginalsMechanism(schema, epsilon, noise)
         for lot in np.array_split(points, lots):
             mechanism = feed(mechanism, lot)
-            mechanism.measured(0, 0)
+            mechanism.measured(0)
     return mechanism
 
 

@@ -56,7 +56,7 @@ def nulls(synth: hw.Synthesizer, given: object, bad_rows: str = "null") -> list[
 
 def ask(mechanism: Any, since: int = 0) -> None:  # noqa: ANN401 - of any kind
     """Ask for all that is measured."""
-    mechanism.measured(mechanism.window(since), 0)
+    mechanism.measured(0).after(since)
 
 
 def plain(found: Any) -> Any:  # noqa: ANN401 - of any kind

@@ -12,8 +12,8 @@ import headwater as hw
 from headwater.public import laws
 from headwater.public.marginals import plan as plan_module
 from headwater.public.marginals.codes import NULL, codings
+from headwater.public.marginals.measured import Outlook
 from headwater.public.marginals.plan import plan
-from headwater.public.marginals.predict import Outlook
 from headwater.public.protocol import AnySchema
 from headwater.secret.bucket import SLOW, Bucket, SlowBucket
 from headwater.secret.marginals import MarginalsMechanism
@@ -77,9 +77,7 @@ def test_windows_start_where_buckets_do_and_tables_cover_the_past_in_order() -> 
     mechanism = start(300)
     starts = sorted({table.start for table in mechanism.tables})
     for since in (0, 1, 5, 64, 65, 200, 299, 300):
-        found = mechanism.window(since)
-        assert found == max(s for s in starts if s <= since)
-        assert mechanism.measured(found, 0).start == found
+        assert mechanism.measured(0).after(since).start == max(s for s in starts if s <= since)
     ends = [table.end for table in mechanism.tables]
     assert ends == sorted(ends)
     for column in range(5):
@@ -91,7 +89,7 @@ def test_windows_start_where_buckets_do_and_tables_cover_the_past_in_order() -> 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
 def test_few_records(records: int, epsilon: float) -> None:
     mechanism = start(records, epsilon=epsilon)
-    measured = mechanism.measured(0, 0)
+    measured = mechanism.measured(0)
     assert (measured.t, measured.start) == (records, 0)
     assert all(table.end <= records for table in measured.tables)
     assert mechanism.ledger().total <= Fraction(epsilon)
@@ -113,7 +111,7 @@ def test_small_schemas_and_next_to_no_noise(schema: hw.Schema, epsilon: float) -
     mechanism = start(400, schema, epsilon)
     assert {table.columns for table in mechanism.tables} <= {(i,) for i in range(schema.dimension)} | {(0, 1), (0, 2)}
     assert all(table.variance > 0 for table in mechanism.tables)
-    assert plain(reloaded(mechanism).measured(0, 0)) == plain(mechanism.measured(0, 0))
+    assert plain(reloaded(mechanism).measured(0)) == plain(mechanism.measured(0))
 
 
 @pytest.mark.slow

@@ -11,9 +11,9 @@ from headwater.public import chunks as lots
 from headwater.public.categories import Boolean, Category
 from headwater.public.cube import UnitCube
 from headwater.public.files import FileRefusedError
-from headwater.public.marginals.codes import Coding, Measured, codings, encode
+from headwater.public.marginals.codes import Coding, codings, encode
 from headwater.public.marginals.estimate import Estimator
-from headwater.public.marginals.measured import NoisyTable
+from headwater.public.marginals.measured import Measured, NoisyTable
 from headwater.public.marginals.model import MODEL, MarginalsModel
 from headwater.public.marginals.predict import LogLinear
 from headwater.public.numbers import Integer, Number
