@@ -115,7 +115,8 @@ class State:
         """Create the state of a new run, owner-only from the first moment, whole or not at all, and open it."""
         path = Path(os.path.realpath(path))
         with plain_errors(path):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in reversed([one for one in path.parents if not one.exists()]):
+                folder.mkdir(mode=0o700, exist_ok=True)
         with _locked(path) as lock, plain_errors(path):
             if path.exists():
                 remedy = "continue it, or choose another path for a new run"
