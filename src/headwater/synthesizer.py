@@ -372,7 +372,7 @@ class Synthesizer:
 
     def _measure(self, last: int | None, since: int | None) -> tuple[int, Measured]:
         """The seed of the release, and what it is made from."""
-        left = _window_start(self.t, last, since)
+        left = window_start(self.t, last, since)
         found = self._mechanism.measured(release_seed(self._state.public, self.t, 0)).after(left)
         return release_seed(self._state.public, self.t, found.start), found
 
@@ -559,7 +559,7 @@ def _checked_schema(schema: object) -> AnySchema:
     return schema
 
 
-def _window_start(t: int, last: int | None, since: int | None) -> int:
+def window_start(t: int, last: int | None, since: int | None) -> int:
     """How many of the first records a release leaves out."""
     if last is not None and since is not None:
         raise ValueError("give last= or since=, not both")

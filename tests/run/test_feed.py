@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
+from headwater.run import feed
 from headwater.run.feed import AHEAD
 from headwater.secret.read.batch import Batch
 from headwater.secret.read.source import Source, open_source
+from tests.support.kept_runs import SCHEMA, open_run, tables
 
-SCHEMA = hw.Schema(x=hw.Number(0, 1))
 PATIENCE = 30.0  # seconds, of which a busy machine may need some
 
 
@@ -55,11 +55,6 @@ def write(path: Path, rows: int, bad: int | None = None) -> Path:
     return path
 
 
-def open_run(folder: Path) -> Run:
-    config = RunConfig(SCHEMA, 1.0, seed=1)
-    return Run.open(config, FolderSink(folder / "out"), state=folder / "run.state", schedule=Schedule.parse("150"))
-
-
 @pytest.mark.parametrize("bad", [None, 0, 250, 399])
 @pytest.mark.parametrize("rows", [0, 1, 100, 400])
 def test_what_is_taken_published_and_refused_is_the_same_without_reading_ahead(
@@ -71,14 +66,13 @@ def test_what_is_taken_published_and_refused_is_the_same_without_reading_ahead(
         folder.mkdir()
         monkeypatch.setattr(Source, "complete", ahead)
         error = None
-        with open_run(folder) as run:
+        with open_run(folder, "150") as run:
             with open_source(path, SCHEMA, batch_rows=100) as source:
                 try:
                     feed(run, source)
                 except hw.TableError as refused:
                     error = str(refused)
-            tables = [(table.parent.name, table.read_bytes()) for table in sorted(folder.glob("out/*/data.parquet"))]
-            found.append((run.t, run.position("input"), error, tables))
+            found.append((run.t, run.position("input"), error, tables(folder)))
     assert found[0] == found[1]
     assert (found[0][2] is None) == (bad is None or bad >= rows)
 
@@ -92,7 +86,7 @@ def test_some_batches_are_read_while_one_is_taken_and_no_more(tmp_path: Path) ->
             time.sleep(0.001)
         assert source.asked == wanted
 
-    with closing(source), open_run(tmp_path) as run:
+    with closing(source), open_run(tmp_path, "150") as run:
         feed(run, source, progress=look)
         assert run.t == 1000
     assert len(source.threads) == 1
@@ -105,7 +99,7 @@ def test_nothing_is_read_any_more_when_a_run_has_stopped(tmp_path: Path) -> None
     def stop() -> None:
         raise KeyboardInterrupt
 
-    with closing(source), open_run(tmp_path) as run:
+    with closing(source), open_run(tmp_path, "150") as run:
         with pytest.raises(KeyboardInterrupt):
             feed(run, source, progress=stop)
         assert run.t == 100

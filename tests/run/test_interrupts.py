@@ -1,32 +1,34 @@
-"""An interrupt at any line of a step: the step is done or it is not, and the run is what it would have been."""
+"""An interrupt or a kill at any line of a step: the step is done or not, and the run is what it would have been."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import pytest
 
-import headwater as hw
-from headwater.run import FolderSink, Run, RunConfig, Schedule
+from headwater.run import FolderSink, Run, measured_beside
 from headwater.run import run as run_module
 from headwater.run.lock import StoreError
+from headwater.run.measured import frames
+from headwater.run.state import State
+from tests.support.kept_runs import VALUES, open_run, tables, take
+from tests.support.nightly import NIGHTLY
 
-CONFIG = RunConfig(hw.Schema(x=hw.Number(0, 1)), epsilon=1.0, seed=1)
-VALUES = np.random.default_rng(0).random(300)
 HERE = str(Path(run_module.__file__).parents[1])
+STEP = 31 if NIGHTLY else 127  # lines between two trials
 
 
 class Interrupter:
-    """Raises KeyboardInterrupt at the n-th line of the package that is run under it, as Ctrl-C would."""
+    """At the n-th line of the package that is run under it: Ctrl-C, or `kill -9`."""
 
-    def __init__(self, line: int) -> None:
-        self.left, self.fired = line, False
+    def __init__(self, line: int, *, kill: bool) -> None:
+        self.left, self.kill, self.fired = line, kill, False
 
     def trace(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
         if not frame.f_code.co_filename.startswith(HERE):
@@ -36,138 +38,142 @@ class Interrupter:
             if self.left == 0:
                 self.fired = True
                 sys.settrace(None)
+                if self.kill:
+                    os.kill(os.getpid(), signal.SIGKILL)
                 raise KeyboardInterrupt
         return self.trace
 
-
-@contextmanager
-def interrupted(line: int) -> Iterator[Interrupter]:
-    interrupter, before = Interrupter(line), sys.gettrace()
-    sys.settrace(interrupter.trace)
-    try:
-        yield interrupter
-    finally:
-        sys.settrace(before)
-
-
-def open_run(folder: Path) -> Run:
-    return Run.open(CONFIG, FolderSink(folder / "out"), state=folder / "run.state", schedule=Schedule(records=70))
+    def call(self, step: Callable[[Run], object], run: Run) -> None:
+        before = sys.gettrace()
+        sys.settrace(self.trace)
+        try:
+            step(run)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("data.*")}
+def opened(folder: Path) -> Run:
+    return open_run(folder, "70", windows={50: FolderSink(folder / "windows")})
+
+
+def second(run: Run) -> None:
+    """What is disturbed: a batch with two releases in it, and what other processes see."""
+    take(run, 100, 200, position={"batch": 2})
+    run.measure()
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("undisturbed")
-    with open_run(folder) as run:
+    with opened(folder) as run:
         for first in (0, 100, 200):
-            run.take({"x": VALUES[first : first + 100]})
-            run.publish_if_due()
-    return content(folder)
+            take(run, first, first + 100)
+    return tables(folder)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.*FileIO:pytest.PytestUnraisableExceptionWarning"
-)  # closed late if not in `with` yet
+def check(run: Run, folder: Path, expected: dict[str, bytes]) -> int:
+    """Where it is, whole or out; and what the run publishes in the end, nothing of it measured twice."""
+    reached = run.t
+    assert (reached, run.position("batch")) in ((100, 1), (200, 2))
+    for first in range(reached, 300, 100):
+        run.publish_if_due()
+        take(run, first, first + 100)
+    run.publish_if_due()
+    run.close()
+    assert tables(folder) == expected
+    kept = [span for frame in frames(measured_beside(folder / "run.state")) for span in frame.kept]
+    assert len(kept) == len(set(kept))
+    return reached
+
+
+@pytest.mark.filterwarnings("ignore:.*FileIO:pytest.PytestUnraisableExceptionWarning")  # closed late if not in `with`
 def test_an_interrupt_at_any_line_leaves_a_batch_whole_or_out(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
-    """Taking the second batch and publishing after it is interrupted once, at a line that moves on by 127 each time.
-
-    Every second time the run goes on in the same process, otherwise it is closed and opened again.
-    """
-    line, kept, fired, reopen = 1, set[int](), True, False
+    """Every second time the run goes on in the same process, otherwise it is closed and opened again."""
+    line, kept, fired = 1, set[int](), True
     while fired:
         folder = tmp_path / f"line{line}"
-        run = open_run(folder)
-        run.take({"x": VALUES[:100]}, position={"batch": 1})
-        run.publish_if_due()
-        with interrupted(line) as interrupter:
-            try:
-                run.take({"x": VALUES[100:200]}, position={"batch": 2})
-                run.publish_if_due()
-            except KeyboardInterrupt:
-                pass
+        run = opened(folder)
+        take(run, 0, 100, position={"batch": 1})
+        interrupter = Interrupter(line, kill=False)
+        interrupter.call(second, run)
         fired = interrupter.fired
-        reopen = not reopen
-        if reopen:
+        if line % 2:
             run.close()
-            run = open_run(folder)
-        assert (run.t, run.position("batch")) in ((100, 1), (200, 2))
-        kept.add(run.t)
-        for first in range(run.t, 300, 100):
-            run.publish_if_due()
-            run.take({"x": VALUES[first : first + 100]})
-        run.publish_if_due()
-        run.close()
-        assert content(folder) == undisturbed
-        line += 127
+            run = opened(folder)
+        kept.add(check(run, folder, undisturbed))
+        line += STEP
     assert kept == {100, 200}
     assert line > 2000  # lines were there to be interrupted
 
 
-def test_an_interrupt_in_the_middle_of_counting_does_not_leave_part_of_a_batch_counted(
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forking beside threads
+def test_a_kill_at_any_line_leaves_a_batch_whole_or_out(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
+    line, kept, killed = 1, set[int](), True
+    while killed:
+        folder = tmp_path / f"line{line}"
+        with opened(folder) as run:
+            take(run, 0, 100, position={"batch": 1})
+        child = os.fork()
+        if child == 0:  # pragma: no cover - in the child
+            run = opened(folder)
+            Interrupter(line, kill=True).call(second, run)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        killed = os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+        kept.add(check(opened(folder), folder, undisturbed))
+        line += STEP
+    assert kept == {100, 200}
+    assert line > 2000
+
+
+def test_an_interrupt_amid_counting_counts_no_part_of_a_batch_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes]
 ) -> None:
-    """The mechanism has taken half of the batch when the interrupt comes."""
-    run = open_run(tmp_path)
-    run.take({"x": VALUES[:100]})
-    run.publish_if_due()
+    """With a state and without: the mechanism has taken the batch, or half of it, when the interrupt comes."""
+    for state in (tmp_path / "kept" / "run.state", None):
+        folder = tmp_path / ("kept" if state else "not kept")
+        run = open_run(folder, "70", state=state, windows={50: FolderSink(folder / "windows")})
+        take(run, 0, 100)
+        synth, real = run.synth, run.synth.take
 
-    def half(store: object, synth: hw.Synthesizer, entry: Any) -> None:  # noqa: ANN401
-        synth.update_rows(entry.rows[: len(entry.rows) // 2])
-        raise KeyboardInterrupt
+        def counted(batch: Any, real: Any = real) -> None:  # noqa: ANN401
+            real(batch)
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr("headwater.run.durable.counted", half)
-    with pytest.raises(KeyboardInterrupt):
-        run.take({"x": VALUES[100:200]})
-    monkeypatch.undo()
-    assert run.t == 200  # it was kept, so it counts, and once
-    run.publish_if_due()
-    run.take({"x": VALUES[200:]})
-    run.publish_if_due()
-    run.close()
-    assert content(tmp_path) == undisturbed
+        monkeypatch.setattr(synth, "take", counted)
+        with pytest.raises(KeyboardInterrupt):
+            run.take({"x": VALUES[100:200]})
+        monkeypatch.undo()
+        assert run.t == 200  # it was kept, so it counts, and once
+        run.publish_if_due()
+        take(run, 200, 300)
+        run.close()
+        assert tables(folder) == undisturbed
 
 
-def test_a_snapshot_that_finds_no_room_after_a_batch_was_kept_does_not_refuse_the_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes]
+@pytest.mark.parametrize("where", ["append", "snapshot"])
+def test_a_disk_that_is_full_refuses_a_batch_whole_and_no_batch_for_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes], where: str
 ) -> None:
-    """It is kept and counts; whoever heard that it was not would give it again."""
-    run = open_run(tmp_path)
+    """What is kept counts, and whoever heard that it was not would give it again."""
+    run = opened(tmp_path)
+    take(run, 0, 100)
 
     def full(*_: object) -> None:
         raise StoreError(tmp_path, "the disk is full", "make room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("headwater.run.durable.LEAST_SNAPSHOT", 1)
-        patch.setattr("headwater.run.store.store.Store.snapshot_bytes", 0, raising=False)
-        patch.setattr("headwater.run.store.store.Store.snapshot", full)
-        assert run.take({"x": VALUES[:50]}) == 50  # before a release is due
-    assert run.t == 50
-    run.take({"x": VALUES[50:]})
-    run.publish_if_due()
+        patch.setattr("headwater.run.state.LEAST_SNAPSHOT", -1)
+        patch.setattr(State, where, full)
+        if where == "append":
+            with pytest.raises(StoreError):
+                take(run, 100, 200)
+        else:
+            take(run, 100, 200)
+    assert run.t == (100 if where == "append" else 200)
+    for first in range(run.t, 300, 100):
+        take(run, first, first + 100)
     run.close()
-    assert content(tmp_path) == undisturbed
-
-
-def test_a_batch_that_could_not_be_kept_is_not_counted_and_can_be_given_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes]
-) -> None:
-    run = open_run(tmp_path)
-    run.take({"x": VALUES[:100]})
-
-    def full(*_: object) -> None:
-        raise StoreError(tmp_path, "the disk is full", "make room")
-
-    monkeypatch.setattr("headwater.run.store.store.Store.append", full)
-    with pytest.raises(StoreError):
-        run.take({"x": VALUES[100:200]})
-    monkeypatch.undo()
-    assert run.t == 100
-    run.publish_if_due()
-    for first in (100, 200):
-        run.take({"x": VALUES[first : first + 100]})
-        run.publish_if_due()
-    run.close()
-    assert content(tmp_path) == undisturbed
+    assert tables(tmp_path) == undisturbed

@@ -71,7 +71,8 @@ def _published(state: Path, sink: FolderSink, last: int | None, since: int | Non
     except StateInUseError:
         moment = Moment.read(measured_beside(state))
         sink.begin(moment.run_id)
-        published = sink.publish(moment.release(last=last, since=since), moment.run_id)
+        release = moment.release(last=last, since=since)
+        published = sink.there(release, moment.run_id) or sink.publish(release, moment.run_id)
         say(f"a run uses this state: this is the last moment that it has kept, of {moment.t:,} records")
     return published.place, str(published)
 

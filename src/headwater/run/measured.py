@@ -7,29 +7,28 @@ the run's owner.
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget, Guarantee
-from headwater.public.files import FileRefusedError, assembling, pack, sync, unpack
+from headwater.public.files import FileRefusedError, assembling, pack, unpack, write_whole
 from headwater.public.protocol import Facts, Kept, Span
 from headwater.public.release import Release, release_seed, run_id
 from headwater.public.schema import schema_from_dict
 from headwater.public.tally import stated
-from headwater.run.lock import StoreError, plain_errors
+from headwater.run.lock import StateDamagedError, StoreError, plain_errors
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import Noise
-from headwater.synthesizer import Synthesizer
+from headwater.synthesizer import Synthesizer, window_start
 
 BANNER = "headwater measured 1: public, every number in it may be published"
 
-
-_CHANGING = ("t", "noise", "kind")
+_CHANGING = ("t", "noise", "kind", "bad_rows")
 """Facts that every frame says; the others are in the first."""
 
 
@@ -41,19 +40,21 @@ def measured_beside(state: Path) -> Path:
 class Moment:
     """A moment that was kept: how many records there were, and what everybody may know of the run then."""
 
-    t: int
     kept: Kept
     facts: dict[str, Any]
 
     @classmethod
-    def read(cls, path: Path, t: int | None = None) -> Self:
-        """The last moment that a file holds, or the last one of at most ``t`` records."""
-        moments, kept = [one for one in frames(path) if t is None or one.facts["t"] <= t], dict[Span, Any]()
-        if not moments:
+    def read(cls, path: Path) -> Self:
+        """The last moment that a file holds."""
+        found = frames(path)
+        if not found:
             raise FileRefusedError(f"{path}: nothing has been measured yet")
-        for one in moments:
-            kept |= one.kept
-        return cls(moments[-1].t, kept, moments[-1].facts)
+        return cls(all_kept(found), max(reversed(found), key=lambda frame: frame.t).facts)
+
+    @property
+    def t(self) -> int:
+        t: int = self.facts["t"]
+        return t
 
     @property
     def run_id(self) -> str:
@@ -78,7 +79,7 @@ class Moment:
         """The release of this moment, all of it or a window: the same as the run itself would publish."""
         facts = self.facts
         schema, budget, public = schema_from_dict(facts["schema"]), Budget(**facts["budget"]), facts["public"]
-        left = max(self.t - last, 0) if last is not None else since or 0
+        left = window_start(self.t, last, since)
         measured = registry.measured(facts["mechanism"]).of(self.kept, schema, budget, self.t).after(left)
         seed = release_seed(bytes.fromhex(public), self.t, measured.start)
         model = registry.model(facts["mechanism"]).fit(measured, schema, seed)
@@ -99,64 +100,106 @@ def status_of(facts: Mapping[str, Any]) -> dict[str, str]:
     return rows if facts["expect"] is None else rows | {"expect": f"{facts['expect']:,} records"}
 
 
-def frames(path: Path) -> list[Moment]:
-    """All whole frames of a file; what a kill has left half-written at its end is no frame."""
-    return [moment for moment, _ in _frames(path)]
+@dataclass(frozen=True)
+class Frame:
+    """What was written at once: of which moment, what was measured since the frame before, and where it ends."""
+
+    kept: Kept
+    facts: dict[str, Any]
+    end: int
+    checksum: str
+
+    @property
+    def t(self) -> int:
+        t: int = self.facts["t"]
+        return t
 
 
-def _frames(path: Path) -> list[tuple[Moment, int]]:
-    data = path.read_bytes() if path.exists() else b""
-    found, at, known = list[tuple[Moment, int]](), 0, dict[str, Any]()
-    while at + 8 <= len(data):
-        end = at + 8 + int.from_bytes(data[at : at + 8], "little")
-        if end > len(data):
-            break
+def frames(path: Path) -> list[Frame]:
+    """All whole frames of a file, on the disk; what a kill has left half-written at its end is no frame."""
+    data, found, at, facts = b"", list[Frame](), 0, dict[str, Any]()
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        data = file.read()
+        os.fsync(file.fileno())  # whoever reads what its owner is writing shows nothing that a loss of power undoes
+    while at + 8 <= len(data) and (end := at + 8 + int.from_bytes(data[at : at + 8], "little")) <= len(data):
         with assembling(str(path)):
-            header, arrays = unpack(data[at + 8 : end], BANNER, str(path))
-            layout, known = header.pop("kept"), known | header
-            measured = registry.measured(known["mechanism"])
-            kept = measured.unpack(layout, arrays, schema_from_dict(known["schema"])) if layout else {}
-        found.append((Moment(known["t"], kept, known), end))
+            try:
+                header, arrays = unpack(data[at + 8 : end], BANNER, str(path))
+            except FileRefusedError:
+                if found and end == len(data):
+                    break
+                raise
+            layout, facts = header.pop("kept"), facts | header
+            measured = registry.measured(facts["mechanism"])
+            kept = measured.unpack(layout, arrays, schema_from_dict(facts["schema"])) if layout else {}
+        found.append(Frame(kept, facts, end, data[end - 32 : end].hex()))
         at = end
+    if data and not found:
+        raise FileRefusedError(f"{path}: this is not what a run of Headwater has measured")
     return found
+
+
+def all_kept(found: list[Frame]) -> Kept:
+    kept = dict[Span, Any]()
+    for frame in found:
+        kept |= frame.kept
+    return kept
 
 
 class MeasuredFile:
     """The file as the owner of the run writes it: one frame for each moment that is kept."""
 
-    def __init__(self, path: Path, size: int) -> None:
-        """Open it, of which the state knows that it has at least ``size`` bytes."""
-        self.path, self.size, self.t = path, 0, 0
-        self.kept: dict[Span, Any] = {}
+    def __init__(self, path: Path, run: str, noted: tuple[int, str] | None) -> None:
+        """Open it, of which the state may have noted where a frame ends, and its checksum."""
+        self.path = path
         with plain_errors(path):
-            found = _frames(path) if path.exists() else []
-        for moment, end in found:
-            self.kept |= moment.kept
-            self.size, self.t = end, moment.t
-        if self.size < size:
-            problem = "what this run has measured and published is missing, and measuring it again would show more"
-            raise StoreError(path, problem, "put the file back from where it was moved, or begin a new run")
+            if path.is_symlink():
+                raise StoreError(path, "this is a symbolic link", "find out who made it, then remove it")
+            try:
+                found = frames(path)
+            except FileRefusedError as error:
+                remedy = "put back a backup of it, or begin a new run"
+                raise StateDamagedError(path, "what this run has measured is damaged", remedy) from error
+        if found and Moment({}, found[0].facts).run_id != run:
+            raise StoreError(path, "this was measured by another run", "move it to where the state of that run is")
+        if noted and tuple(noted) not in {(frame.end, frame.checksum) for frame in found}:
+            raise self._missing()
+        self.moments = frozenset(frame.t for frame in found)
+        self.kept = all_kept(found)
+        self._written = set(self.kept)
+        self._last, self._end = (found[-1].facts, found[-1].end) if found else ({}, 0)
+        self.mark = (self._end, found[-1].checksum) if found else None
 
-    def keep(self, synth: Synthesizer, bad_rows: str | None) -> int:
-        """Bring to the disk whatever was measured until now; how long the file is then."""
-        kept = {span: one for span, one in synth.kept().items() if span not in self.kept}
-        if not kept and synth.t == self.t and self.size:
-            return self.size
+    def keep(self, synth: Synthesizer, bad_rows: str | None) -> None:
+        """Bring to the disk whatever was measured until now."""
+        kept = {span: one for span, one in synth.kept().items() if span not in self._written}
+        facts = {**synth.facts(), "bad_rows": bad_rows}
+        if self._end and not kept and (synth.t < self._last["t"] or all(facts[n] == self._last[n] for n in _CHANGING)):
+            return
         layout, arrays = registry.measured(synth.mechanism).pack(kept) if kept else (None, {})
-        facts = {name: fact for name, fact in synth.facts().items() if not self.size or name in _CHANGING}
-        frame = pack(BANNER, {**facts, "bad_rows": bad_rows, "kept": layout}, arrays)
-        with plain_errors(self.path), _opened(self.path) as file:
-            file.truncate(self.size)  # what a kill has left half-written
-            file.seek(self.size)
-            file.write(len(frame).to_bytes(8, "little") + frame)
+        said = {name: fact for name, fact in facts.items() if not self._end or name in _CHANGING}
+        packed = pack(BANNER, {**said, "kept": layout}, arrays)
+        frame = len(packed).to_bytes(8, "little") + packed
+        with plain_errors(self.path):
+            if self._end:
+                self._append(frame)
+            else:
+                write_whole(self.path, [frame], mode=0o644)
+        self._written |= kept.keys()
+        self._last, self._end = facts, self._end + len(frame)
+        self.mark = (self._end, frame[-32:].hex())
+
+    def _missing(self) -> StoreError:
+        problem = "what this run has measured and published is missing, and measuring it again would show more"
+        return StoreError(self.path, problem, "put the file back from where it was moved, or begin a new run")
+
+    def _append(self, frame: bytes) -> None:
+        handle = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(handle, "r+b") as file:
+            if os.fstat(handle).st_size < self._end:
+                raise self._missing()
+            file.truncate(self._end)  # what a kill has left half-written
+            file.seek(self._end)
+            file.write(frame)
             file.flush()
-            os.fsync(file.fileno())
-            if not self.size:
-                sync(self.path.parent)
-        self.kept, self.t, self.size = self.kept | kept, synth.t, self.size + 8 + len(frame)
-        return self.size
-
-
-def _opened(path: Path) -> io.BufferedRandom:
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(path, flags, 0o644), "r+b")
+            os.fsync(handle)

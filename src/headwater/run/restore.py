@@ -13,7 +13,7 @@ from headwater.public.protocol import Span
 from headwater.public.tally import BadRow, Tally
 from headwater.run.config import RunConfig
 from headwater.run.lock import COPIED, StateCopiedError, StoreError, damaged
-from headwater.run.measured import MeasuredFile, measured_beside
+from headwater.run.measured import MeasuredFile, all_kept, frames, measured_beside
 from headwater.run.sink import Sink, newest
 from headwater.run.state import State
 from headwater.secret.batch import Batch
@@ -33,44 +33,38 @@ def state_beside(out: Path) -> Path:
     return folder.with_name(f"{folder.name}.state")
 
 
-def restored(state: State) -> tuple[Synthesizer, Pending]:
-    """The synthesizer of the last snapshot, and what is to be counted on top of it."""
+def restored(state: State) -> tuple[Synthesizer, Pending, MeasuredFile]:
+    """The synthesizer of the last snapshot, which knows what was measured, and what is to be counted on top of it."""
     t, data, journal = state.load()
     if not data:  # killed before the first snapshot: nothing was taken or published
         if journal:
             raise damaged(state.path, "it has records and no snapshot")
         synth = RunConfig.from_dict(state.config).synthesizer()
         state.snapshot(0, synth.to_bytes())
-        return synth, []
-    synth = Synthesizer.from_bytes(data)
+    else:
+        synth = Synthesizer.from_bytes(data)
     if synth.t != t:
         raise damaged(state.path, "its snapshot is of another time than it says")
     if state.config.get("seed") is not None:
         warn_of_seed(3)
-    return synth, [(first, batch) for first, batch in journal if first + batch.records > t]
+    measured = MeasuredFile(measured_beside(state.path), synth.run_id, state.noted("measured"))
+    synth.know(measured.kept)  # and is never measured again
+    measured.kept = {}  # the synthesizer drops what no release needs any more
+    return synth, journal, measured
 
 
 def read_state(path: Path) -> tuple[Synthesizer, Tally]:
-    """The synthesizer of a run that has stopped, and its tally, to look at."""
+    """The synthesizer of a run that has stopped, and its tally, to look at: nothing is measured with it."""
     with State.open(path, observe=True) as state:
         _, data, journal = state.load()
         if not data:
             raise StoreError(path, "this run has not begun yet", "give the command that was to begin it again")
         synth = Synthesizer.from_bytes(data)
-        synth.know(measured_file(state).kept)
-        for first, batch in journal:
-            if first + batch.records > synth.t:
-                synth.take(between(first, batch, synth.t, first + batch.records))
+        synth.know(all_kept(frames(measured_beside(state.path))))
+        for _, batch in journal:
+            synth.take(batch)
         kept = state.position(TALLY)
         return synth, (Tally.from_dict(kept) if kept else Tally(synth.t)).with_capped(synth.capped, synth.t)
-
-
-def measured_file(state: State) -> MeasuredFile:
-    found = MeasuredFile(measured_beside(state.path), state.noted("measured") or 0)
-    if found.t > state.t:
-        problem = f"an older version of this state was put back: {found.path.name} is of {found.t:,} records"
-        raise StateCopiedError(state.path, f"{problem}, and this state has taken {state.t:,}", COPIED)
-    return found
 
 
 def between(first: int, batch: Batch, start: int, end: int) -> Batch:
@@ -119,9 +113,16 @@ def quarantined(path: Path, rows: Sequence[BadRow], t: int, size: int) -> int:
         raise StoreError(path, problem, "see to the cause, then give the same command again") from None
 
 
+def refuse_measured(state: Path) -> None:
+    """Before a new run: what another one has measured is never written over, for its state may come back."""
+    if (path := measured_beside(state)).exists():
+        problem = "this was measured by a run whose state is not beside it any more"
+        raise StoreError(path, problem, "move it to where that state is, or remove it if that state is gone")
+
+
 @contextmanager
-def opened(path: Path, *, allow_copy: bool) -> Iterator[State]:
-    state = State.open(path, allow_copy=allow_copy)
+def kept_open(state: State) -> Iterator[State]:
+    """A state that is closed after an error."""
     try:
         yield state
     except BaseException:
@@ -129,14 +130,16 @@ def opened(path: Path, *, allow_copy: bool) -> Iterator[State]:
         raise
 
 
-def refuse_older(state: State, sinks: Sequence[Sink], run_id: str) -> None:
-    """Refuse a state that is behind what its run has published: every release is of records that were kept."""
+def refuse_older(state: State, sinks: Sequence[Sink], run_id: str, measured: MeasuredFile) -> None:
+    """Refuse a state that is behind what its run has measured or published: that was of records that were kept."""
     found = {place.location: place.newest(run_id) for place in sinks}
-    for location in {*found, *(state.noted("sinks") or ())}:
-        if (t := found[location] if location in found else newest(location, run_id)) > state.t:
+    found |= {one: newest(one, run_id) for one in state.noted("sinks") or () if one not in found}
+    found[str(measured.path)] = max(measured.moments, default=0)
+    for location, t in found.items():
+        if t > state.t:
             problem = (
-                f"an older version of this state was put back: {location} holds a release of {t:,} records, and "
-                f"this state has taken {state.t:,}"
+                f"an older version of this state was put back: {location} holds what was made of {t:,} "
+                f"records, and this state has taken {state.t:,}"
             )
             raise StateCopiedError(state.path, problem, COPIED)
 

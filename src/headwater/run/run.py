@@ -8,7 +8,7 @@ anew spends ε anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,18 +18,17 @@ from headwater.public.release import Release
 from headwater.public.tally import Tally, policy_of, row_texts, stated
 from headwater.run.config import RunConfig, Schedule
 from headwater.run.lock import StoreError, damaged
-from headwater.run.measured import measured_beside
+from headwater.run.measured import MeasuredFile, measured_beside
 from headwater.run.restore import (
     POLICY,
     QUARANTINE,
     TALLY,
-    Pending,
     between,
     check_windows,
-    measured_file,
-    opened,
+    kept_open,
     own_position,
     quarantined,
+    refuse_measured,
     refuse_older,
     restored,
 )
@@ -48,7 +47,8 @@ class Run:
     Parameters
     ----------
     synth
-        The synthesizer, and `pending` records that are kept and not yet counted; `open` and `resume` make both.
+        The synthesizer; `open` and `resume` make it, what is `pending` (kept and not yet counted), and the file of
+        what was `measured`.
     state
         What keeps the run, if anything does.
     sink
@@ -84,18 +84,15 @@ class Run:
         sink: Sink,
         schedule: Schedule,
         windows: Mapping[int, Sink] | None = None,
-        pending: Pending = (),  # type: ignore[assignment]
+        pending: Sequence[tuple[int, Batch]] = (),
+        measured: MeasuredFile | None = None,
     ) -> None:
         self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
-        self.schema, self.epsilon, self.run_id, self.guarantee = (
-            synth.schema,
-            synth.epsilon,
-            synth.run_id,
-            synth.guarantee,
-        )
+        self.schema, self.epsilon = synth.schema, synth.epsilon
+        self.run_id, self.guarantee = synth.run_id, synth.guarantee
         self._synth: Synthesizer | None = synth  # None after an error in a step
-        self._state, self._pending = state, list(pending)
-        self._measured = None if state is None else measured_file(state)
+        self._state, self._pending, self._measured = state, list(pending), measured
+        self._before = measured.moments if measured else frozenset[int]()  # that were kept before this process began
         self._journal_stays = False
         self._positions = dict[str, Any]()  # without a state
         self._published = set(state.releases()) if state else set[int]()
@@ -136,7 +133,7 @@ class Run:
         """
         windows = dict(windows or {})
         if state is not None and state.exists():
-            with opened(state, allow_copy=allow_copy) as found:
+            with kept_open(State.open(state, allow_copy=allow_copy)) as found:
                 if found.t or found.releases() or config.matches(found.config):
                     config.refuse_other(found)
                     return cls._continued(found, sink, schedule, windows, allow_copy=allow_copy)
@@ -149,14 +146,11 @@ class Run:
             place.begin(synth.run_id)
         if state is None:
             return cls(synth, None, sink, schedule, windows)
-        found = State.create(state, config.to_dict())
-        try:
-            measured_beside(found.path).unlink(missing_ok=True)  # of another state that is gone
+        refuse_measured(state)
+        with kept_open(State.create(state, config.to_dict())) as found:
             found.snapshot(0, synth.to_bytes())
-            return cls(synth, found, sink, schedule, windows)
-        except BaseException:
-            found.close()
-            raise
+            measured = MeasuredFile(measured_beside(found.path), synth.run_id, None)
+            return cls(synth, found, sink, schedule, windows, (), measured)
 
     @classmethod
     def resume(cls, state: Path, sink: Sink, *, allow_copy: bool = False) -> Self:
@@ -174,7 +168,7 @@ class Run:
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
         """
-        with opened(state, allow_copy=allow_copy) as found:
+        with kept_open(State.open(state, allow_copy=allow_copy)) as found:
             run = cls._continued(found, sink, Schedule(), {}, allow_copy=allow_copy)
             run._journal_stays = found.has_journal
             return run
@@ -183,16 +177,15 @@ class Run:
     def _continued(
         cls, state: State, sink: Sink, schedule: Schedule, windows: Mapping[int, Sink], *, allow_copy: bool
     ) -> Self:
-        synth, pending = restored(state)
+        synth, pending, measured = restored(state)
         check_windows(synth, windows)
         sinks = sink, *windows.values()
         if not allow_copy:
-            refuse_older(state, sinks, synth.run_id)
+            refuse_older(state, sinks, synth.run_id, measured)
         for place in sinks:
             place.begin(synth.run_id)
-        run = cls(synth, state, sink, schedule, windows, pending)
+        run = cls(synth, state, sink, schedule, windows, pending, measured)
         with run._step():
-            run._know()
             run._count()
         return run
 
@@ -225,8 +218,8 @@ class Run:
         with self._turn:
             if self._synth is None:
                 assert self._state is not None  # noqa: S101 - only then is it forgotten
-                self._synth, self._pending = restored(self._state)
-                self._know()
+                synth, self._pending, self._measured = restored(self._state)
+                self._synth = synth  # last: an interrupt before this line leaves it forgotten
             return self._synth
 
     @property
@@ -392,18 +385,14 @@ class Run:
         while self._pending and self.synth.t < t:
             first, batch = self._pending[0]
             try:
-                self.synth.take(between(first, batch, self.synth.t, t))
+                if self.synth.t < first + batch.records:  # an interrupt may have come just after they were counted
+                    self.synth.take(between(first, batch, self.synth.t, t))
             except (TypeError, ValueError) as error:
                 raise (
                     damaged(self._state.path, "its journal does not hold records") if self._state else error
                 ) from error
             if self.synth.t >= first + batch.records:
                 self._pending.pop(0)
-
-    def _know(self) -> None:
-        """What was measured before is never measured again."""
-        if self._measured is not None and self._synth is not None:
-            self._synth.know(self._measured.kept)
 
     @contextmanager
     def _step(self) -> Iterator[None]:
@@ -523,7 +512,7 @@ class Run:
         with self._publishing:
             self._publish_due()
             sink.begin(self.run_id)
-            return sink.publish(self._begin(sink.location, last, since)(), self.run_id)
+            return self._show(sink, self._begin(sink.location, last, since))
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε.
@@ -538,18 +527,21 @@ class Run:
         return self._begin(None, last, since)()
 
     def measure(self) -> None:
-        """Measure what this moment shows, and keep it: so other processes see this moment."""
+        """Measure what this moment shows, and keep it: so other processes see this moment.
+
+        A mechanism without windows measures whole releases at a time: of it they see what was published.
+        """
         with self._step():
             self._count()
-            if self.synth.t:
+            if self.synth.t and self.synth.has_windows:
                 self.synth.measured()
                 self._keep_measured()
 
     def _keep_measured(self) -> None:
         if self._state and self._measured:
-            size = self._measured.keep(self.synth, self._in_force)
-            if size != self._state.noted("measured"):
-                self._state.note(measured=size)
+            self._measured.keep(self.synth, self._in_force)
+            if self._measured.mark != tuple(self._state.noted("measured") or ()):
+                self._state.note(measured=self._measured.mark)
 
     def _begin(self, location: str | None, last: int | None = None, since: int | None = None) -> Callable[[], Release]:
         with self._turn:
@@ -576,9 +568,15 @@ class Run:
         """Hand a release to the sink, its windows before it, and write down that all of them are there."""
         *windows, (sink, make) = begun
         for other, window in windows:
-            other.publish(window(), self.run_id)
-        published = sink.publish(make(), self.run_id)
+            self._show(other, window)
+        published = self._show(sink, make)
         if self._state:
             self._state.published(published.t, published.sha256)
         self._published.add(published.t)
         return published
+
+    def _show(self, sink: Sink, make: Callable[[], Release]) -> Published:
+        """Publish; what an earlier process may have made of the same measurements stays, whatever its rounding."""
+        release = make()
+        there = sink.there(release, self.run_id) if release.t in self._before else None
+        return there or sink.publish(release, self.run_id)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from headwater.public.card import check_format, read_card
 from headwater.public.files import FileRefusedError
-from headwater.public.folder import folders, prune, publish, refuse_others, sweep
+from headwater.public.folder import folders, name_of, prune, publish, refuse_others, sweep
 from headwater.public.release import Release
 
 _NAME = re.compile(r"release-(\d+)")
@@ -65,6 +65,17 @@ class Sink(Protocol):
         ----------
         release
             What to publish.
+        run_id
+            The public name of the run.
+        """
+
+    def there(self, release: Release, run_id: str) -> Published | None:
+        """What was published before as this release; None if nothing was.
+
+        Parameters
+        ----------
+        release
+            Made of the same measurements, perhaps with other rounding.
         run_id
             The public name of the run.
         """
@@ -124,6 +135,15 @@ class FolderSink:
         if self.keep is not None:
             prune(self.out, self.keep)
         return Published(release.t, str(place), read_card(place)["sha256"], release)
+
+    def there(self, release: Release, run_id: str) -> Published | None:
+        """The release of this name and run in the folder; None if there is none."""
+        place = self.out / name_of(release)
+        with suppress(FileRefusedError, OSError):
+            card = read_card(place)
+            if card.get("run") == run_id:
+                return Published(release.t, str(place), card["sha256"], release)
+        return None
 
     def newest(self, run_id: str) -> int:
         """The largest ``t`` of this run's releases in the folder; 0 if there is none."""

@@ -30,7 +30,7 @@ from headwater.run.lock import (
 )
 from headwater.secret.batch import Batch
 
-FORMAT = 3
+FORMAT = 4
 APPLICATION = 0x48_57_41_54  # "HWAT", where `file` and others look for the kind of an SQLite file
 README = (
     "This file is the state of a Headwater run. It is as secret as the data it was made from: it holds records and the "
@@ -43,7 +43,7 @@ RECEIPTS = 1 << 26
 """How many bytes of receipts are kept at least."""
 
 _TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE position (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE snapshot (part INTEGER PRIMARY KEY, data BLOB NOT NULL, sha256 BLOB NOT NULL);
 CREATE TABLE journal (seq INTEGER PRIMARY KEY, head TEXT NOT NULL, data BLOB NOT NULL, sha256 BLOB NOT NULL);
@@ -96,9 +96,9 @@ def _journal_of(path: Path) -> Path:
     return path.with_name(path.name + "-journal")
 
 
-def _identity(path: Path) -> dict[str, str]:
+def _identity(path: Path) -> dict[str, int]:
     status = os.stat(path)
-    return {"inode": str(status.st_ino), "device": str(status.st_dev)}
+    return {"inode": status.st_ino, "device": status.st_dev}
 
 
 class State:
@@ -107,9 +107,6 @@ class State:
     def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection, *, allow_copy: bool) -> None:
         self.path, self._lock, self._connection = path, lock, connection
         self._process, self._turn, self._closed = this_process(), threading.RLock(), False
-        self._fresh = False  # whether the fields in memory are those of the file
-        self._t = self._journal_bytes = self._snapshot_bytes = 0
-        self._position, self._notes = dict[str, Any](), dict[str, Any]()
         self._check(allow_copy)
         turns[self] = self._turn
 
@@ -118,19 +115,15 @@ class State:
         """Create the state of a new run, owner-only from the first moment, whole or not at all, and open it."""
         path = Path(os.path.realpath(path))
         with plain_errors(path):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = Lock(path)
-        try:
-            with plain_errors(path):
-                if path.exists():
-                    remedy = "continue it, or choose another path for a new run"
-                    raise StoreError(path, "there is a state here already", remedy)
-                lock.note(0)  # whatever the lock file holds is about another state that is gone
-                cls._build(path, json.dumps(dict(config)))
+            for folder in reversed([one for one in path.parents if not one.exists()]):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        with _locked(path) as lock, plain_errors(path):
+            if path.exists():
+                remedy = "continue it, or choose another path for a new run"
+                raise StoreError(path, "there is a state here already", remedy)
+            lock.note(0)  # whatever the lock file holds is about another state that is gone
+            cls._build(path, json.dumps(dict(config)))
             return cls._opened(path, lock, allow_copy=False, observe=False)
-        except BaseException:
-            lock.release()
-            raise
 
     @staticmethod
     def _build(path: Path, config: str) -> None:
@@ -144,9 +137,8 @@ class State:
             try:
                 marks = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
                 connection.executescript(f"BEGIN IMMEDIATE; {marks} {_TABLES}")  # one commit: each is slow
-                meta = {"readme": README, "config": config, "sha256": hashlib.sha256(config.encode()).hexdigest()}
-                meta |= {"commits": "0", **_identity(new)}
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+                checked = {"readme": README, "config": [config, hashlib.sha256(config.encode()).hexdigest()]}
+                _set_meta(connection, {**checked, "commits": 0, "t": 0, "journal": 0, **_identity(new)})
                 connection.execute("COMMIT")
             finally:
                 connection.close()
@@ -163,12 +155,8 @@ class State:
         with plain_errors(path):
             if not path.is_file():
                 raise StoreError(path, "there is no state here", "check the path, or start a new run")
-        lock = Lock(path)
-        try:
+        with _locked(path) as lock:
             return cls._opened(path, lock, allow_copy=allow_copy, observe=observe)
-        except BaseException:
-            lock.release()
-            raise
 
     @classmethod
     def _opened(cls, path: Path, lock: Lock, *, allow_copy: bool, observe: bool) -> Self:
@@ -183,7 +171,7 @@ class State:
                     connection.execute("PRAGMA query_only = ON")
                 else:
                     with state._transaction():
-                        state._set_meta(_identity(path))
+                        _set_meta(connection, _identity(path))
             except BaseException:
                 connection.close()
                 raise
@@ -199,11 +187,11 @@ class State:
             problem = f"the state has format {version}, and this version of Headwater knows {FORMAT}"
             raise StoreError(self.path, problem, "continue with the version that it began with, or start a new run")
         try:
-            meta = dict(self._connection.execute("SELECT key, value FROM meta"))
-            if hashlib.sha256(meta["config"].encode()).hexdigest() != meta["sha256"]:
+            config, checksum = self._meta("config")
+            if hashlib.sha256(config.encode()).hexdigest() != checksum:
                 raise damaged(self.path, "the configuration does not match its checksum")
-            self._config, self._commits = json.loads(meta["config"]), int(meta["commits"])
-            kept, now = ({name: int(at[name]) for name in ("inode", "device")} for at in (meta, _identity(self.path)))
+            self._config, self._commits = json.loads(config), int(self._meta("commits"))
+            kept, now = {name: int(self._meta(name)) for name in ("inode", "device")}, _identity(self.path)
         except UNFIT as error:
             raise damaged(self.path, "its notes about itself cannot be read") from error
         stable = os.major(kept["device"]) and os.major(now["device"])
@@ -242,92 +230,79 @@ class State:
     @property
     def t(self) -> int:
         """How many records have been kept."""
-        with self._current():
-            return self._t
+        found: int = self.noted("t")
+        return found
+
+    @property
+    def has_journal(self) -> bool:
+        return bool(self.noted("journal"))
 
     @property
     def outgrown(self) -> bool:
         """Whether the journal is larger than the snapshot: so all snapshots together cost linear time."""
-        with self._current():
-            return self._journal_bytes > max(self._snapshot_bytes, LEAST_SNAPSHOT)
-
-    @property
-    def has_journal(self) -> bool:
-        with self._current():
-            return self._journal_bytes > 0
+        _, _, size = self.noted("snapshot") or (0, 0, 0)
+        return bool(self.noted("journal") > max(size, LEAST_SNAPSHOT))
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
         with self._current():
-            return self._position.get(name)
+            return self._value("SELECT value FROM position WHERE name = ?", name)
 
-    def append(self, batch: Batch | None, position: Mapping[str, Any], receipts: bytes = b"") -> int:
-        """Keep the next records, and with them where their source stands; how many records there are then."""
-        with self._current():
-            records, packed = 0, None
-            if batch is not None and (records := batch.records):
-                packed = _packed(self._t, batch)
-            with self._transaction():
-                if packed:
-                    self._connection.execute("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)
-                if receipts:
-                    checked = receipts, _digest(receipts)
-                    self._connection.execute("INSERT INTO receipt (data, sha256) VALUES (?, ?)", checked)
-                for name, value in position.items():
-                    if value is None:
-                        self._connection.execute("DELETE FROM position WHERE name = ?", (name,))
-                    else:
-                        values = name, json.dumps(value)
-                        self._connection.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", values)
-            self._t += records
-            self._journal_bytes += len(packed[1]) if packed else 0
-            self._position = {k: v for k, v in (self._position | dict(position)).items() if v is not None}
-            self._fresh = True
-            return self._t
+    def append(self, batch: Batch | None, position: Mapping[str, Any], receipts: bytes = b"") -> None:
+        """Keep the next records, and with them where their source stands."""
+        with self._current(), self._transaction():
+            run, t = self._connection.execute, self._meta("t")
+            if batch is not None and batch.records:
+                packed = _packed(t, batch)
+                run("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)
+                size = self._meta("journal") + len(packed[1])
+                _set_meta(self._connection, {"t": t + batch.records, "journal": size})
+            if receipts:
+                run("INSERT INTO receipt (data, sha256) VALUES (?, ?)", (receipts, _digest(receipts)))
+            for name, value in position.items():
+                if value is None:
+                    run("DELETE FROM position WHERE name = ?", (name,))
+                else:
+                    run("INSERT OR REPLACE INTO position VALUES (?, ?)", (name, json.dumps(value)))
 
     def snapshot(self, t: int, data: bytes) -> None:
-        """Replace the snapshot, and the journal up to ``t``, by ``data``."""
-        with self._current():
-            view = memoryview(data)
-            parts = [view[start : start + PART] for start in range(0, len(view), PART)]
-            pieces = [memoryview(json.dumps({"t": t, "parts": len(parts)}).encode()), *parts]
-            rows = [(number, piece, _digest(str(number).encode(), piece)) for number, piece in enumerate(pieces)]
-            with self._transaction():
-                run = self._connection.execute
-                run("DELETE FROM snapshot")
-                self._connection.executemany("INSERT INTO snapshot VALUES (?, ?, ?)", rows)
-                for seq, head in list(run("SELECT seq, head FROM journal")):
-                    if json.loads(head)["to"] <= t:
-                        run("DELETE FROM journal WHERE seq = ?", (seq,))
-                kept = 0
-                for seq, size in list(run("SELECT seq, length(data) FROM receipt ORDER BY seq DESC")):
-                    if kept >= RECEIPTS:
-                        run("DELETE FROM receipt WHERE seq <= ?", (seq,))
-                        break
-                    kept += size
-            self._refresh()
+        """Replace the snapshot and the journal by ``data``, in which all ``t`` records are."""
+        view = memoryview(data)
+        rows = [(number, view[start : start + PART]) for number, start in enumerate(range(0, len(view), PART))]
+        with self._current(), self._transaction():
+            run = self._connection.execute
+            if t != self._meta("t"):
+                raise ValueError(f"a snapshot of {t} records in a state of {self._meta('t')}")
+            for table in ("snapshot", "journal"):
+                run(f"DELETE FROM {table}")  # noqa: S608 - two fixed names
+            for number, piece in rows:
+                run("INSERT INTO snapshot VALUES (?, ?, ?)", (number, piece, _digest(b"%d" % number, piece)))
+            _set_meta(self._connection, {"snapshot": [t, len(rows), len(view)], "journal": 0})
+            kept = 0
+            for seq, size in list(run("SELECT seq, length(data) FROM receipt ORDER BY seq DESC")):
+                if kept >= RECEIPTS:
+                    run("DELETE FROM receipt WHERE seq <= ?", (seq,))
+                    break
+                kept += size
 
     def load(self) -> tuple[int, bytes, list[tuple[int, Batch]]]:
         """The time and the data of the snapshot, and the records after it, each with how many came before it."""
         with self._current():
+            t, count, _ = self._meta("snapshot") or (0, 0, 0)
             parts = list(self._connection.execute("SELECT part, data, sha256 FROM snapshot ORDER BY part"))
             journal = list(self._connection.execute("SELECT head, data, sha256 FROM journal ORDER BY seq"))
-        if any(_digest(str(number).encode(), data) != checksum for number, data, checksum in parts):
+            until = self._meta("t")
+        if any(_digest(b"%d" % number, data) != checksum for number, data, checksum in parts):
             raise damaged(self.path, "the snapshot does not match its checksum")
         if any(_digest(head.encode(), data) != checksum for head, data, checksum in journal):
             raise damaged(self.path, "a part of the journal does not match its checksum")
         try:
-            head = json.loads(parts[0][1]) if parts else {"t": 0, "parts": 0}
             found = [_unpacked(json.loads(text), data) for text, data, _ in journal]
         except UNFIT as error:
             raise damaged(self.path, "its parts do not fit together") from error
-        if len(parts) not in (0, head["parts"] + 1):
-            raise damaged(self.path, "a part of the snapshot is missing")
-        t = head["t"]
-        for first, batch in found:
-            if first > t or (first < t and first + batch.records <= t):
-                raise damaged(self.path, "a part of the journal is missing")
-            t = first + batch.records
-        return head["t"], b"".join(data for _, data, _ in parts[1:]), found
+        ends = [t, *(first + batch.records for first, batch in found)]
+        if len(parts) != count or ends != [*(first for first, _ in found), until]:
+            raise damaged(self.path, "a part of the snapshot or of the journal is missing")
+        return t, b"".join(data for _, data, _ in parts), found
 
     def receipts(self) -> list[bytes]:
         """What was answered to the sources of records, oldest first; very old receipts are forgotten."""
@@ -339,14 +314,12 @@ class State:
 
     def note(self, **values: Any) -> None:  # noqa: ANN401 - any JSON value
         """Keep facts about the run itself."""
-        with self._current():
-            with self._transaction():
-                self._set_meta({f"note {name}": json.dumps(value) for name, value in values.items()})
-            self._refresh()
+        with self._current(), self._transaction():
+            _set_meta(self._connection, values)
 
     def noted(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
         with self._current():
-            return self._notes.get(f"note {name}")
+            return self._meta(name)
 
     def published(self, t: int, sha256: str) -> None:
         """Note that the release of ``t`` was published."""
@@ -355,7 +328,6 @@ class State:
             if known is None:
                 with self._transaction():
                     self._connection.execute("INSERT INTO release VALUES (?, ?)", (t, sha256))
-                self._fresh = True
             elif known != sha256:
                 problem = f"a release of t = {t} was published before with other content"
                 raise StoreError(self.path, problem, "keep the first one: a published release never changes")
@@ -369,42 +341,33 @@ class State:
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        """Hold the lock, with plain errors, and with fields that are those of the file."""
+        """Hold the lock, with plain errors."""
         if self._closed:
             raise StoreError(self.path, "this state is closed", "open it again")
         if self._process != this_process():
             problem = "this is a forked process: the state belongs to its parent"
             raise StoreError(self.path, problem, "open the state in one process only")
         with self._turn, plain_errors(self.path):
-            if not self._fresh:
-                self._refresh()
             yield
 
-    def _refresh(self) -> None:
-        """Read sizes, times and positions from the file, without its data."""
-        run = self._connection.execute
-        (self._journal_bytes,) = run("SELECT coalesce(sum(length(data)), 0) FROM journal").fetchone()
-        (self._snapshot_bytes,) = run("SELECT coalesce(sum(length(data)), 0) FROM snapshot WHERE part > 0").fetchone()
-        first = run("SELECT data FROM snapshot WHERE part = 0").fetchone()
-        last = run("SELECT head FROM journal ORDER BY seq DESC LIMIT 1").fetchone()
+    def _meta(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        return self._value("SELECT value FROM meta WHERE name = ?", name)
+
+    def _value(self, query: str, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        row = self._connection.execute(query, (name,)).fetchone()
         try:
-            meta = dict(run("SELECT key, value FROM meta"))
-            self._commits = max(self._commits, int(meta["commits"]))
-            self._notes = {name: json.loads(value) for name, value in meta.items() if name.startswith("note ")}
-            self._t = int(json.loads(last[0])["to"] if last else json.loads(first[0])["t"] if first else 0)
-            self._position = {name: json.loads(value) for name, value in run("SELECT name, value FROM position")}
+            return None if row is None else json.loads(row[0])
         except UNFIT as error:
             raise damaged(self.path, "its parts do not fit together") from error
-        self._fresh = True
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """All of it or nothing, and counted."""
-        self._fresh = False
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            self._commits = max(self._commits, self._meta("commits"))  # an interrupt may have come after a commit
             yield
-            self._set_meta({"commits": str(self._commits + 1)})
+            _set_meta(self._connection, {"commits": self._commits + 1})
             self._commit()
         except BaseException:
             self._rollback()
@@ -421,12 +384,11 @@ class State:
             failed = error
         self._rollback()
         try:
-            (commits,) = self._connection.execute("SELECT value FROM meta WHERE key = 'commits'").fetchone()
-            happened = int(commits) > self._commits
+            happened = self._meta("commits") > self._commits
             if happened:  # one more brings it to the disk for good
                 self._commits += 1
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._set_meta({"commits": str(self._commits + 1)})
+                _set_meta(self._connection, {"commits": self._commits + 1})
                 self._connection.execute("COMMIT")
         except sqlite3.Error:
             problem = "writing the disk failed, and whether this step was kept cannot be read from it"
@@ -439,8 +401,21 @@ class State:
         with suppress(sqlite3.Error):
             self._connection.execute("ROLLBACK")
 
-    def _set_meta(self, values: Mapping[str, str]) -> None:
-        self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+
+@contextmanager
+def _locked(path: Path) -> Iterator[Lock]:
+    """The lock, which is given back after an error."""
+    lock = Lock(path)
+    try:
+        yield lock
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _set_meta(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    rows = [(name, json.dumps(value)) for name, value in values.items()]
+    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
 LEAST_SNAPSHOT = 1 << 23

@@ -12,16 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from headwater.run.store import Store
 
 from headwater.run.lock import StateInUseError, StoreError
+from headwater.run.state import State
+from headwater.secret.batch import Batch
 
+ROW = Batch(np.zeros((1, 1), np.uint8))
 FORKS = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forking beside threads is the point
 
 HOLD = """if True:
     import sys, time
-    from headwater.run.store import Store
-    store = Store.open(sys.argv[1])
+    from headwater.run.state import State
+    state = State.open(sys.argv[1])
     print("open", flush=True)
     time.sleep(60)
 """
@@ -41,8 +43,8 @@ def held_by_another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    with Store.create(tmp_path / "s", {}) as store:
-        store.append(np.zeros((1, 1), np.uint8))
+    with State.create(tmp_path / "s", {}) as state:
+        state.append(ROW, {})
     return tmp_path / "s"
 
 
@@ -50,19 +52,19 @@ def test_a_second_process_is_refused_at_once_and_a_kill_frees_the_state(path: Pa
     with held_by_another_process(path) as process:
         begin = time.monotonic()
         with pytest.raises(StateInUseError, match=r"another process or thread.*let it end first"):
-            Store.open(path)
+            State.open(path)
         assert time.monotonic() - begin < 1
         process.send_signal(signal.SIGKILL)
         process.wait()
-        with Store.open(path) as store:
-            assert store.t == 1
+        with State.open(path) as state:
+            assert state.t == 1
 
 
 def test_the_guard_holds_when_the_lock_file_is_removed(path: Path) -> None:
     with held_by_another_process(path):
         path.with_name("s.lock").unlink()
         with pytest.raises(StateInUseError):
-            Store.open(path)
+            State.open(path)
 
 
 def test_the_guard_holds_under_other_names_of_the_file(path: Path) -> None:
@@ -71,7 +73,7 @@ def test_the_guard_holds_under_other_names_of_the_file(path: Path) -> None:
     with held_by_another_process(path):
         for name in ("link", "twin"):
             with pytest.raises(StateInUseError):
-                Store.open(path.with_name(name))
+                State.open(path.with_name(name))
 
 
 def test_a_second_opening_in_the_same_process_is_refused(path: Path) -> None:
@@ -79,38 +81,34 @@ def test_a_second_opening_in_the_same_process_is_refused(path: Path) -> None:
 
     def second() -> None:
         try:
-            Store.open(path)
+            State.open(path)
         except StateInUseError as error:
             found.append(error)
 
-    with Store.open(path):
+    with State.open(path):
         thread = threading.Thread(target=second)
         thread.start()
         thread.join()
         assert len(found) == 1
         with pytest.raises(StateInUseError):
-            Store.create(path, {})
-    Store.open(path).close()
-
-
-def test_a_refused_opening_leaves_the_owner_unharmed(path: Path) -> None:
-    with Store.open(path) as store:
+            State.create(path, {})
+    with State.open(path) as state:  # and its owner is unharmed
         for _ in range(4):
             with pytest.raises(StateInUseError):
-                Store.open(path)
-            store.append(np.zeros((1, 1), np.uint8))
-    with Store.open(path) as store:
-        assert store.load().t == 5
+                State.open(path)
+            state.append(ROW, {})
+    with State.open(path) as state:
+        assert len(state.load()[2]) == state.t == 5
 
 
 def test_threads_take_turns(path: Path) -> None:
-    with Store.open(path) as store:
-        threads = [threading.Thread(target=store.published, args=(t, "aa")) for t in range(20)]
+    with State.open(path) as state:
+        threads = [threading.Thread(target=state.published, args=(t, "aa")) for t in range(20)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert list(store.releases()) == list(range(20))
+        assert list(state.releases()) == list(range(20))
 
 
 @FORKS
@@ -124,34 +122,34 @@ def test_a_forked_child_can_neither_use_nor_harm_the_state(
     """
     if number is not None:
         monkeypatch.setattr(os, "getpid", lambda: number)
-    with Store.open(path) as store:
-        store.append(np.zeros((1, 1), np.uint8))
+    with State.open(path) as state:
+        state.append(ROW, {})
         child = os.fork()
         if child == 0:  # pragma: no cover - in the child
             refused = 0
-            for call in (store.load, store.releases, lambda: store.append(np.ones((1, 1), np.uint8))):
+            for call in (state.load, state.releases, lambda: state.append(ROW, {})):
                 try:
                     call()
                 except StoreError as error:
                     refused += "forked" in str(error)
-            store.close()
-            del store
+            state.close()
+            del state
             os._exit(0 if refused == 3 else 1)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
-        store.append(np.zeros((1, 1), np.uint8))
+        state.append(ROW, {})
         with pytest.raises(StateInUseError):
-            Store.open(path)
-    with Store.open(path) as store:
-        assert store.load().t == 3
+            State.open(path)
+    with State.open(path) as state:
+        assert state.t == 3
 
 
 def test_a_child_that_outlives_its_parent_does_not_keep_the_state(tmp_path: Path) -> None:
     """The parent is killed while a forked child of it lives on: the state is free."""
     code = """if True:
         import os, sys, time
-        from headwater.run.store import Store
-        store = Store.create(sys.argv[1], {})
+        from headwater.run.state import State
+        state = State.create(sys.argv[1], {})
         if os.fork() == 0:
             print(os.getpid(), flush=True)
         time.sleep(60)
@@ -164,7 +162,7 @@ def test_a_child_that_outlives_its_parent_does_not_keep_the_state(tmp_path: Path
         process.kill()
         process.wait()
         try:
-            Store.open(tmp_path / "s").close()
+            State.open(tmp_path / "s").close()
         finally:
             os.kill(child, signal.SIGKILL)
 
@@ -174,17 +172,19 @@ def test_a_child_that_ends_in_the_ordinary_way_leaves_the_files_of_its_parent_al
     code = """if True:
         import os, sys
         import numpy as np
-        from headwater.run.store import Store
-        with Store.create(sys.argv[1], {}) as store:
-            store.append(np.zeros((1, 1), np.uint8))
+        from headwater.run.state import State
+        from headwater.secret.batch import Batch
+        ROW = Batch(np.zeros((1, 1), np.uint8))
+        with State.create(sys.argv[1], {}) as state:
+            state.append(ROW, {})
             before = sorted(os.listdir(os.path.dirname(sys.argv[1])))
             if os.fork() == 0:
                 sys.exit(0)
             os.wait()
             assert sorted(os.listdir(os.path.dirname(sys.argv[1]))) == before
             assert "s-journal" in before
-            store.append(np.zeros((1, 1), np.uint8))
-            assert store.load().t == 2
+            state.append(ROW, {})
+            assert state.t == 2
     """
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "s")], check=True)
 
@@ -196,13 +196,13 @@ def test_a_planted_symbolic_link_is_refused_and_its_target_stays_as_it_is(path: 
     path.with_name(name).unlink(missing_ok=True)
     path.with_name(name).symlink_to(target)
     with pytest.raises(StoreError, match=rf"{name} is a .*link.*remove it"):
-        Store.open(path)
+        State.open(path)
     assert target.read_text() == "precious"
     if name == "s.lock":
         with pytest.raises(StoreError, match="link"):
-            Store.create(path.with_name("s"), {})
+            State.create(path.with_name("s"), {})
     path.with_name(name).unlink()
-    Store.open(path).close()
+    State.open(path).close()
 
 
 def test_a_planted_hard_link_is_refused_and_its_target_stays_as_it_is(path: Path) -> None:
@@ -211,19 +211,19 @@ def test_a_planted_hard_link_is_refused_and_its_target_stays_as_it_is(path: Path
     path.with_name("s.lock").unlink()
     os.link(target, path.with_name("s.lock"))
     with pytest.raises(StoreError, match="not the lock that Headwater made"):
-        Store.open(path)
+        State.open(path)
     assert target.read_text() == "precious"
 
 
 @FORKS
 def test_a_fork_in_the_middle_of_a_commit_of_another_thread_waits_for_it(path: Path) -> None:
     """The child closes everything in the ordinary way while its parent was writing: the parent's commit holds."""
-    with Store.open(path) as store:
+    with State.open(path) as state:
         inside, forked = threading.Event(), list[int]()
 
         def write() -> None:
-            with store.current(), store.transaction():
-                store.connection.execute("INSERT INTO release VALUES (7, 'aa')")
+            with state._current(), state._transaction():
+                state._connection.execute("INSERT INTO release VALUES (7, 'aa')")
                 inside.set()
                 time.sleep(0.3)
                 forked.append(len(forked))
@@ -233,11 +233,11 @@ def test_a_fork_in_the_middle_of_a_commit_of_another_thread_waits_for_it(path: P
         assert inside.wait(10)
         child = os.fork()
         if child == 0:  # pragma: no cover - in the child
-            store.connection.close()
+            state._connection.close()
             os._exit(0 if forked else 1)
         _, status = os.waitpid(child, 0)
         thread.join()
         assert os.waitstatus_to_exitcode(status) == 0  # the fork came after the commit
-        assert store.releases() == {7: "aa"}
-    with Store.open(path) as store:
-        assert store.releases() == {7: "aa"}
+        assert state.releases() == {7: "aa"}
+    with State.open(path) as state:
+        assert state.releases() == {7: "aa"}
