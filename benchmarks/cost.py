@@ -133,7 +133,7 @@ def literal(points: Points, limit: float, tell: Callable[[float], None]) -> Lite
     times: list[float] = []
     while sum(times) < limit and mechanism.t + PIECE <= FIRST:
         piece = points[mechanism.t : mechanism.t + PIECE]
-        times.append(seconds(partial(mechanism.update, mechanism.encode(piece))))
+        times.append(seconds(partial(mechanism.update, hw.Batch(mechanism.encode(piece)))))
         work.append((PIECE, cell_steps(mechanism.t - PIECE, mechanism.t)))
         tell(sum(times))
     x, y, known = np.array(work, dtype=np.float64), np.array(times), 2 * len(times) // 3
