@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: demo demo-live test test-fast test-nightly setup lint types imports docs size check test-newest test-statistics fuzz
-.PHONY: test-spark bench bench-speed bench-accuracy bench-tables bench-people bench-long bench-serve bench-spark audit lock clean help
+.PHONY: test-spark bench bench-speed bench-accuracy bench-tables bench-people bench-long bench-serve bench-spark bench-pages audit lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
@@ -61,8 +61,8 @@ test-statistics: $(VENV)/.dev  ## a thousand million draws of noise, in minutes;
 fuzz: $(VENV)/.fuzz  ## twenty minutes of odd inputs, guided by coverage, for everything that parses; writes docs/benchmarks/fuzz.md
 	nice $(BIN)/python -m benchmarks.fuzz --page
 
-audit: $(VENV)/.dev  ## attack the promise; goes on from where it was
-	nice $(BIN)/headwater audit --size standard --search 24 --checkpoint .cache/audit.jsonl
+audit: $(VENV)/.dev  ## attack the promise
+	nice $(BIN)/headwater audit --runs 4000
 
 bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in memory
 	nice $(BIN)/python -m benchmarks.long_run
@@ -74,7 +74,7 @@ bench-tables: $(VENV)/.dev  ## how good releases of wide tables are, in minutes;
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.tables --size $(or $(SIZE),quick)
 
 bench-people: $(VENV)/.dev  ## errors against the cap on records of a person, and memory at ten million people; ten minutes
-	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.people --size $(or $(SIZE),full) --anew
+	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.people --size $(or $(SIZE),full)
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.people_memory
 
 bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks
@@ -82,6 +82,9 @@ bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmark
 	$(BIN)/python -m benchmarks.cost
 	$(BIN)/python -m benchmarks.theorem
 	$(MAKE) bench-speed bench-accuracy bench-tables bench-people bench-long
+
+bench-pages: $(VENV)/.dev  ## the pages of all benchmarks once more, from the numbers that are kept; measures nothing
+	$(BIN)/python -m benchmarks
 
 bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 	$(BIN)/python -m benchmarks.speed

@@ -9,28 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headwater import BinaryCounter
-from headwater.audit import (
-    AuditAlarm,
-    Experiment,
-    audit_pairs,
-    check_counting,
-    check_ledger,
-    check_sensitivity,
-    linear_loss,
-    sparse_loss,
-)
-from headwater.audit.streams import Pair, crowd, heap, kind_of_pair, replaced
-from headwater.audit.suite import long_cascade, tables, with_delta
+from headwater.audit import AuditAlarm, Experiment, audit_pairs, check_counting, check_ledger, check_sensitivity
+from headwater.audit.streams import Pair, heap, kind_of_pair, replaced
+from headwater.audit.suite import tables, with_delta
 from headwater.public.budget import Budget, OverdrawnError
+from headwater.public.cascade import plan as plan_module
 from headwater.public.cascade.plan import Stage, stage_at
+from headwater.public.cube import unit_cube
 from headwater.public.laws import deviation_for, rho_for
-from headwater.public.unit_cube import unit_cube
 from headwater.secret import cascade as cascade_module
 from headwater.synthesizer import Synthesizer
 from tests.audit import faults
 from tests.audit.faults import Fault
-from tests.support.counter_faults import ForgetsALength, HalvesTestNoise
+from tests.support.audit_pairs import crowd, long_cascade
 
 CORNER = kind_of_pair("corner", heap(20, 2), 0)
 FACE = kind_of_pair("face", heap(20, 2), 0)
@@ -56,13 +47,13 @@ COUNTS_WITH_DELTA = replace(COUNTS, delta=0.3)
 
 def ledgers() -> None:
     """Of every stage to a million records."""
-    for stage in Synthesizer(unit_cube(2), epsilon=1.0).plan(until=10**6).stages:
+    for stage in plan_module.plan(2, Budget(1.0), 10**6).stages:
         check_ledger(stage.ledger(), 1.0)
 
 
 def ledgers_with_delta() -> None:
     """The same of a line, where a record counts in many trees, with a δ."""
-    for stage in Synthesizer(unit_cube(1), epsilon=1.0, delta=0.01).plan(until=10**6).stages:
+    for stage in plan_module.plan(1, Budget(1.0, 0.01), 10**6).stages:
         check_ledger(stage.ledger(), Budget(1.0, 0.01))
 
 
@@ -180,16 +171,3 @@ def test_a_run_whose_later_stages_would_overdraw_stops_before_them() -> None:
 @pytest.mark.parametrize("check", list(dict.fromkeys(check for _, check, _ in CAUGHT)))
 def test_without_the_fault_there_is_no_alarm(check: Callable[[], None]) -> None:
     check()
-
-
-def test_a_counter_with_too_little_noise_loses_more_than_its_budget_exactly() -> None:
-    assert linear_loss(lambda noise: BinaryCounter(4, epsilon=1.0, noise=noise), 4) == pytest.approx(1.0)
-    assert linear_loss(lambda noise: ForgetsALength(4, epsilon=1.0, noise=noise), 4) > 1.3
-
-
-def test_a_sparse_counter_with_too_little_noise_loses_more_than_its_budget_exactly() -> None:
-    cuts, both = sparse_loss(3, 4.0, 0.5)
-    assert 1.9 < cuts <= 2.0 + 1e-9
-    assert both <= 4.0
-    cuts, _ = sparse_loss(3, 4.0, 0.5, HalvesTestNoise)
-    assert cuts > 2.5

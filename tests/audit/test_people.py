@@ -9,10 +9,10 @@ from unittest.mock import patch
 import pytest
 
 from headwater.audit import AuditAlarm, Experiment, audit_pairs, check_sensitivity
-from headwater.audit.suite import DELTA, people_in_pairs, released_people
-from headwater.checks.attack import without_noise
-from headwater.checks.people import counted_after, forgetting, one_more
+from headwater.audit.suite import DELTA
 from headwater.public.budget import Budget
+from tests.audit.outer_faults import counted_after, forgetting, one_more, without_noise
+from tests.support.audit_pairs import people_in_pairs, released_people
 
 EXACT = [*people_in_pairs(192.0), *people_in_pairs(16.0, delta=DELTA)]
 MORE = [one for one in EXACT if "more than count, 2 columns" in one.name]

@@ -6,14 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.audit import Experiment, audit_pairs, check_counting, check_sensitivity, exact_findings
-from headwater.audit.suite import at_random, counters, handpicked, long_cascade, online, tables, worst_cases
+from headwater.audit import Experiment, audit_pairs, check_counting, check_sensitivity
+from headwater.audit.suite import noise, tables, to_sample, to_trace, with_delta, worst_cases
 from headwater.public import protocol as registry
+from tests.support.audit_pairs import at_random, long_cascade
+from tests.support.nightly import NIGHTLY
 
-TRACED = [one for name in registry.names() for one in worst_cases(name, 3, 4.0)]  # `headwater.checks` has d = 1 and 2
+TRACED = [
+    one for name in registry.names() for one in worst_cases(name, 3, 4.0)
+]  # the conformance checks have d = 1 and 2
 FIRST = [worst_cases(name, 2, 4.0)[0] for name in registry.names()]
+SETTINGS = [(1, 0.5), (1, 8.0), (1, 64.0), (2, 1.0), (2, 8.0), (2, 64.0), (3, 8.0)]
+EVERY = [one for name in registry.names() for d, epsilon in SETTINGS for one in worst_cases(name, d, epsilon)]
+EVERY += with_delta([one for name in ("cascade", "marginals") for one in worst_cases(name, 2, 4.0)])
 TABLES = [one for name in registry.online() for one in tables(name, 8.0)]
-RANDOM = at_random(16, seed=7)
+RANDOM = at_random(400 if NIGHTLY else 16, seed=7)
 
 
 @pytest.mark.parametrize("experiment", TRACED, ids=lambda one: one.name)
@@ -29,7 +36,7 @@ def test_random_pairs_cost_at_most_epsilon(experiment: Experiment) -> None:
     check_sensitivity(experiment, outputs=1)
 
 
-@pytest.mark.parametrize("experiment", FIRST, ids=lambda one: one.name)
+@pytest.mark.parametrize("experiment", EVERY if NIGHTLY else FIRST, ids=lambda one: one.name)
 def test_files_and_cards_hold_nothing_but_what_was_measured(experiment: Experiment) -> None:
     check_sensitivity(replace(experiment, files=True), outputs=1)
 
@@ -54,24 +61,18 @@ def test_records_of_a_table_cost_at_most_epsilon_and_their_files_show_nothing_el
 
 
 def test_cascade_spends_all_of_epsilon_on_a_point_of_its_first_bucket() -> None:
-    assert check_sensitivity(next(online("cascade", 2, 8.0))).bound > 7.999
-
-
-def test_exact_losses_are_within_their_claims_and_near_them() -> None:
-    found = [*exact_findings("quick", lambda name: "counter" in name and "5 steps" not in name)]
-    assert [one.name for one in found if one.alarm] == []
-    assert sum(one.loss is not None and one.loss > 0.9 * one.claimed for one in found) > len(found) / 2
+    assert check_sensitivity(worst_cases("cascade", 2, 8.0)[0]).bound > 7.999
 
 
 def test_sampled_bounds_are_within_their_claims() -> None:
     """Each is exceeded with a probability of at most 0.1%; the seed is fixed."""
-    experiments = [*[*counters(4.0)][1::3], *[*online("cascade", 2, 8.0, noisy_counts=True)][2:4]]
+    experiments = worst_cases("cascade", 2, 8.0, noisy_counts=True)[2:4]
     found = audit_pairs(experiments, 160, processes=1, seed=0)
     assert [one.name for one in found if one.lower > one.claimed] == []
     assert max(one.lower for one in found) > 1.0
 
 
 def test_the_worst_cases_have_names_of_their_own() -> None:
-    for size in ("quick", "standard"):
-        names = [one.name for one in handpicked(size)]
+    for of in (to_sample, to_trace):
+        names = [one.name for name in registry.names() for one in of(name)] + [one.name for one in noise(1.0)]
         assert len(set(names)) == len(names)

@@ -6,14 +6,15 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from typing import Any
 
 import pytest
 
-from headwater.audit.exact import Linear, Script
-from headwater.audit.sealing import Bare, sealings
 from headwater.secret import counters as inhomogeneous_module
 from headwater.secret.counters import BinaryCounter, HybridCounter, InhomogeneousCounter, SparseCounter
+from headwater.secret.noise import NoiseStream
 from tests.support.counter_faults import ForgetsALength, HalvesTestNoise, HalvesThresholdNoise
+from tests.support.counter_law import Bare, Linear, Script, sealings
 
 ROUNDING = 1e-9
 """Of the test's own floating point; the noise itself is exact."""
@@ -68,6 +69,8 @@ def worst_sparse(
     def make(noise: Script) -> SparseCounter:
         return sparse(horizon, epsilon=epsilon, constant=constant, sub=Bare, noise=noise)
 
+    make(Script())
+    given = Bare.given  # what the counter hands to its sub-counter, whatever it claims
     reach = horizon * max(values) + math.ceil(24 * 2 / epsilon)
     laws = sealings(make, values, horizon, reach)
     for law in laws.values():
@@ -84,7 +87,7 @@ def worst_sparse(
             assert moved <= 1, "one increment may move one sealed count, by one"
             ratio = abs(math.log(chance) - math.log(other_chance))
             worst_cuts = max(worst_cuts, ratio)
-            worst_both = max(worst_both, ratio + (sub_loss(epsilon / 2, len(cuts)) if moved else 0.0))
+            worst_both = max(worst_both, ratio + (sub_loss(given, len(cuts)) if moved else 0.0))
     return worst_cuts, worst_both
 
 
@@ -151,3 +154,14 @@ def test_inhomogeneous_counter_loses_at_most_its_levels_budget(level: int) -> No
     total = 1 / (2 / epsilon)  # a total that moves by one under noise of scale 2/ε, exactly
     assert cuts <= epsilon / 4 + ROUNDING
     assert both + total <= epsilon + ROUNDING
+
+
+def test_a_sparse_counter_that_gives_its_sub_counter_too_much_is_caught() -> None:
+    class Generous(SparseCounter):
+        def __init__(self, horizon: int, *, epsilon: float, sub: type[Bare], **rest: Any) -> None:  # noqa: ANN401
+            def more(*, epsilon: float, noise: NoiseStream) -> Any:  # noqa: ANN401
+                return sub(epsilon=10 * epsilon, noise=noise)
+
+            super().__init__(horizon, epsilon=epsilon, sub=more, **rest)
+
+    assert worst_sparse(3, 4.0, 0.5, Generous)[1] > 4.0

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import tomli_w
+from headwater.run.store import Store
 
 import headwater as hw
 from headwater.public.folder import publish
-from headwater.run.store import Store
 
 POSITION = {"input": {"file": 2}}
 """What a run keeps beside its records."""

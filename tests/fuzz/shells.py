@@ -11,14 +11,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from headwater.run.store import Store
+from headwater.run.store.database import digest
 from typer.testing import CliRunner
 
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 from headwater.public.files import FileRefusedError
+from headwater.run.lock import StoreError
 from headwater.run.restore import read_state
-from headwater.run.store import Store, StoreError
-from headwater.run.store.database import digest
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate_bytes, mutate_file, mutate_value
 from tests.fuzz.target import FoundError, Target
@@ -99,8 +100,8 @@ COMMANDS: dict[str, list[str]] = {
     "report": ["o", "--out", "r.html", "--against", "t.csv", "--pair", "size,age"],
     "info": ["t.toml", "run.state", "o", "--plan"],
     "schema": ["t.csv", "--out", "new.toml", "--input-format", "jsonl", "--delimiter", ";"],
-    "evaluate": ["t.csv", "t.csv", "--schema", "t.toml", "--json", "--ignore-extra"],
-    "audit": ["--size", "none", "--runs", "0"],
+    "evaluate": ["t.csv", "t.csv", "--schema", "t.toml", "--json"],
+    "audit": ["--runs", "3", "--only", "none"],
 }
 WORDS = [
     "--help", "--version", "-h", "--", "-", "", " ", "\0", "é", "--epsilon", "--epsilon=0", "nan", "inf", "-1", "1e999",
@@ -141,7 +142,7 @@ def use_command(words: list[str], folder: Path) -> None:
     (place / "run.state").write_bytes(seeds.stores()[0])
     os.chmod(place / "run.state", 0o600)
     if words[:1] == ["audit"] and "--help" not in words:
-        words = ["audit", "--size", "none", *words[1:]]
+        words = ["audit", "--runs", "3", "--only", "none", *words[1:]]
     with chdir(place):
         result = CliRunner().invoke(app, words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 import headwater as hw
 from headwater.public.cascade.plan import stage_at
-from headwater.secret.batch import Span, count_by_bucket, distinct
+from headwater.public.protocol import Span
+from headwater.secret.batch import count_by_bucket, distinct
 from headwater.secret.held import Held, Part, cut
 from tests.support.runs import TABLE, same
 from tests.support.trees import crowd

@@ -9,7 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.secret.noise import Noise
-from tests.checks.toys import register_toys
+from tests.audit.toys import register_toys
 from tests.support.runs import TABLE, plain, same
 from tests.support.trees import crowd
 

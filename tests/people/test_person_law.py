@@ -13,10 +13,10 @@ import pytest
 
 import headwater as hw
 from headwater.audit import check_sensitivity
-from headwater.audit.checks import loss_between
 from headwater.audit.experiments import Experiment
+from headwater.audit.losses import loss_between
 from headwater.audit.streams import PersonPair, person_replaced
-from headwater.audit.suite import people, people_in_pairs
+from headwater.audit.suite import people
 from headwater.audit.trace import watching
 from headwater.public.budget import Budget, OverdrawnError, record_epsilon
 from headwater.public.cascade import plan as plan_module
@@ -28,6 +28,7 @@ from headwater.secret.bucket import FAST
 from headwater.secret.marginals import MarginalsMechanism
 from headwater.secret.noise import Noise
 from tests.mechanisms.cascade.test_cascade_law import ENDS, ONE, ROUNDING, plan
+from tests.support.audit_pairs import people_in_pairs
 from tests.support.cascade_law import Law, Stream, Tiny, laws, near
 
 CAP = 2

@@ -19,12 +19,12 @@ import headwater as hw
 from headwater.public.card import read_card
 from headwater.public.laws import rho_for
 from headwater.run import FolderSink, Run, RunConfig
+from headwater.run.lock import StoreError
 from headwater.run.restore import read_state
-from headwater.run.store import StoreError
 from headwater.secret import people as people_module
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.people import People
-from headwater.service.config import ServiceConfig
+from headwater.service.settings import ServiceConfig
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 TWO = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))

@@ -7,12 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-
-from headwater.public.errors import TableError
-from headwater.public.numeric import Number
-from headwater.public.schema import Schema
-from headwater.run import FolderSink, Run, RunConfig, feed
 from headwater.run.durable import DurableSynthesizer
+
+from headwater import Number, Schema, TableError
+from headwater.run import FolderSink, Run, RunConfig, feed
 from headwater.secret.read.source import open_source
 
 SCHEMA = Schema(x=Number(0, 0.1), y=Number(0, 1, missing=True))

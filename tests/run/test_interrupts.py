@@ -15,7 +15,7 @@ import pytest
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run import run as run_module
-from headwater.run.store import StoreError
+from headwater.run.lock import StoreError
 
 CONFIG = RunConfig(hw.Schema(x=hw.Number(0, 1)), epsilon=1.0, seed=1)
 VALUES = np.random.default_rng(0).random(300)

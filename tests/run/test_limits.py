@@ -11,7 +11,7 @@ import headwater as hw
 from headwater.public.card import has_table, read_card
 from headwater.public.folder import folders
 from headwater.run import FolderSink, Published, Run, RunConfig, Schedule
-from headwater.run.store import StateCopiedError, StoreError
+from headwater.run.lock import StateCopiedError, StoreError
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1))
 VALUES = np.random.default_rng(0).random(1000)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headwater.run.durable import DurableSynthesizer
+from headwater.run.taking import TakingRun
 
 import headwater as hw
 from headwater.public import protocol as registry
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.run.durable import DurableSynthesizer
-from headwater.run.taking import TakingRun
 
 CONFIG = RunConfig(hw.Schema(x=hw.Number(0, 1)), epsilon=1.0, seed=1)
 VALUES = np.random.default_rng(0).random(1000)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from headwater.run.store import Store, receipt
 
+from headwater import Number, Schema
 from headwater.public import protocol as registry
-from headwater.public.numeric import Number
-from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.run.store import StateDamagedError, Store, receipt
+from headwater.run.lock import StateDamagedError
 
 CONFIG = RunConfig(Schema(x=Number(0, 1)), 1.0)
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headwater.run.requests import OwnerGoneError, request_release, request_status
 
 import headwater as hw
 from headwater.public.folder import folders
 from headwater.run import FolderSink, Run, RunConfig, answer_requests
-from headwater.run.requests import OwnerGoneError, request_release, request_status
-from headwater.run.store import StateInUseError, StoreError
+from headwater.run.lock import StateInUseError, StoreError
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1))
 

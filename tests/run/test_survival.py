@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headwater.run.store import Store
 
 from headwater.cli.exit_codes import Exit
-from headwater.run.store import Store
 from tests.support.nightly import NIGHTLY
 
 KILLS = 50 if NIGHTLY else 12  # of one run
@@ -286,7 +286,7 @@ def test_a_pipe_that_is_ended_in_order_and_goes_on_loses_no_record(tmp_path: Pat
     """One writer and one pipe: what had been read of a batch is counted, and the rest is still in the pipe."""
     (tmp_path / "s.toml").write_text('headwater = 1\n[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n')
     words = [sys.executable, "-m", "headwater.cli", "run", "-", "--schema", "s.toml", "--epsilon", "1"]
-    words += ["--every", "1000000", "--input-format", "csv"]
+    words += ["--every", "1000000"]
     out, into = os.pipe()
     count = 0
 

@@ -17,18 +17,18 @@ from functools import cache, cached_property
 import numpy as np
 import pytest
 
-from headwater.audit.exact import log_pmf
 from headwater.public.cascade import history as history_module
 from headwater.public.cascade import plan as thresholds_module
 from headwater.public.cascade.counts import NoisyCounts
 from headwater.public.cascade.plan import Stage, Timescale, stage_at
 from headwater.public.cascade.tree import Tree, possible
 from headwater.public.partition import Axis, Partition
+from headwater.public.protocol import Span
 from headwater.secret import cascade as cascade_module
-from headwater.secret.batch import Span
 from headwater.secret.cascade import CascadeMechanism, resolution
 from headwater.secret.leaves import count_leaves
 from headwater.secret.noise import Noise
+from tests.support.counter_law import log_pmf
 from tests.support.forced import Draw, Fault, Forced, Integers, Seen, Trees, shape, watching
 from tests.support.runs import ask, cube, feed
 

@@ -16,8 +16,8 @@ from headwater.public.cascade.counts import NoisyCounts
 from headwater.public.cascade.plan import Timescale
 from headwater.public.cascade.tree import Tree
 from headwater.public.laws import IntegerLaplace, scale_for
+from headwater.public.protocol import Span
 from headwater.secret import cascade as cascade_module
-from headwater.secret.batch import Span
 from headwater.secret.cascade import TIMESCALE_BIT, TREE_BIT, CascadeMechanism
 from headwater.secret.leaves import count_leaves
 from headwater.secret.noise import Noise

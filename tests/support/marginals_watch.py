@@ -15,13 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from headwater import Boolean, Category, Integer, Number, Schema
 from headwater.public.budget import Budget
-from headwater.public.categorical import Boolean, Category
 from headwater.public.laws import DiscreteGaussian, ExponentialChoice, IntegerLaplace, JointLaplace, Law, PermuteAndFlip
-from headwater.public.marginals.codes import NoisyTable
+from headwater.public.marginals.measured import NoisyTable
 from headwater.public.marginals.questions import Question
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
 from headwater.secret import bucket as bucket_module
 from headwater.secret.bucket import Bucket
 from headwater.secret.marginals import MarginalsMechanism

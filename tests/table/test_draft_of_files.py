@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import headwater as hw
 from headwater.cli.app import app
-from headwater.secret.read.later_values import MOST_VALUES
+from headwater.secret.read.sample import MOST_VALUES
 
 MANY = 60_000  # records: far more than are looked at for how they are written
 
@@ -97,8 +97,8 @@ def test_a_run_says_that_columns_have_no_name_and_how_to_leave_them_out(
     Path("in.csv").write_text("a;b;;\n1;1;;\n")
     hw.Schema(a=hw.Integer(0, 9), b=hw.Integer(0, 9)).save("s.toml")
     refused = call("run in.csv --delimiter ; --schema s.toml --epsilon 1")
-    assert "columns without a name" in refused.output
-    assert "--ignore-extra" in refused.output
+    assert "column(s) that the schema does not name" in refused.output
+    assert "ignore_extra" in refused.output
     assert call("run in.csv --delimiter ; --schema s.toml --epsilon 1 --ignore-extra").exit_code == 0
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.evaluate.inputs import tables_of
+from headwater.evaluation.inputs import tables_of
 from headwater.public.errors import SchemaError
 from headwater.public.folder import folders
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
@@ -136,4 +136,4 @@ def test_a_release_is_read_back_however_the_data_were_written(tmp_path: Path, fo
     (folder,) = folders(tmp_path / "out")
     assert len(hw.Release.load(folder)) == 100
     real, synthetic, *_ = tables_of(tmp_path / "a.csv", folder, reading={"delimiter": ";"})
-    assert len(real) == len(synthetic) == 100
+    assert len(real.points) == len(synthetic) == 100

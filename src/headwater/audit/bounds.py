@@ -18,64 +18,28 @@ except ImportError as error:  # when the audit is imported, not after an hour of
 
 
 def lower(hits: int, runs: int, alpha: float) -> float:
-    """A bound that the true probability is below with a chance of at most ``alpha``.
-
-    Examples
-    --------
-    >>> round(lower(10, 10, 0.05), 4)
-    0.7411
-    """
     _check(hits, runs, alpha)
     return float(betaincinv(hits, runs - hits + 1, alpha)) if hits else 0.0
 
 
 def upper(hits: int, runs: int, alpha: float) -> float:
-    """A bound that the true probability is above with a chance of at most ``alpha``.
-
-    Examples
-    --------
-    >>> round(upper(0, 10, 0.05), 4)
-    0.2589
-    """
     _check(hits, runs, alpha)
     return float(betainccinv(hits + 1, runs - hits, alpha)) if hits < runs else 1.0
 
 
 def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, delta: float = 0.0) -> float:
-    """A bound that ``log((p − δ)/q)`` of an event is below with a chance of at most ``alpha``; never negative.
-
-    What is (ε, δ)-differentially private has ``p ≤ exp(ε)·q + δ``.
+    """A bound on ε by an event: (ε, δ)-privacy has ``p ≤ exp(ε)·q + δ``, so ε is at least ``log((p − δ)/q)``.
 
     Hits and runs are of the stream where the event should be likelier, then of the other.
-
-    Examples
-    --------
-    >>> round(epsilon_lower((900, 100), (1000, 1000), alpha=0.001), 2)
-    1.86
     """
     p, q = lower(hits[0], runs[0], alpha / 2), upper(hits[1], runs[1], alpha / 2)
     return max(math.log((p - delta) / q), 0.0) if p > delta else 0.0
 
 
 def delta_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, epsilon: float) -> float:
-    """A bound that ``p − exp(ε)·q`` of an event is below with a chance of at most ``alpha``; never negative.
-
-    What is (ε, δ)-differentially private has a δ of at least ``p − exp(ε)·q``.
-
-    Hits and runs are those of `epsilon_lower`.
-
-    Examples
-    --------
-    >>> round(delta_lower((900, 100), (1000, 1000), alpha=0.001, epsilon=1.0), 2)
-    0.5
-    """
+    """A bound on δ by an event, whose hits and runs are those of `epsilon_lower`: it is at least ``p − exp(ε)·q``."""
     p, q = lower(hits[0], runs[0], alpha / 2), upper(hits[1], runs[1], alpha / 2)
     return max(p - math.exp(min(epsilon, 700.0)) * q, 0.0)
-
-
-def cannot_exceed(runs: int, alpha: float) -> float:
-    """The largest bound that so many runs can ever give: with hits in all of one stream's and none of the other's."""
-    return epsilon_lower((runs, 0), (runs, runs), alpha)
 
 
 def _check(hits: int, runs: int, alpha: float) -> None:

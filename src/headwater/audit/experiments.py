@@ -1,43 +1,45 @@
 """An experiment: a mechanism, a pair of neighbouring streams, the moments at which something is published.
 
-It is a pure description. `columns` turns it into runs: what a reader of all publications would know of each.
+It is a pure description. `Experiment.columns` turns it into runs: what a reader of all publications would know of each.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import tempfile
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import headwater
 from headwater.audit.events import Value
 from headwater.audit.streams import TABLE, Pair, Points, Rows, as_table
-from headwater.audit.views import View, look_at_files, look_at_release
-from headwater.public import protocol as registry
+from headwater.audit.traits import Traits, traits_of
+from headwater.public import files, protocol
 from headwater.public.budget import DeltaWarning, Guarantee
+from headwater.public.card import read_card
+from headwater.public.cube import unit_cube
+from headwater.public.folder import card_of, publish
 from headwater.public.laws import CountLaw, DiscreteGaussian, IntegerLaplace, deviation_for, rho_for
-from headwater.public.numeric import Number
+from headwater.public.numbers import Number
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema
 from headwater.public.release import Release
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
-from headwater.secret.counters import BinaryCounter, Counter, HybridCounter, InhomogeneousCounter, SparseCounter
-from headwater.secret.mechanism import Mechanism, mechanism_class
 from headwater.secret.noise import Noise, SeededRunWarning
-from headwater.synthesizer import Synthesizer
+from headwater.synthesizer import Synthesizer, pmm
 
-NOISE = "noise"
-"""The name of experiments on one draw of noise."""
-JOINT_NOISE = "joint noise"
-"""The name of experiments on one draw of joint noise."""
+NOISE, JOINT_NOISE = "noise", "joint noise"
+"""The names of experiments on one draw of noise, which are no mechanisms."""
 BARE = (NOISE, JOINT_NOISE)
+View = dict[str, Value]
+"""What is seen of a run: a value for each feature, taken from everything that a user can publish."""
 
 
 class AuditAlarm(AssertionError):  # noqa: N818 - nothing has gone wrong with the auditor
@@ -46,44 +48,23 @@ class AuditAlarm(AssertionError):  # noqa: N818 - nothing has gone wrong with th
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is run, and what is looked at.
-
-    Parameters
-    ----------
-    mechanism
-        The name of a registered mechanism, a key of `COUNTERS`, `NOISE` or `JOINT_NOISE`.
-    times
-        After how many records something is published: a release, every window, the card and the file of each.
-    windows
-        How many of the last records further releases are about. Only of mechanisms that have windows.
-    reloads
-        After which of the times the run is saved, loaded and asked again.
-    noisy_counts
-        Whether to look at what crosses the trust boundary instead of at releases: the claim holds for that already.
-    table
-        Whether the rows of the pair stand for records of `headwater.audit.streams.TABLE`, not for points.
-    files
-        Whether releases are also saved and published, and their files looked at byte by byte: slow.
-    person
-        What is declared about people, if the streams of the pair differ in all records of one (`PersonPair`).
-    """
+    """What is run, and what is looked at."""
 
     name: str
-    mechanism: str
+    mechanism: str  # a registered one, or one of `BARE`
     epsilon: float
     pair: Pair
-    times: tuple[int, ...] = ()
-    windows: tuple[int, ...] = ()
-    reloads: tuple[int, ...] = ()
-    options: dict[str, float] = field(default_factory=dict)
-    noisy_counts: bool = False
-    table: bool = False
-    files: bool = False
-    person: Person | None = None
+    times: tuple[int, ...] = ()  # after how many records there is a release, every window, the card and file of each
+    windows: tuple[int, ...] = ()  # how many of the last records further releases are about
+    reloads: tuple[int, ...] = ()  # after which of the times the run is saved, loaded and asked again
+    noisy_counts: bool = False  # look at what crosses the trust boundary: the claim holds for that already
+    table: bool = False  # rows of the pair are records of `TABLE`, not points
+    files: bool = False  # all that can be written for everybody is looked at byte by byte: slow
+    person: Person | None = None  # what is declared of people, if the pair differs in all records of one
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        known = (*registry.names(), *COUNTERS, *BARE)
+        known = (*protocol.names(), *BARE)
         if self.mechanism not in known:
             raise ValueError(f"mechanism must be one of {', '.join(known)}, not {self.mechanism!r}")
         if any(not 0 < t <= len(self.pair.one) for t in self.times) or list(self.times) != sorted(set(self.times)):
@@ -92,86 +73,76 @@ class Experiment:
     @cached_property
     def claim(self) -> Guarantee:
         """What the run itself promises, as it states it: this is what an audit attacks."""
-        if self.mechanism in COUNTERS:
-            claim = COUNTERS[self.mechanism](self, len(self.pair.one), None).budget().guarantee(self.epsilon)
-        elif self.mechanism in BARE:
-            claim = Guarantee(self.epsilon, self.delta)
-        elif self.kind.online:
-            claim = self._begin(None).guarantee
-        else:
-            claim = self._release_once(self.pair.one, None).guarantee
         asked = Guarantee(self.epsilon, self.delta)
+        if self.mechanism in BARE:
+            return asked
+        run = self._begin(None) if self.online else self._release_once(self.pair.one, None)
         if self.person is not None:
-            whose = {"neighbours": self.person.neighbours, "records": self.person.records}
-            asked = replace(asked, unit=self.person.unit, **whose)  # type: ignore[arg-type]
-        if claim != asked:
-            raise AuditAlarm(f"{self.name}: asked for {asked}, the run promises only: {claim}")
-        return claim
+            person = self.person
+            asked = replace(asked, unit=person.unit, neighbours=person.neighbours, records=person.records)
+        if run.guarantee != asked:
+            raise AuditAlarm(f"{self.name}: asked for {asked}, the run promises only: {run.guarantee}")
+        return run.guarantee
 
     def _begin(self, seed: int | None) -> Synthesizer:
         how: dict[str, Any] = {"mechanism": self.mechanism, "person": self.person, "seed": seed}
         return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)
 
     @property
-    def kind(self) -> type[Mechanism]:
-        """The class of the mechanism."""
-        return mechanism_class(self.mechanism)
+    def online(self) -> bool:
+        return self.mechanism in protocol.online()
+
+    @property
+    def traits(self) -> Traits:
+        return traits_of(self.mechanism)
 
     @property
     def schema(self) -> AnySchema:
-        """What a record is."""
         if self.person is not None and not self.table:
             return Schema({f"x{axis}": Number(0, 1) for axis in range(len(self.pair.one[0]) - 1)})
         return TABLE if self.table else unit_cube(len(self.pair.one[0]))
 
     def batch(self, rows: Rows) -> object:
-        """These rows as a batch of records."""
         if self.person is None:
-            return as_table(rows) if self.table else np.array(rows)
-        columns = np.array(rows)[:, :-1].T.tolist() if len(rows) else [[] for _ in self.schema.partition.axes]
-        found = as_table(rows) if self.table else {f"x{axis}": column for axis, column in enumerate(columns)}
-        return {**found, self.person.column: [None if row[-1] < 0 else int(row[-1]) for row in rows]}
+            return self._records(rows)
+        owners = [None if row[-1] < 0 else int(row[-1]) for row in rows]
+        return self._records(rows) | {self.person.column: owners}
+
+    def _records(self, rows: Rows) -> Any:  # noqa: ANN401 - an array of points, or columns by name
+        if self.table:
+            return as_table(rows)
+        if self.person is None:
+            return np.array(rows)
+        return {f"x{axis}": [row[axis] for row in rows] for axis in range(self.schema.dimension)}
 
     @property
     def places(self) -> Points:
         """Where the replaced record and its replacement are, in the unit cube."""
-        batch = self.batch(self.pair.places)
-        if self.person is not None:
-            batch = {name: column for name, column in dict(batch).items() if name != self.person.column}  # type: ignore[call-overload]
-        return self.schema.encode(batch)
+        return self.schema.encode_batch(self._records(self.pair.places), bad_rows="null").points
 
-    @property
-    def fingerprint(self) -> str:
-        """The same for the same description, and for no other."""
-        text = json.dumps(asdict(self), sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
+    def view(self, side: int, seed: int | None = None, *, publish: bool = True) -> View:
+        """What one run on one stream publishes. Without a seed the run has a key of its own, as it should.
 
-    def stream(self, side: int) -> Rows:
-        """One of the two streams."""
-        return (self.pair.one, self.pair.other)[side]
-
-    def view(self, side: int, seed: int | None = None) -> View:
-        """What one run on one stream publishes. Without a seed the run has a key of its own, as it should."""
+        Without ``publish`` it measures all that this is made from, and shows nothing: for auditors of the draws alone.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRunWarning)
             warnings.simplefilter("ignore", DeltaWarning)
-            rows = self.stream(side)
-            if self.mechanism in COUNTERS:
-                return _counted(COUNTERS[self.mechanism](self, len(rows), seed), rows)
+            rows = (self.pair.one, self.pair.other)[side]
             if self.mechanism in BARE:
                 return {name: values[0] for name, values in _draws(self, side, 1, seed).items()}
-            if self.kind.online:
-                return self._stream(rows, seed, self._published)
-            return self._released(self.mechanism, self._release_once(rows, seed))
-
-    def measure(self, side: int, seed: int | None = None) -> None:
-        """Let one run measure all that `view` is made from, and publish nothing: for auditors of the draws alone."""
-        if self.mechanism in (*COUNTERS, *BARE) or not self.kind.online:
-            self.view(side, seed)
-            return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SeededRunWarning)
-            self._stream(self.stream(side), seed, self._measured)
+            if not self.online:
+                return self._released(self.mechanism, self._release_once(rows, seed))
+            seen, done, synth = View(), 0, self._begin(seed)
+            look = self._published if publish else self._measured
+            for t in self.times:
+                synth.update(self.batch(rows[done:t]), bad_rows="null")
+                seen |= look(f"t={t}", synth)
+                if t in self.reloads:  # saved, loaded and asked again
+                    synth = Synthesizer.from_bytes(synth.to_bytes())
+                    seen |= look(f"t={t} loaded", synth)
+                done = t
+            return seen
 
     def columns(self, side: int, runs: int, seed: int | None = None) -> dict[str, list[Value]]:
         """Many runs on one stream, feature by feature. Run ``i`` has the seed ``seed + 2·i + side``."""
@@ -182,59 +153,68 @@ class Experiment:
         names = {name: None for view in views for name in view}
         return {name: [view.get(name) for view in views] for name in names}
 
-    def _stream(self, rows: Rows, seed: int | None, look: Callable[[str, Synthesizer], View]) -> View:
-        """What is seen of a run at all times, and again after it was saved and loaded."""
-        seen, done = View(), 0
-        synth = self._begin(seed)
-        for t in self.times:
-            synth.update(self.batch(rows[done:t]))
-            seen |= look(f"t={t}", synth)
-            if t in self.reloads:
-                synth = Synthesizer.from_bytes(synth.to_bytes())
-                seen |= look(f"t={t} loaded", synth)
-            done = t
-        return seen
-
     def _published(self, at: str, synth: Synthesizer) -> View:
         if self.noisy_counts:
             return {**synth.measured().near(self.places)}
         seen = self._released(at, synth.release())
         for last in self.windows:
             seen |= self._released(f"{at} last={last}", synth.release(last=last))
-        return seen
+        return seen | _look_at_kept(at, synth) if self.files else seen
 
     def _measured(self, at: str, synth: Synthesizer) -> View:
         synth.measured()
-        for last in () if self.noisy_counts else self.windows:
-            synth.measured(last=last)
         return {}
 
     def _released(self, at: str, release: Release) -> View:
-        seen = look_at_release(at, release, self.places)
-        return seen | look_at_files(at, release) if self.files else seen
+        seen = _look_at_release(at, release, self.places)
+        return seen | _look_at_files(at, release) if self.files else seen
 
     def _release_once(self, rows: Rows, seed: int | None) -> Release:
-        """The release of a mechanism that takes a whole data set: it is a function of its name."""
-        release: Release = getattr(headwater, self.mechanism)(
-            self.batch(rows), self.schema, epsilon=self.epsilon, seed=seed
-        )
-        return release
+        return pmm(self.batch(rows), self.schema, epsilon=self.epsilon, seed=seed)
 
 
-def _counted(counter: Counter, rows: Rows) -> View:
-    """All counts that could be read, the steps between them, and what the counter says of its error."""
-    seen, before = View(), 0
-    for step, (increment,) in enumerate(rows, start=1):
-        counter.add(int(increment))
-        seen[f"count {step}"], seen[f"change {step}"] = counter.count, counter.count - before
-        before = counter.count
-    seen["error bound"], seen["ledger"] = counter.error_bound(), str(counter.budget())
-    return seen
+def _look_at_release(at: str, release: Release, places: Points) -> View:
+    """The model near the replaced point, the points nearest to it, and all that the card says but the key's digest."""
+    seen: View = {f"{at} {name}": value for name, value in release.model.near(places).items()}
+    points = release.points()
+    for name, place in zip("ab", places, strict=True):
+        seen[f"{at} nearest to {name}"] = float(np.abs(points - place).max(axis=1).min(initial=math.inf))
+    expected = release.expected_error()
+    seen |= {f"{at} card typical error": expected.typical, f"{at} card upper error": expected.upper}
+    facts = {
+        "t": (release.t, release.span, release.model.records),
+        "guarantee": release.guarantee.to_dict(),
+        "mechanism": release.mechanism,
+        "model": {name: str(value) for name, value in release.model.state()[0].items()},
+        "bound": asdict(release.error_bound),
+        "schema": release.schema.to_dict(),
+        "words": str(release),
+    }
+    return seen | {f"{at} card, all else": json.dumps(facts, default=str)}
+
+
+def _look_at_files(at: str, release: Release) -> View:
+    """The saved release, byte by byte, and the whole card: of its table, or for a cube of itself. No time is in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        saved = Path(folder) / "release.hw"
+        release.save(saved)
+        data = saved.read_bytes()
+        seen: View = {f"{at} file size": len(data), f"{at} file": hashlib.sha256(data).hexdigest()}
+        table = isinstance(release.schema, Schema)
+        card = read_card(publish(release, folder, format="csv")) if table else card_of(release, saved)
+    return seen | {f"{at} card.json {name}": json.dumps(value) for name, value in card.items() if name != "time"}
+
+
+def _look_at_kept(at: str, synth: Synthesizer) -> View:
+    """All that was measured until now, as it is written down for everybody, and the facts beside it."""
+    kept = synth.kept()
+    data = files.pack("kept", *protocol.measured(synth.mechanism).pack(kept)) if kept else b""
+    return {f"{at} kept": hashlib.sha256(data).hexdigest(), f"{at} facts": json.dumps(synth.facts(), default=str)}
 
 
 def _draws(experiment: Experiment, side: int, runs: int, seed: int | None) -> dict[str, list[Value]]:
     """A count of 0 or 1 with one draw of noise on it, as many times as wanted: the source itself, quickly."""
-    ((value,),) = experiment.stream(side)
+    ((value,),) = (experiment.pair.one, experiment.pair.other)[side]
     if experiment.mechanism == JOINT_NOISE:
         return _joint_draws(1 / experiment.epsilon, int(value), runs, Noise(seed))
     law: CountLaw = IntegerLaplace(1 / experiment.epsilon)
@@ -250,12 +230,3 @@ def _joint_draws(scale: float, value: int, runs: int, noise: Noise) -> dict[str,
         seen.append((true + noise.jointly_at(scale, (1, 3), 0, (8 * run, 8 * run + 1))).tolist())
     columns: dict[str, list[Value]] = {f"count {i}": [numbers[i] for numbers in seen] for i in range(len(true))}
     return columns | {"all counts": [str(numbers) for numbers in seen]}
-
-
-COUNTERS: dict[str, Callable[[Experiment, int, int | None], Counter]] = {
-    "binary counter": lambda e, horizon, seed: BinaryCounter(horizon, epsilon=e.epsilon, seed=seed),
-    "hybrid counter": lambda e, _, seed: HybridCounter(epsilon=e.epsilon, seed=seed),
-    "sparse counter": lambda e, horizon, seed: SparseCounter(horizon, epsilon=e.epsilon, seed=seed, **e.options),  # type: ignore[arg-type]
-    "inhomogeneous counter": lambda e, _, seed: InhomogeneousCounter(epsilon=e.epsilon, seed=seed, **e.options),  # type: ignore[arg-type]
-}
-"""How the counter of an experiment is made, for a number of steps and a seed."""

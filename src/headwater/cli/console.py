@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 
 from rich.console import Console
@@ -16,11 +15,6 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, writing direct
 
 def clean(text: str) -> str:
     r"""A text in which characters that a terminal would act on are written as escapes; line ends stay.
-
-    Parameters
-    ----------
-    text
-        Anything, such as a name out of somebody else's file.
 
     >>> clean("a\x1b[2Jb")
     'a\\x1b[2Jb'
@@ -43,8 +37,3 @@ def complain(text: str, style: str = "", label: str = "") -> None:
     """Print a line to standard error. ``style`` is that of the label, or of the whole line if there is none."""
     line = Text.assemble((f"{label} ", style), shown(text)) if label else shown(text, style)
     err.print(line, soft_wrap=True)
-
-
-def interactive() -> bool:
-    """Whether standard output is a terminal."""
-    return sys.stdout.isatty()

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headwater.cli import report, run
+from headwater.cli import report, run, serve
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
-from headwater.cli.live_demo import serve_live
-from headwater.cli.numbers import INTEGER, NUMBER
+from headwater.cli.options import INTEGER, NUMBER
+from headwater.public.schema import Schema
+from headwater.run import Schedule
+from headwater.secret.read.source import open_source
 
 _NAME = "Flights from New York City, 2013"
 _FLIGHTS = 336_776
 """So many flights left: published, and so known without looking at any of them."""
 _FILES = ("flights.csv.gz", "flights.toml", "README.md")
+_BATCH, _PAUSE = 250, 0.5  # records, seconds: a year of flights in about ten minutes
 
 
 @reports_errors
@@ -42,11 +47,10 @@ def command(
     folder.mkdir(parents=True, exist_ok=True)
     for name in _FILES:
         (folder / name).write_bytes(resources.files("headwater").joinpath("data", name).read_bytes())
-    data, schema, releases, page = (
-        folder / name for name in ("flights.csv.gz", "flights.toml", "releases", "report.html")
-    )
+    names = ("flights.csv.gz", "flights.toml", "releases", "report.html")
+    data, schema, releases, page = (folder / name for name in names)
     if live:
-        serve_live(data, schema, releases, epsilon, port)
+        _serve(data, schema, releases, epsilon, port)
         return
     how = f"--epsilon {epsilon:g} --out {releases} --every 20000 --expect {_FLIGHTS}"
     say(f"\n$ headwater run {data} --schema {schema} {how}\n")
@@ -54,3 +58,32 @@ def command(
     say(f'\n$ headwater report {releases} --out {page} --against {data} --public --name "{_NAME}"\n')
     report.command(releases, out_=page, against=[str(data)], public=True, name=_NAME)
     say(f"\nlook at {page.resolve()} in a browser", style="bold")
+
+
+def _serve(data: Path, schema: Path, out: Path, epsilon: float, port: int) -> None:
+    """Serve, post the flights as if they happened now, and print where the page is; returns after Ctrl-C."""
+    say(f"\n$ headwater serve --schema {schema} --epsilon {epsilon:g} --out {out} --every 2000 --port {port} --quiet\n")
+
+    def feed(address: str) -> None:
+        page = f"{address}runs/{schema.stem}"
+        threading.Thread(target=_feed, args=(data, schema, page), daemon=True).start()
+        say(f"\nlook at {page} in a browser; flights are being posted; Ctrl-C ends it", style="bold")
+
+    single = {"epsilon": epsilon, "out": out, "schedule": Schedule(records=2000)}
+    serve.start(schema=schema, single=single, changes={"port": port}, quiet=True, started=feed)
+
+
+def _feed(data: Path, schema: Path, address: str) -> None:
+    """Post the flights that the run does not have yet, a few at a time."""
+    from headwater.client import Client
+
+    with Client(address) as client, open_source([data], Schema.load(schema), batch_rows=_BATCH) as source:
+        skip = int(client.status()["t"])
+        for batch in source:
+            if batch is None:
+                continue
+            table = batch.table.slice(min(skip, batch.table.num_rows))
+            skip -= batch.table.num_rows - table.num_rows
+            if table.num_rows:
+                client.write(table)
+                time.sleep(_PAUSE)

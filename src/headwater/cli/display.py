@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from headwater.cli.console import complain, interactive, out, say, shown
+from headwater.cli.console import complain, out, say, shown
 from headwater.public import protocol as registry
 from headwater.public.outlook import Outlook, is_poor, outlook
 from headwater.public.protocol import IN_WORDS, ONE_WAY
@@ -32,7 +32,7 @@ class Display:
         self._quarantine: Path | None = None
         self._last: Published | None = None
         self._live: Live | None = None
-        if interactive():
+        if out.is_terminal:
             from rich.live import Live  # here, so that other runs start faster
 
             self._live = Live(console=out, refresh_per_second=8, get_renderable=self._panel)
@@ -76,32 +76,11 @@ class Display:
         if not self._live:
             say(f"{published.place}  t = {published.t:,}  {published.release.expected_error()}")
         if self._releases == 1 and self._from == 0:
-            self._warn_of_poor(published.release)
+            _warn_of_poor(published.release)
             if self._endless:
                 warn_of_loss(self._tally)
 
-    def _warn_of_poor(self, release: Release) -> None:
-        expected = release.expected_error()
-        if not is_poor(expected):
-            return
-        one_way = expected.parts.get("one-way")
-        about = f", {IN_WORDS[ONE_WAY]} about {one_way[0]:.2g}" if one_way else ""
-        likely = outlook(
-            release.schema,
-            epsilon=release.epsilon,
-            records=len(release),
-            mechanism=release.mechanism,
-            delta=release.guarantee.delta,
-            records_per_person=release.guarantee.records,
-        )
-        later = (
-            f" From about {likely.needed:,} records on releases say more;" if likely.needed else " Later ones say more;"
-        )
-        text = f"the release of {release.t:,} records says little of the data: {expected}{about}.{later}"
-        complain(f"{text} fewer columns, fewer listed values and a larger ε help too", "yellow", "warning:")
-
-    def rate(self) -> float:
-        """Records a second since the start."""
+    def _rate(self) -> float:
         return (self._t - self._from) / max(time.monotonic() - self._began, 1e-9)
 
     def _panel(self) -> Panel:
@@ -109,7 +88,7 @@ class Display:
         from rich.table import Table
 
         table = Table.grid(padding=(0, 2))
-        table.add_row("records in", f"[bold]{self._t:,}[/]   {self.rate():,.0f} a second")
+        table.add_row("records in", f"[bold]{self._t:,}[/]   {self._rate():,.0f} a second")
         if self._run:
             table.add_row("guarantee", shown(f"{self._guarantee}, in all, for ever"))
         last = f", the last in {self._last.place}" if self._last else ""
@@ -121,17 +100,35 @@ class Display:
     def summarize(self, out_folder: Path, state: Path | None, *, stopped: bool, left: str = "") -> None:
         """Print what was done, what is ``left`` uncounted, and how to continue."""
         done, made = self._t - self._from, self._releases
-        speed = f", {self.rate():,.0f} records a second" if done else ""
+        speed = f", {self._rate():,.0f} records a second" if done else ""
         say(f"{done:,} new records, {made} new release{'' if made == 1 else 's'} in {out_folder}{speed}")
         say_tally(self._tally, self._quarantine)
+        if left:
+            say(left)
         if state is None:
             say("nothing was kept: this run cannot be continued, and reading these records again costs ε again")
-        elif stopped:
-            if left:
-                say(left)
-            say(f"stopped. To go on, give the same command again: {state} holds everything, and is secret")
         else:
-            say(f"when there is more, give the same command again: {state} holds everything, and is secret")
+            when = "stopped. To go on" if stopped else "when there is more"
+            say(f"{when}, give the same command again: {state} holds everything, and is secret")
+
+
+def _warn_of_poor(release: Release) -> None:
+    expected = release.expected_error()
+    if not is_poor(expected):
+        return
+    one_way = expected.parts.get("one-way")
+    about = f", {IN_WORDS[ONE_WAY]} about {one_way[0]:.2g}" if one_way else ""
+    likely = outlook(
+        release.schema,
+        epsilon=release.epsilon,
+        records=len(release),
+        mechanism=release.mechanism,
+        delta=release.guarantee.delta,
+        records_per_person=release.guarantee.records,
+    )
+    later = f"From about {likely.needed:,} records on releases say more" if likely.needed else "Later ones say more"
+    text = f"the release of {release.t:,} records says little of the data: {expected}{about}. {later};"
+    complain(f"{text} fewer columns, fewer listed values and a larger ε help too", "yellow", "warning:")
 
 
 def say_tally(tally: Tally, quarantine: Path | None) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headwater.cli import reading
-from headwater.cli.console import clean, out
+from headwater.cli.console import out, say
 from headwater.cli.exit_codes import reports_errors
+from headwater.cli.options import BadRows
 from headwater.public.schema import Schema
 
 
@@ -22,30 +21,17 @@ def command(
     schema: Annotated[
         Path | None, typer.Option(help="What the columns are: a TOML or JSON file. A release brings its own.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="A column to predict from the others, or 'NAME > NUMBER': needs scikit-learn.")
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    input_format: reading.InputFormat = None,
-    delimiter: reading.Delimiter = None,
-    ignore_extra: reading.IgnoreExtra = False,
-    encoding: reading.Encoding = None,
-    null_values: reading.NullValues = None,
-    decimal: reading.Decimal = None,
-    thousands: reading.Thousands = None,
-    formats: reading.Formats = None,
-    bad_rows: reading.BadRows = None,
+    bad_rows: BadRows = None,
 ) -> None:
     """Compare a synthetic table with the real one: each column and pair, range queries, dependence, W1.
 
     What it prints is computed from the real data and is NOT PRIVATE. A folder of a release stands for its table,
-    and is compared with the records that it is about; if there are fewer, a warning comes first. Real values beyond
-    declared bounds are compared as they are.
+    and is compared with the records that it is about; if there are fewer, a warning comes first.
 
     Example: headwater evaluate trips.csv releases/release-000000010000
     """
-    from headwater.evaluate.inputs import tables_of
-    from headwater.evaluate.measures import compare
+    from headwater.evaluation import evaluate
 
     if len(real) < 2:
         raise ValueError("name the real file or files, then the synthetic one")
@@ -55,10 +41,9 @@ def command(
         raise FileNotFoundError(errno.ENOENT, "there is nothing here", synthetic)
     if known is None and not Path(synthetic).is_dir():
         raise ValueError(f"name the schema (--schema FILE): {synthetic} is not the folder of a release, which has one")
-    written = reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats)
-    options = written | {"bad_rows": bad_rows}
-    found = compare(*tables_of(truth, synthetic, known, reading=options), target=target)
+    found = evaluate(truth, synthetic, known, reading={"bad_rows": bad_rows})
     if as_json:
         out.print_json(json.dumps(found.to_dict()), ensure_ascii=True)
     else:
-        out.print(replace(found, columns=tuple(replace(column, name=clean(column.name)) for column in found.columns)))
+        for line in str(found).splitlines():
+            say(line, "bold red" if line.startswith(("NOT PRIVATE", "TOO FEW", "BOUNDS CUT")) else "")

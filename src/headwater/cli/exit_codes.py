@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import typer
 
@@ -18,7 +18,7 @@ from headwater.cli.console import complain
 from headwater.public.budget import DeltaWarning, EpsilonWarning
 from headwater.public.errors import SchemaError, TableError, UnreadableFileError
 from headwater.public.files import FileRefusedError
-from headwater.run.store import StoreError
+from headwater.run.lock import StoreError
 from headwater.secret.noise import SeededRunWarning
 
 P = ParamSpec("P")
@@ -50,6 +50,18 @@ class Exit(IntEnum):
     """Stopped by Ctrl-C or by a request to end. With --follow, which ends in no other way, that is 0."""
 
 
+_CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Exit], ...] = (
+    (UnreadableFileError, Exit.FILES),
+    (TableError, Exit.INPUT),
+    (SchemaError, Exit.SCHEMA),
+    ((StoreError, FileRefusedError), Exit.STATE),
+    (OSError, Exit.FILES),
+    (ImportError, Exit.MISSING),
+    (KeyboardInterrupt, Exit.INTERRUPTED),
+)
+"""Which error ends a command with which code: the first that fits."""
+
+
 def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
     """Turn every documented error of a command into a message and an exit code."""
 
@@ -61,34 +73,28 @@ def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
             warnings.showwarning = _report_warning  # type: ignore[assignment]  # where in the code helps nobody here
             try:
                 return command(*args, **kwargs)
-            except TableError as error:
-                _end(error, Exit.FILES if isinstance(error, UnreadableFileError) else Exit.INPUT)
-            except SchemaError as error:
-                _end(error, Exit.SCHEMA)
-            except (StoreError, FileRefusedError) as error:
-                _end(error, Exit.STATE)
-            except OSError as error:
-                where = f"{error.filename}: " if error.filename else ""
-                _end(f"{where}{error.strerror or error}", Exit.FILES)
-            except ImportError as error:
-                _end(error, Exit.MISSING)
-            except KeyboardInterrupt:
-                _end("stopped", Exit.INTERRUPTED)
             except (typer.Exit, typer.Abort, typer.BadParameter):
                 raise
-            except Exception as error:
-                if isinstance(error, ValueError) and _is_ours(error):
-                    _end(error, Exit.USAGE)
-                if os.environ.get("HEADWATER_DEBUG"):
+            except (Exception, KeyboardInterrupt) as error:
+                text, code = _explained(error)
+                if code is Exit.BUG and os.environ.get("HEADWATER_DEBUG"):
                     raise
-                _end(_unexpected(error), Exit.BUG)
+                complain(text, "bold red", "error:")
+                raise typer.Exit(int(code)) from None
 
     return wrapped
 
 
-def _end(why: object, code: Exit) -> NoReturn:
-    complain(str(why), "bold red", "error:")
-    raise typer.Exit(int(code))
+def _explained(error: BaseException) -> tuple[str, Exit]:
+    """What to say of an error, and the exit code. Nothing is said that may hold somebody's record."""
+    code = next((code for kinds, code in _CODES if isinstance(error, kinds)), Exit.BUG)
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped", code
+    if isinstance(error, OSError) and code is Exit.FILES and not isinstance(error, UnreadableFileError):
+        return (f"{error.filename}: " if error.filename else "") + (error.strerror or str(error)), code
+    if code is Exit.BUG and isinstance(error, ValueError) and _is_ours(error):
+        return str(error), Exit.USAGE
+    return (_unexpected(error) if code is Exit.BUG else str(error)), code
 
 
 def _is_ours(error: ValueError) -> bool:
@@ -100,7 +106,7 @@ def _is_ours(error: ValueError) -> bool:
     return within and (last.line or "").startswith("raise ")
 
 
-def _unexpected(error: Exception) -> str:
+def _unexpected(error: BaseException) -> str:
     """Where it happened, without the text of the error, which may be somebody's record."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(last.filename).name}, line {last.lineno}"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Column, Table
@@ -19,10 +18,11 @@ from headwater.public.folder import folders
 from headwater.public.release import Release, expected_of
 from headwater.public.schema import Schema, schema_from_dict
 from headwater.public.tally import Tally
-from headwater.run.requests import OwnerGoneError, request_status
-from headwater.run.restore import read_state, read_tally
-from headwater.run.status import status_of
-from headwater.run.store import StateInUseError, is_store
+from headwater.run.lock import StateInUseError
+from headwater.run.measured import BANNER, Moment, measured_beside, status_of
+from headwater.run.restore import read_state
+from headwater.run.state import is_state
+from headwater.synthesizer import Synthesizer
 
 
 @reports_errors
@@ -45,57 +45,45 @@ def command(
     elif _begins(path, b"headwater release"):
         release = Release.load(path)
         say(f"{release}: {release.expected_error()}")
-    elif not is_store(path) and not _begins(path, b"headwater state"):
-        raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
-    else:
-        rows, tally, use = _state(path, plan)
-        schedule = rows.pop("plan", None)
-        _print(rows, f"{path} (state: secret{use})")
-        say_tally(tally, None)
-        if schedule is not None:
-            out.print(shown(schedule))
-
-
-def _state(path: Path, plan: bool) -> tuple[dict[str, str], Tally, str]:
-    """What a state is, and whether somebody uses it. Its owner answers if there is one."""
-    while True:
+    elif _begins(path, b"headwater state"):
+        _run(Synthesizer.load(path), None, path, plan)
+    elif is_state(path):
         try:
-            synth = read_state(path)
-            return status_of(synth, plan=plan), read_tally(path, synth), ""
-        except StateInUseError:
-            with suppress(OwnerGoneError):  # then it is free again
-                return *request_status(path, plan=plan), ", in use"
+            _run(*read_state(path), path, plan)
+        except StateInUseError:  # what its owner has measured and kept can be read all the same
+            _moment(measured_beside(path), f"{path} (state: secret, in use)", plan)
+    elif path.read_bytes()[8:].startswith(BANNER.encode()):
+        _moment(path, f"{path} (what was measured: public)", plan)
+    else:
+        raise ValueError(f"{path} is neither a release nor a state nor a schema (.toml, .json)")
+
+
+def _run(synth: Synthesizer, tally: Tally | None, path: Path, plan: bool) -> None:
+    """A run that nobody has open."""
+    _print(status_of(synth.facts()), f"{path} (state: secret)")
+    say_tally(synth.tally if tally is None else tally, None)
+    if plan:
+        out.print(shown(str(synth.plan())))
+
+
+def _moment(path: Path, title: str, plan: bool) -> None:
+    """The last moment that a run has kept."""
+    moment = Moment.read(path)
+    _print(moment.status() | {"moment": f"the last one that was kept, of {moment.t:,} records"}, title)
+    if plan:
+        out.print(shown(str(moment.plan())))
 
 
 def _releases(places: list[Path], folder: Path) -> None:
     if not places:
         raise FileNotFoundError(errno.ENOENT, "there are no releases here", str(folder))
     if len(places) == 1:
-        card = read_card(places[0])
-        card["schema"] = str(schema_from_dict(card["schema"]))
-        card["span"] = "records {} to {}".format(card["span"][0] + 1, card["span"][1])
-        expected = expected_of(card)
-        card["expected_error"] = str(expected)
-        if not has_table(places[0]):
-            card["data"] += " (removed: only this card is left)"
-        _print({name: _plain(value) for name, value in card.items() if value is not None}, str(places[0]))
-        if expected.parts:
-            say("  expected total variation of one column and of their mean, typical and in nine cases of ten:")
-            for name, (typical, upper) in sorted(expected.parts.items(), key=lambda part: -part[1][0]):
-                say(f"    {typical:<8.2g} {upper:<8.2g} {name}")
+        _release(places[0])
         return
-    title = shown(f"{folder}: {len(places)} releases")
     cards = [read_card(place) for place in places]
     pure = not any(card.get("delta") for card in cards)
-    table = Table(
-        Column("release", no_wrap=True),
-        "records",
-        "rows",
-        "ε" if pure else "ε, δ",
-        "mechanism",
-        "expected error",
-        title=title,
-    )
+    head = ["records", "rows", "ε" if pure else "ε, δ", "mechanism", "expected error"]
+    table = Table(Column("release", no_wrap=True), *head, title=shown(f"{folder}: {len(places)} releases"))
     for place, card in zip(places, cards, strict=True):
         loss = f"{card['epsilon']:g}" if pure else f"{card['epsilon']:g}, {card.get('delta', 0.0):g}"
         expected = expected_of(card)
@@ -112,13 +100,24 @@ def _releases(places: list[Path], folder: Path) -> None:
         complain(f"these are releases of {len(runs)} runs: together they cost {cost}", "bold red")
 
 
+def _release(place: Path) -> None:
+    card = read_card(place)
+    expected, (start, end) = expected_of(card), card["span"]
+    card["schema"] = str(schema_from_dict(card["schema"]))
+    card |= {"span": f"records {start + 1} to {end}", "expected_error": str(expected)}
+    if not has_table(place):
+        card["data"] += " (removed: only this card is left)"
+    plain = {name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in card.items()}
+    _print({name: plain[name] for name, value in card.items() if value is not None}, str(place))
+    if expected.parts:
+        say("  expected error of one column and of their mean, typical and in nine cases of ten:")
+        for name, (typical, upper) in sorted(expected.parts.items(), key=lambda part: -part[1][0]):
+            say(f"    {typical:<8.2g} {upper:<8.2g} {name}")
+
+
 def _begins(path: Path, head: bytes) -> bool:
     with path.open("rb") as file:
         return file.read(len(head)) == head
-
-
-def _plain(value: Any) -> str:  # noqa: ANN401 - whatever JSON holds
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _print(rows: dict[str, str], title: str) -> None:

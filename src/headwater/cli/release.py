@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,20 +9,21 @@ import typer
 
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
-from headwater.cli.numbers import INTEGER
+from headwater.cli.options import INTEGER, AllowCopy, Out
 from headwater.public.card import read_card
 from headwater.public.files import write_whole
 from headwater.run import FolderSink, Published, Run
-from headwater.run.limits import limit
-from headwater.run.requests import OwnerGoneError, request_release
-from headwater.run.store import StateInUseError, is_store
+from headwater.run.config import limit
+from headwater.run.lock import StateInUseError
+from headwater.run.measured import Moment, measured_beside
+from headwater.run.state import is_state
 from headwater.synthesizer import Synthesizer
 
 
 @reports_errors
 def command(
     state: Annotated[Path, typer.Argument(help="The state of a run, stopped or under way.")],
-    out_: Annotated[Path, typer.Option("--out", help="The folder that the release goes to.")] = Path("releases"),
+    out_: Out = Path("releases"),
     last: Annotated[
         int | None,
         typer.Option(help="Only about the last so many records, and those before them in their bucket.", **INTEGER),
@@ -33,15 +33,12 @@ def command(
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="Of the table: parquet or csv.")] = "parquet",
     rows: Annotated[str, typer.Option(help="Publish a sample of at most so many rows, or all.")] = "all",
-    allow_copy: Annotated[
-        bool,
-        typer.Option("--allow-copy", help="Publish from a copy or an older backup of a state. No other run may."),
-    ] = False,
+    allow_copy: AllowCopy = False,
 ) -> None:
     """Publish what a run has learned so far, at no further cost in ε: all of it, or a window of time.
 
-    What is measured for the release is kept in the state before the release can be seen. If the run is under way,
-    whoever owns the state publishes, between two batches.
+    If the run has stopped, what the release needs is measured now, and kept before the release can be seen. If it is
+    under way, the release is of the last moment that it has kept.
 
     Example: headwater release releases.state --out windows --last 50000
     """
@@ -64,18 +61,19 @@ def command(
 
 def _published(state: Path, sink: FolderSink, last: int | None, since: int | None, allow_copy: bool) -> tuple[str, str]:
     """Where the release is, and what it is in words."""
-    if state.is_file() and not is_store(state):
+    if state.is_file() and not is_state(state):
         published = _from_file(state, sink, last, since)
         return published.place, str(published)
-    while True:
-        try:
-            with Run.resume(state, sink, allow_copy=allow_copy) as run:
-                _refuse_empty(state, run.t)
-                published = run.publish_to(sink, last=last, since=since)
-                return published.place, str(published)
-        except StateInUseError:
-            with suppress(OwnerGoneError):  # then it is free again
-                return request_release(state, sink, last=last, since=since)
+    try:
+        with Run.resume(state, sink, allow_copy=allow_copy) as run:
+            _refuse_empty(state, run.t)
+            published = run.publish_to(sink, last=last, since=since)
+    except StateInUseError:
+        moment = Moment.read(measured_beside(state))
+        sink.begin(moment.run_id)
+        published = sink.publish(moment.release(last=last, since=since), moment.run_id)
+        say(f"a run uses this state: this is the last moment that it has kept, of {moment.t:,} records")
+    return published.place, str(published)
 
 
 def _from_file(path: Path, sink: FolderSink, last: int | None, since: int | None) -> Published:

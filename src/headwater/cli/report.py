@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from headwater.cli import reading
 from headwater.cli.console import complain, err, say
 from headwater.cli.exit_codes import reports_errors
+from headwater.cli.options import BadRows
 from headwater.public.schema import schema_from_dict
 
 
@@ -30,18 +30,7 @@ def command(
     pair: Annotated[
         list[str] | None, typer.Option(help="Two columns to draw against each other, as NAME,NAME. May be repeated.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="With --against: a column to predict, or 'NAME > NUMBER': needs scikit-learn.")
-    ] = None,
-    input_format: reading.InputFormat = None,
-    delimiter: reading.Delimiter = None,
-    ignore_extra: reading.IgnoreExtra = False,
-    encoding: reading.Encoding = None,
-    null_values: reading.NullValues = None,
-    decimal: reading.Decimal = None,
-    thousands: reading.Thousands = None,
-    formats: reading.Formats = None,
-    bad_rows: reading.BadRows = None,
+    bad_rows: BadRows = None,
 ) -> None:
     """Draw how the releases of a run grew and how good they are: a page that needs no network.
 
@@ -50,35 +39,25 @@ def command(
 
     Example: headwater report releases --out report.html
     """
-    from headwater.evaluate.inputs import rows_of
-    from headwater.evaluate.report import usual_name, write_report
-    from headwater.evaluate.report.releases import find
+    from headwater.evaluation.inputs import rows_of
+    from headwater.report import usual_name, write_report
+    from headwater.report.releases import find
 
     truth = None
     if against:
-        written = reading.options(
-            input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats
-        )
-        options = written | {"bad_rows": bad_rows}
-        truth = rows_of(against, schema_from_dict(find(releases)[-1].card["schema"]), **options)
-    elif target is not None or public:
-        raise ValueError("--target and --public are about the real data: name them with --against")
+        truth = rows_of(against, schema_from_dict(find(releases)[-1].card["schema"]), bad_rows=bad_rows)
+    elif public:
+        raise ValueError("--public is about the real data: name them with --against")
     pairs = [_pair(names) for names in pair] if pair else None
     with Progress(console=err, transient=True) as bar:
-        tasks, short = {}, False
+        task, short = {what: bar.add_task(what, total=None) for what in ("releases", "real rows")}, [False]
 
-        def show(what: str, done: int, total: int | None) -> None:
-            nonlocal short
-            if what == "real rows":
-                short = total is not None and done < total
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task[what], completed=done, total=total)
+            short[0] = done < total if what == "real rows" else short[0]
 
-        page = write_report(
-            releases, out_, against=truth, pairs=pairs, name=name, target=target, public=public, progress=show
-        )
-    if short:
+        page = write_report(releases, out_, against=truth, pairs=pairs, name=name, public=public, progress=show)
+    if short[0]:
         complain(f"there are fewer real records than the last release is about: {page} says how many", "bold red")
     if against and not public:
         complain(f"{page} shows the real data: it is NOT PRIVATE", "bold red")

@@ -13,20 +13,19 @@ from typing import Annotated, Any
 
 import typer
 
-from headwater.cli import people, publishing, reading
+from headwater.cli import options
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
-from headwater.cli.numbers import INTEGER, NUMBER, integer
-from headwater.public.arrow import pyarrow
-from headwater.public.bad_rows import policy_of
 from headwater.public.budget import warn_of_delta
-from headwater.public.input_schema import InputSchema
 from headwater.public.outlook import outlook
-from headwater.public.schema import Schema
+from headwater.public.schema import InputSchema, Schema
+from headwater.public.tables import pyarrow
+from headwater.public.tally import policy_of
 from headwater.run import Run, RunConfig, Schedule, feed
-from headwater.run.limits import KEEP, ROWS, limit
-from headwater.run.opening import state_beside
-from headwater.run.store import StateInUseError, StoreError
+from headwater.run.config import KEEP, ROWS, limit
+from headwater.run.feed import MEASURE_EVERY
+from headwater.run.lock import StateInUseError, StoreError
+from headwater.run.restore import state_beside
 from headwater.secret.read.source import Source, open_source
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -41,63 +40,49 @@ def command(
         typer.Argument(metavar="INPUT", help="Files or folders, oldest records first; - is standard input."),
     ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
-    epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.", **NUMBER)],
-    delta: publishing.Delta = 0.0,
-    out_: publishing.Out = Path("releases"),
-    every: publishing.Every = "10000",
-    state: publishing.State = None,
+    epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.", **options.NUMBER)],
+    delta: options.Delta = 0.0,
+    out_: options.Out = Path("releases"),
+    every: options.Every = "10000",
+    state: options.State = None,
     no_state: Annotated[bool, typer.Option("--no-state", help="Keep nothing: the run cannot be continued.")] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading what is added to the last file or folder.")
     ] = False,
-    mechanism: publishing.Mechanism = "auto",
-    format_: publishing.Format = "parquet",
-    rows: publishing.Rows = str(ROWS),
-    keep: publishing.Keep = str(KEEP),
+    mechanism: options.Mechanism = "auto",
+    format_: options.Format = "parquet",
+    rows: options.Rows = str(ROWS),
+    keep: options.Keep = str(KEEP),
     window: Annotated[
         list[int] | None,
-        typer.Option(
-            parser=integer,
-            metavar="LAST",
-            help="Also publish the last so many records, in a subfolder of --out. May be repeated.",
-        ),
+        typer.Option(help="Also publish so many of the last records, in a subfolder. Repeatable.", **options.RECORDS),
     ] = None,
-    input_format: reading.InputFormat = None,
-    delimiter: reading.Delimiter = None,
-    ignore_extra: reading.IgnoreExtra = False,
-    bad_rows: publishing.BadRows = None,
-    encoding: reading.Encoding = None,
-    null_values: reading.NullValues = None,
-    decimal: reading.Decimal = None,
-    thousands: reading.Thousands = None,
-    formats: reading.Formats = None,
+    measure_every: Annotated[
+        float, typer.Option(help="Seconds between moments that other processes can see.", **options.NUMBER)
+    ] = MEASURE_EVERY,
+    bad_rows: options.BadRows = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
     ] = False,
-    gone_is_done: Annotated[
-        bool,
-        typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
-    ] = False,
-    same_again: Annotated[
-        bool,
-        typer.Option("--same-again", help="Input files that look like one that was read hold other records."),
-    ] = False,
-    allow_copy: publishing.AllowCopy = False,
-    expect: publishing.Expect = None,
+    allow_copy: options.AllowCopy = False,
+    expect: options.Expect = None,
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
     topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
     topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
-    person: people.Column = None,
-    records_per_person: people.Records = None,
-    person_period: people.Period = None,
-    null_person: people.Null = "refuse",
-    records_per_bucket: people.PerBucket = None,
-    seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.", **INTEGER)] = None,
+    person: options.PersonColumn = None,
+    records_per_person: options.PersonRecords = None,
+    person_period: options.PersonPeriod = None,
+    null_person: options.NullPerson = "refuse",
+    records_per_bucket: options.PersonBucket = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For tests only: a seeded run protects nobody.", **options.INTEGER)
+    ] = None,
 ) -> None:
     """Read records in order of time and publish synthetic tables, again and again, under one ε.
 
-    Give the same command again after any interruption, and the run goes on where it was.
+    Give the same command again after any interruption, and the run goes on where it was. How files are written
+    (delimiter, encoding, decimal comma, dates) is declared in the schema file, as `headwater schema` drafts it.
 
     Example: headwater run trips.csv --schema trips.toml --epsilon 1 --out releases --every 10000
     """
@@ -105,56 +90,42 @@ def command(
         raise ValueError("give files to read, or --kafka and --topic")
     if topic_format not in ("json", "csv"):
         raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
-    if kafka is not None and any((input_format, delimiter, encoding, null_values, decimal, thousands, formats)):
-        raise ValueError("how values of a topic are written is said in the schema: options about it are for files")
     kept = None if no_state else state or state_beside(out_)
-    how: dict[str, Any] = {
-        **reading.options(input_format, delimiter, ignore_extra, encoding, null_values, decimal, thousands, formats),
-        "stdin_continues": stdin_continues,
-        "gone_is_done": gone_is_done,
-        "same_again": same_again,
-        "follow": follow,
-        "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
-    }
     Thread(target=_import_ahead, args=(format_,), name="headwater-import").start()
     with _interruptible() as stop, Display(endless=follow or kafka is not None) as display:
         try:
-            whose = people.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
+            whose = options.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
             known = Schema.load(schema)
-            records = known if whose is None else InputSchema(known, whose.column)
             config = RunConfig(known, epsilon, mechanism, seed, delta, whose, expect)
             policy = policy_of(bad_rows, config.schema)
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
-            how["bad_rows"] = policy
             if expect is not None:
-                if expect < 1:
-                    raise ValueError(f"--expect must be a whole number of records from 1 on, not {expect}")
-                warn_of_delta(delta, expect, 1)
-                each: dict[str, Any] = {"delta": delta}
-                if whose:
-                    each |= {"records_per_person": whose.records, "records_per_bucket": whose.per_bucket}
-                display.expect(
-                    outlook(config.schema, epsilon=epsilon, records=expect, expect=expect, mechanism=mechanism, **each)
-                )
+                _look_ahead(config, expect, display)
             limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
-            sink = ShownSink(display, out_, format_, **limits)
             windows = {n: ShownSink(display, out_ / f"last-{n}", format_, **limits) for n in window or ()}
-            options: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
-            options["windows"] = windows
-            with _opened(config, sink, options) as run:
+            how: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
+            with _opened(config, ShownSink(display, out_, format_, **limits), how | {"windows": windows}) as run:
                 display.start(run)
                 try:
                     if kafka is not None and topic is not None:
                         from headwater import kafka as topics
 
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
-                            extra: dict[str, Any] = {"bad_rows": policy, "ignore_extra": ignore_extra}
-                            topics.feed(run, messages, topic_format, **extra, progress=display.update)
+                            extra = known.reading.get("ignore_extra", False)
+                            reading: dict[str, Any] = {"bad_rows": policy, "ignore_extra": extra}
+                            topics.feed(run, messages, topic_format, **reading, progress=display.update)
                     else:
-                        with open_source(inputs or [], records, run.position("input"), **how) as source:
+                        written: dict[str, Any] = {
+                            "stdin_continues": stdin_continues,
+                            "follow": follow,
+                            "bad_rows": policy,
+                            "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
+                        }
+                        records = known if whose is None else InputSchema(known, whose.column)
+                        with open_source(inputs or [], records, run.position("input"), **written) as source:
                             stop.source = source
-                            feed(run, source, bad_rows=policy, progress=display.update)
+                            feed(run, source, bad_rows=policy, measure_every=measure_every, progress=display.update)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()
@@ -163,6 +134,17 @@ def command(
     display.summarize(out_, kept, stopped=stop.stopped, left=stop.left)
     if stop.stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
+
+
+def _look_ahead(config: RunConfig, expect: int, display: Display) -> None:
+    """Say what errors to expect of so many records."""
+    if expect < 1:
+        raise ValueError(f"--expect must be a whole number of records from 1 on, not {expect}")
+    warn_of_delta(config.delta, expect, 1)
+    each: dict[str, Any] = {"delta": config.delta, "mechanism": config.mechanism}
+    if config.person:
+        each |= {"records_per_person": config.person.records, "records_per_bucket": config.person.per_bucket}
+    display.expect(outlook(config.schema, epsilon=config.epsilon, records=expect, expect=expect, **each))
 
 
 def _import_ahead(format_: str) -> None:
@@ -187,7 +169,7 @@ def _opened(config: RunConfig, sink: ShownSink, options: dict[str, Any]) -> Run:
 class _Stop:
     """What Ctrl-C and SIGTERM do: they stop the run once; while it is being closed, further ones are ignored.
 
-    What was read from a pipe is nowhere else, so it is taken first; a second signal stops that too.
+    What was read from a pipe is kept by nobody else, so it is taken first; a second signal stops that too.
     """
 
     def __init__(self) -> None:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli import reading
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.secret.read.draft import draft
@@ -20,27 +19,25 @@ def command(
     data: Annotated[str, typer.Argument(help="A file of records.")],
     out_: Annotated[Path | None, typer.Option("--out", help="Where to write it; default: standard output.")] = None,
     input_format: Annotated[
-        str | None,
-        typer.Option(help="Of the data, if its name does not say: csv, jsonl, json, parquet or arrow."),
+        str | None, typer.Option(help="Of the data, if its name does not say: csv, jsonl, json, parquet or arrow.")
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Between the fields of CSV data, if it does not show.")] = None,
-    encoding: reading.Encoding = None,
+    encoding: Annotated[str | None, typer.Option(help="Of text: UTF-8 unless given, such as cp1252 or utf-16.")] = None,
     values: Annotated[
         bool, typer.Option("--values", help="Also list the values of categories that were seen, as comments. Secret.")
     ] = False,
 ) -> None:
     """Draft a schema from the names and types of a file's columns. Bounds are left open, for you to fill in.
 
-    The first records are looked at for formats of dates and numbers, and for columns that are best left out; of text
-    the first 64 MB for gaps.
+    How the file is written is declared in the draft: its format, delimiter and encoding, its dates and numbers.
 
-    A bound taken from the data would reveal the largest or smallest record. Take bounds from what you know of the
-    world, or from a public source. So it is with the values of a category: those that --values lists are to be checked
-    against a public source, and the draft is as secret as the data until then.
+    A bound taken from the data would reveal the largest or smallest record. Take bounds and the values of categories
+    from what you know of the world. What --values lists is to be checked, and as secret as the data until then.
 
     Example: headwater schema trips.csv --out trips.toml
     """
-    text = draft(data, values=values, format=input_format, delimiter=reading.delimiter_of(delimiter), encoding=encoding)
+    mark = "\t" if delimiter == "\\t" else delimiter
+    text = draft(data, values=values, format=input_format, delimiter=mark, encoding=encoding)
     if out_ is None:
         typer.echo(text, nl=False)
         return

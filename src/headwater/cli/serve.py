@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from headwater.cli import people, publishing, reading
+from headwater.cli import options
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
-from headwater.cli.numbers import INTEGER, NUMBER
 from headwater.public.schema import Schema
 from headwater.run import Schedule
-from headwater.run.limits import KEEP, ROWS, limit
+from headwater.run.config import KEEP, ROWS, limit
 
 
 @reports_errors
@@ -26,30 +25,29 @@ def command(
     ] = None,
     schema: Annotated[Path | None, typer.Option(help="What the columns are, of a single run.")] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="The privacy budget of the whole run, for ever.", **NUMBER)
+        float | None, typer.Option(help="The privacy budget of the whole run, for ever.", **options.NUMBER)
     ] = None,
-    delta: publishing.Delta = 0.0,
-    out_: publishing.Out = Path("releases"),
-    every: publishing.Every = "10000",
-    state: publishing.State = None,
-    mechanism: publishing.Mechanism = "auto",
-    expect: publishing.Expect = None,
-    person: people.Column = None,
-    records_per_person: people.Records = None,
-    person_period: people.Period = None,
-    null_person: people.Null = "refuse",
-    records_per_bucket: people.PerBucket = None,
+    delta: options.Delta = 0.0,
+    out_: options.Out = Path("releases"),
+    every: options.Every = "10000",
+    state: options.State = None,
+    mechanism: options.Mechanism = "auto",
+    expect: options.Expect = None,
+    person: options.PersonColumn = None,
+    records_per_person: options.PersonRecords = None,
+    person_period: options.PersonPeriod = None,
+    null_person: options.NullPerson = "refuse",
+    records_per_bucket: options.PersonBucket = None,
     name: Annotated[str | None, typer.Option(help="Of the run. Default: the name of the schema file.")] = None,
-    format_: publishing.Format = "parquet",
-    rows: publishing.Rows = str(ROWS),
-    keep: publishing.Keep = str(KEEP),
-    bad_rows: publishing.BadRows = None,
-    ignore_extra: reading.IgnoreExtra = False,
-    allow_copy: publishing.AllowCopy = False,
+    format_: options.Format = "parquet",
+    rows: options.Rows = str(ROWS),
+    keep: options.Keep = str(KEEP),
+    bad_rows: options.BadRows = None,
+    allow_copy: options.AllowCopy = False,
     public: Annotated[bool, typer.Option("--public", help="Reading needs no token.")] = False,
     host: Annotated[str | None, typer.Option(help="The address to listen at. Default: 127.0.0.1.")] = None,
     port: Annotated[
-        int | None, typer.Option(help="The port to listen at. Default: 8640; 0 for any.", **INTEGER)
+        int | None, typer.Option(help="The port to listen at. Default: 8640; 0 for any.", **options.INTEGER)
     ] = None,
     tokens: Annotated[Path | None, typer.Option(help="The file that `headwater token` wrote.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No log line for requests that went well.")] = False,
@@ -72,10 +70,9 @@ def command(
         "rows": limit("--rows", rows),
         "keep": limit("--keep", keep),
         "bad_rows": bad_rows,
-        "ignore_extra": ignore_extra,
         "allow_copy": allow_copy,
         "public": public,
-        "person": people.person_of(person, records_per_person, person_period, null_person, records_per_bucket),
+        "person": options.person_of(person, records_per_person, person_period, null_person, records_per_bucket),
     }
     changes = {"host": host, "port": port, "tokens": tokens}
     start(config=config, schema=schema, name=name, single=single, changes=changes, quiet=quiet)
@@ -93,27 +90,26 @@ def start(
 ) -> None:
     """Serve the runs of a file, or a single one, and call back with the address when requests are answered."""
     try:
-        from headwater.service import RunSettings, ServiceConfig, logs
+        from headwater.service import RunSettings, ServiceConfig
         from headwater.service.server import serve
     except ModuleNotFoundError as error:
         raise ImportError(f"{error.name} is not installed: pip install 'headwater[serve]'") from None
-    if (config is None) == (schema is None):
-        raise ValueError("give a service.toml, or --schema and --epsilon for a single run")
     given = {key: value for key, value in changes.items() if value is not None}
-    if config is not None and single.get("person") is not None:
-        raise ValueError("with a service.toml write the person into the table of its run: person = { column = … }")
-    if config is not None:
+    if config is not None and schema is None:
+        if single.get("person") is not None:
+            raise ValueError("with a service.toml write the person into the table of its run: person = { column = … }")
         found = replace(ServiceConfig.load(config), **given)
-    elif schema is not None:
+    elif schema is not None and config is None:
         if single["epsilon"] is None:
             raise ValueError("give --epsilon, the privacy budget of the whole run")
         run = RunSettings(schema=Schema.load(schema), **single)
         found = ServiceConfig({name or schema.stem: run}, **given)
-    logs.quiet = quiet
+    else:
+        raise ValueError("give a service.toml, or --schema and --epsilon for a single run")
 
     def ready(address: str) -> None:
         for run_name in found.runs:
             say(f"{run_name}: {address}runs/{run_name}")
         started(address)
 
-    serve(found, ready)
+    serve(found, ready, quiet=quiet)

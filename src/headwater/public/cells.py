@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headwater.public.budget import Budget
 from headwater.public.files import need
 from headwater.public.laws import IntegerLaplace
 from headwater.public.partition import Axis, Cells, Partition, Points
@@ -20,6 +21,8 @@ from headwater.public.protocol import (
     ExpectedError,
     Facts,
     Header,
+    Kept,
+    Span,
     State,
     nothing_proved,
 )
@@ -43,6 +46,30 @@ class MeasuredCells:
     t: int
     partition: Partition
     noisy: tuple[CellCounts, ...]
+    start: ClassVar[int] = 0
+
+    @classmethod
+    def of(cls, kept: Kept, schema: AnySchema, budget: Budget, t: int) -> Self:
+        return cls(t, schema.partition, tuple(one for span, one in kept.items() if span.end <= t))
+
+    @staticmethod
+    def pack(kept: Kept) -> State:
+        layout = [[*span, one.depth, len(one.cells)] for span, one in kept.items()]
+        cells = np.concatenate([np.empty(0, np.uint64), *(one.cells for one in kept.values())])
+        return {"layout": layout}, {"cells": cells, "counts": np.concatenate([one.counts for one in kept.values()])}
+
+    @staticmethod
+    def unpack(header: Header, arrays: Arrays, schema: AnySchema) -> Kept:
+        cells, counts, found = arrays["cells"], arrays["counts"], dict[Span, CellCounts]()
+        for start, end, depth, size in header["layout"]:
+            found[Span(start, end)] = CellCounts(depth, cells[:size], counts[:size])
+            cells, counts = cells[size:], counts[size:]
+        return found
+
+    def after(self, since: int) -> Self:
+        if since:
+            raise ValueError("this mechanism has no windows; mechanism='cascade' can")
+        return self
 
     def near(self, points: Points) -> dict[str, float]:
         seen: dict[str, float] = {f"t={self.t} depth": len(self.noisy)}

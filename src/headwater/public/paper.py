@@ -9,9 +9,10 @@ from typing import Self
 
 import numpy as np
 
+from headwater.public.budget import Budget
 from headwater.public.cells import CellCounts, CellModel, Counts, MeasuredCells
 from headwater.public.partition import Cells, Partition
-from headwater.public.protocol import AnySchema, ErrorBound
+from headwater.public.protocol import AnySchema, Arrays, ErrorBound, Header, Kept, Span, State
 
 
 def cell_budget(depth: int, level: int, dimension: int, epsilon: float) -> float:
@@ -67,6 +68,33 @@ class Measured(MeasuredCells):
 
     counts: Layer
 
+    @classmethod
+    def of(cls, kept: Kept, schema: AnySchema, budget: Budget, t: int) -> Self:
+        found: Self = kept[Span(0, t)]
+        return found
+
+    @staticmethod
+    def pack(kept: Kept) -> State:
+        parts = {span: (*one.noisy, one.counts) for span, one in kept.items()}
+        layout = [[span.end, [[part.depth, len(part.cells)] for part in of_span]] for span, of_span in parts.items()]
+        every = [part for of_span in parts.values() for part in of_span]
+        return {"layout": layout}, {
+            "cells": np.concatenate([part.cells for part in every]),
+            "counts": np.concatenate([part.counts for part in every]),
+        }
+
+    @staticmethod
+    def unpack(header: Header, arrays: Arrays, schema: AnySchema) -> Kept:
+        cells, counts, found = arrays["cells"], arrays["counts"], dict[Span, Measured]()
+        for t, layout in header["layout"]:
+            parts = list[tuple[int, Cells, Counts]]()
+            for depth, size in layout:
+                parts.append((depth, cells[:size], counts[:size]))
+                cells, counts = cells[size:], counts[size:]
+            noisy = tuple(CellCounts(*part) for part in parts[:-1])
+            found[Span(0, t)] = Measured(t, schema.partition, noisy, Layer(*parts[-1]))
+        return found
+
 
 def measure(
     noisy_counts: Callable[[int, Cells], CellCounts],
@@ -102,3 +130,4 @@ class PaperModel(CellModel):
 
 
 MODEL = PaperModel
+MEASURED = Measured

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.budget import Budget, Guarantee
+from headwater.public.cube import UnitCube
 from headwater.public.partition import Flags, Points
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
 
 W1, ONE_WAY, TWO_WAY = "W1", "one-way total variation", "two-way total variation"
 IN_WORDS = {ONE_WAY: f"error of one column ({ONE_WAY})", TWO_WAY: f"error of two columns ({TWO_WAY})"}
@@ -153,8 +153,37 @@ class Facts:
         return self.schema.dimension
 
 
+class Span(NamedTuple):
+    """The records ``start … end − 1``, by their numbers."""
+
+    start: int
+    end: int
+
+
+Kept = Mapping[Span, Any]
+"""What was measured, by the records that it was measured of: public, and never measured again."""
+
+
 class Measured(Protocol):
     """What crosses the trust boundary: frozen; every field may be published as it stands."""
+
+    start: int
+    """How many of the first records it is not about."""
+
+    @classmethod
+    def of(cls, kept: Kept, schema: AnySchema, budget: Budget, t: int) -> Self:
+        """What was published of the first ``t`` records, out of what was kept until then."""
+
+    @staticmethod
+    def pack(kept: Kept) -> State:
+        """What was kept, for a file."""
+
+    @staticmethod
+    def unpack(header: Header, arrays: Arrays, schema: AnySchema) -> Kept:
+        """What `pack` packed."""
+
+    def after(self, since: int) -> Self:
+        """The shortest window that was measured and that holds all records after the first ``since``."""
 
     def near(self, points: Points) -> dict[str, float]:
         """The noisy numbers that records at these points count in, by name: what an attacker would look at first."""
@@ -287,6 +316,11 @@ def online() -> tuple[str, ...]:
 
 def model(name: str) -> type[Model]:
     found: type[Model] = import_module(modules_of(name)[1]).MODEL
+    return found
+
+
+def measured(name: str) -> type[Measured]:
+    found: type[Measured] = import_module(modules_of(name)[1]).MEASURED
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from headwater.public import protocol as registry
 from headwater.public.budget import Guarantee
 from headwater.public.card import read_card, read_rows, write_table
 from headwater.public.chunks import beside
-from headwater.public.frames import TABLE_KINDS
+from headwater.public.cube import UnitCube
 from headwater.public.laws import IntegerLaplace
 from headwater.public.partition import Points
 from headwater.public.protocol import (
@@ -32,10 +33,19 @@ from headwater.public.protocol import (
     State,
 )
 from headwater.public.schema import schema_from_dict
-from headwater.public.unit_cube import UnitCube
+from headwater.public.tables import TABLE_KINDS
 from headwater.public.where import sample_where
 
 _NO_MODEL = "a release that was read from its folder has rows and no model; copy the folder instead"
+
+
+def release_seed(public: bytes, t: int, start: int) -> int:
+    text = b"".join(number.to_bytes(16, "little") for number in (t, start))
+    return int.from_bytes(hashlib.sha256(public + text).digest()[:16], "little")
+
+
+def run_id(public: bytes) -> str:
+    return hashlib.sha256(b"run" + public).hexdigest()[:16]
 
 
 @dataclass(frozen=True, eq=False)

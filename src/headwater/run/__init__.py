@@ -1,10 +1,9 @@
-"""The durable run: takes batches from any source, keeps them, and publishes releases through a sink."""
+"""The durable run: keep before counting, publish, go on after a kill."""
 
-from headwater.run.config import RunConfig
+from headwater.run.config import RunConfig, Schedule
 from headwater.run.feed import feed
-from headwater.run.requests import answer_requests
+from headwater.run.measured import Moment, measured_beside
 from headwater.run.run import Run
-from headwater.run.schedule import Schedule
 from headwater.run.sink import FolderSink, Published, Sink
 
-__all__ = ["FolderSink", "Published", "Run", "RunConfig", "Schedule", "Sink", "answer_requests", "feed"]
+__all__ = ["FolderSink", "Moment", "Published", "Run", "RunConfig", "Schedule", "Sink", "feed", "measured_beside"]

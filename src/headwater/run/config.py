@@ -1,4 +1,4 @@
-"""What never changes during a run."""
+"""What never changes during a run, when it publishes, and how much."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from headwater.public import protocol as registry
 from headwater.public.errors import quoted
-from headwater.public.file_options import CHANGING
-from headwater.public.person import Person
+from headwater.public.person import Person, microseconds
 from headwater.public.protocol import AnySchema
-from headwater.public.schema import schema_from_dict
-from headwater.run.store import Store, StoreError
+from headwater.public.schema import CHANGING, schema_from_dict
+from headwater.run.lock import StoreError
+from headwater.run.state import State
 from headwater.synthesizer import Synthesizer
 
 
@@ -64,18 +64,12 @@ class RunConfig:
         }
 
     @staticmethod
-    def of(store: Store) -> RunConfig:
+    def from_dict(kept: dict[str, Any]) -> RunConfig:
         """The configuration that a state was begun with."""
-        kept = store.config
-        person = kept.get("person")
+        person = kept["person"]
+        plain = {name: kept[name] for name in ("epsilon", "mechanism", "seed", "delta", "expect")}
         return RunConfig(
-            schema_from_dict(kept["schema"]),
-            kept["epsilon"],
-            kept["mechanism"],
-            kept.get("seed"),
-            kept.get("delta", 0.0),
-            None if person is None else Person.from_dict(person),
-            kept.get("expect"),
+            schema_from_dict(kept["schema"]), **plain, person=None if person is None else Person.from_dict(person)
         )
 
     def synthesizer(self) -> Synthesizer:
@@ -83,40 +77,96 @@ class RunConfig:
         how = {"mechanism": self.mechanism, "seed": self.seed, "person": self.person, "expect": self.expect}
         return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)  # type: ignore[arg-type]
 
-    def matches(self, store: Store) -> bool:
+    def matches(self, kept: dict[str, Any]) -> bool:
         """Whether a state was begun under this configuration."""
-        return not self._different(store)
+        return not self._different(kept)
 
-    def refuse_other(self, store: Store) -> None:
+    def refuse_other(self, state: State) -> None:
         """Raise an error that names what is different, if a state was begun under another configuration."""
-        if different := self._different(store):
-            kept_numbers = {
-                name: f" (--{name} {store.config.get(name, 0.0)!r})" for name in ("epsilon", "delta", "expect")
-            }
-            if store.config.get("expect") is None:
-                kept_numbers["expect"] = " (none: leave out --expect)"
-            said = [name + kept_numbers.get(name, "") for name in different]
-            problem = f"this run was begun with another {' and another '.join(said)}"
-            remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
-            if "person" in different:
-                kept, given = (config.person for config in (RunConfig.of(store), self))
-                was = "one record, without a person" if kept is None else str(kept)
-                if kept is None:
-                    settings = "none: leave out --person"
-                elif given is None:
-                    settings = f"named by the column {quoted(kept.column)}: give it as --person"
-                else:
-                    old, new = kept.to_dict(), given.to_dict()
-                    settings = ", ".join(f"{name} = {old[name]!r}" for name in old if old[name] != new[name])
-                problem += f" ({settings})"
-                problem += f"; that cannot change, since ε is promised for {was}"
-            raise StoreError(store.path, problem, remedy)
+        kept = state.config
+        if not (different := self._different(kept)):
+            return
+        said = []
+        for name in different:
+            option = f"--{name} {kept[name]!r}" if kept[name] is not None else f"leave out --{name}"
+            said.append(name + (f" ({option})" if name in ("epsilon", "delta", "expect") else ""))
+        problem = f"this run was begun with another {' and another '.join(said)}"
+        if "person" in different:
+            was = RunConfig.from_dict(kept).person
+            whose = "no --person" if was is None else f"--person {quoted(was.column)}, {was}"
+            problem += f" ({whose}); that cannot change, since ε is promised for them"
+        remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
+        raise StoreError(state.path, problem, remedy)
 
-    def _different(self, store: Store) -> list[str]:
-        kept = {"delta": 0.0} | store.config  # states from before there was a δ
+    def _different(self, kept: dict[str, Any]) -> list[str]:
         given = self.to_dict()
         if self.mechanism == registry.AUTO:
             del given["mechanism"]
         if self.expect is None:
             del given["expect"]
-        return [name for name, value in given.items() if kept.get(name) != value]
+        return [name for name, value in given.items() if kept[name] != value]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When to publish: at every multiple of so many records, or after so many seconds. Without either, never.
+
+    Both are public: the number of records and the time of day are the same whatever one record holds. The clock is
+    compared only between batches, and a batch ends after a number of records or when the input is idle, never at a
+    place that the text of a record decides. A time *in* the records is not offered: the moment of a release would then
+    reveal a value.
+
+    Parameters
+    ----------
+    records
+        Publish whenever ``t`` is a multiple of this.
+    seconds
+        Publish at the end of the first batch after so many seconds.
+
+    Examples
+    --------
+    >>> Schedule.parse("10_000"), Schedule.parse("1h")
+    (Schedule(records=10000, seconds=None), Schedule(records=None, seconds=3600.0))
+    """
+
+    records: int | None = None
+    seconds: float | None = None
+
+    @staticmethod
+    def parse(text: str) -> Schedule:
+        """Read ``10000``, ``30s``, ``15min``, ``1h`` or ``1d``.
+
+        Parameters
+        ----------
+        text
+            A number of records, or a length of time.
+        """
+        plain = text.strip().replace("_", "").replace(",", "").lower()
+        if plain.isascii() and plain.isdigit() and int(plain[:18]) > 0 and len(plain) <= 18:
+            return Schedule(records=int(plain))
+        if length := microseconds(plain):
+            return Schedule(seconds=float(length / 10**6))
+        raise ValueError(
+            f"{text!r} is neither a number of records nor a length of time; write for example 10000, 30s, 15min or 1h"
+        )
+
+    def is_due(self, t: int) -> bool:
+        """Whether the number of records alone says that a release of ``t`` is to be published."""
+        return self.records is not None and t > 0 and t % self.records == 0
+
+    def next_due(self, t: int) -> int | None:
+        """The first number of records after ``t`` at which `is_due`; ``None`` if there is none."""
+        return None if self.records is None else t + self.records - t % self.records
+
+
+ROWS, KEEP = 1_000_000, 100
+"""The most rows of a published table, and how many releases keep their tables."""
+
+
+def limit(option: str, given: str | int) -> int | None:
+    plain = str(given).strip().lower().replace("_", "").replace(",", "")
+    if plain == "all":
+        return None
+    if not (plain.isascii() and plain.isdigit() and len(plain) <= 18 and int(plain)):
+        raise ValueError(f"{option} must be a whole number from 1 on, or all, not {given!r}")
+    return int(plain)

@@ -10,9 +10,10 @@ from contextlib import closing
 from itertools import chain, repeat
 from typing import TypeVar, cast
 
-from headwater.run.requests import answer_requests
 from headwater.run.run import Run
-from headwater.secret.read.batch import Batch, Position
+from headwater.secret.batch import Batch
+from headwater.secret.read.batch import Batch as Lines
+from headwater.secret.read.batch import Position
 
 T = TypeVar("T")
 Ready = tuple[Batch, Position]
@@ -23,17 +24,20 @@ AHEAD = 3
 """Batches that are read and encoded before they are taken: some take ten times as long to be counted as others."""
 
 
+MEASURE_EVERY = 10.0
+"""Seconds between two moments that are kept, unless somebody says otherwise."""
+
+
 def feed(
     run: Run,
     source: Iterable[Lines | None],
     *,
     bad_rows: str | None = None,
+    measure_every: float = MEASURE_EVERY,
     clock: Callable[[], float] = time.monotonic,
     progress: Callable[[], None] = lambda: None,
 ) -> None:
     """Take everything that a source gives, publish whenever it is due, and once more at the end.
-
-    Other processes may ask about the run meanwhile (`headwater.run.requests`); they are answered between batches.
 
     The clock is read only where a batch has ended or the source was idle. Where batches end must not depend on what
     records hold; the readers cut by number of records (`proofs/tables.md`).
@@ -49,25 +53,30 @@ def feed(
         Batches; ``None`` after a poll that found nothing.
     bad_rows
         What happens to rows that are no records, as `Run.take` has it; the source must read under the same policy.
+    measure_every
+        What was measured is kept for other processes to read at least every so many seconds, if records came.
     clock
         The time in seconds; its start does not matter.
     progress
         Called after each batch.
     """
     run.publish_if_due(clock())
+    measured = clock()
     encoded = _encoded(source, run.encoder(bad_rows))
     with closing(_ahead(encoded) if getattr(source, "complete", False) else encoded) as batches:
         for batch in batches:
             if batch is not None:
                 found, position = batch
-                run.take_batch(found, position={INPUT: position})
+                run.take(found, position={INPUT: position})
             elif pending := getattr(source, "pending", None):
                 run.keep_position({INPUT: pending})
             progress()
             if getattr(source, "stopped", False):  # what is due is published when the run goes on
                 continue
             run.publish_if_due(clock())
-            answer_requests(run)
+            if clock() - measured >= measure_every:
+                run.measure()
+                measured = clock()
             progress()
     if getattr(source, "stopped", False):
         return

@@ -1,73 +1,149 @@
-"""From a state back to a synthesizer, with the very same noise on the very same numbers."""
+"""How a run begins or goes on: from a state back to a synthesizer, with every check before the first record."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import numpy
-
-from headwater.public.tally import Tally
-from headwater.public.version import __version__
+from headwater.public.protocol import Span
+from headwater.public.tally import BadRow, Tally
 from headwater.run.config import RunConfig
-from headwater.run.store import Store, StoreError, is_store
-from headwater.run.store.entries import Entry
-from headwater.run.store.errors import damaged
+from headwater.run.lock import COPIED, StateCopiedError, StoreError, damaged
+from headwater.run.measured import MeasuredFile, measured_beside
+from headwater.run.sink import Sink, newest
+from headwater.run.state import State
 from headwater.secret.batch import Batch
+from headwater.secret.held import cut
 from headwater.secret.noise import warn_of_seed
 from headwater.synthesizer import Synthesizer
 
+TALLY, QUARANTINE, POLICY = "tally", "quarantine", "bad_rows"
+"""Names under which a run keeps what it says of bad rows, beside the positions of sources."""
+Pending = list[tuple[int, Batch]]
+"""Records that are kept and not yet counted, each with how many came before it."""
 
-def measured_by(synth: Synthesizer) -> str:
-    return f"headwater {__version__} ({synth.measurement_version}), numpy {numpy.__version__}"
+
+def state_beside(out: Path) -> Path:
+    """Where the state of a run is that publishes into a folder, unless somebody says otherwise."""
+    folder = out.resolve() if out.name in ("", "..") else out
+    return folder.with_name(f"{folder.name}.state")
 
 
-def restored(store: Store) -> tuple[Synthesizer, list[Entry]]:
+def restored(state: State) -> tuple[Synthesizer, Pending]:
     """The synthesizer of the last snapshot, and what is to be counted on top of it."""
-    kept = store.load()
-    if kept.snapshot is None:  # killed before the first one: nothing was taken or published
-        if kept.t:
-            raise damaged(store.path, "it has records and no snapshot")
-        synth = RunConfig.of(store).synthesizer()
-        store.snapshot(0, synth.to_bytes())
+    t, data, journal = state.load()
+    if not data:  # killed before the first snapshot: nothing was taken or published
+        if journal:
+            raise damaged(state.path, "it has records and no snapshot")
+        synth = RunConfig.from_dict(state.config).synthesizer()
+        state.snapshot(0, synth.to_bytes())
         return synth, []
-    synth = Synthesizer.from_bytes(kept.snapshot.data)
-    if synth.t != kept.snapshot.t:
-        raise damaged(store.path, "its snapshot is of another time than it says")
-    before = store.noted("measured_by")
-    if before is not None and before != measured_by(synth):
-        problem = f"this run was interrupted under {before}, and this is {measured_by(synth)}"
-        raise StoreError(store.path, problem, "give the same command once under the old versions, then upgrade")
-    if store.config.get("seed") is not None:
+    synth = Synthesizer.from_bytes(data)
+    if synth.t != t:
+        raise damaged(state.path, "its snapshot is of another time than it says")
+    if state.config.get("seed") is not None:
         warn_of_seed(3)
-    return synth, kept.journal
+    return synth, [(first, batch) for first, batch in journal if first + batch.records > t]
 
 
-def counted(store: Store | None, synth: Synthesizer, entry: Entry) -> None:
-    """Count records, which may come from a journal: if they do not fit, the state is damaged."""
+def read_state(path: Path) -> tuple[Synthesizer, Tally]:
+    """The synthesizer of a run that has stopped, and its tally, to look at."""
+    with State.open(path, observe=True) as state:
+        _, data, journal = state.load()
+        if not data:
+            raise StoreError(path, "this run has not begun yet", "give the command that was to begin it again")
+        synth = Synthesizer.from_bytes(data)
+        synth.know(measured_file(state).kept)
+        for first, batch in journal:
+            if first + batch.records > synth.t:
+                synth.take(between(first, batch, synth.t, first + batch.records))
+        kept = state.position(TALLY)
+        return synth, (Tally.from_dict(kept) if kept else Tally(synth.t)).with_capped(synth.capped, synth.t)
+
+
+def measured_file(state: State) -> MeasuredFile:
+    found = MeasuredFile(measured_beside(state.path), state.noted("measured") or 0)
+    if found.t > state.t:
+        problem = f"an older version of this state was put back: {found.path.name} is of {found.t:,} records"
+        raise StateCopiedError(state.path, f"{problem}, and this state has taken {state.t:,}", COPIED)
+    return found
+
+
+def between(first: int, batch: Batch, start: int, end: int) -> Batch:
+    """The records of a batch from number ``start`` on, before number ``end``; all if they are to be taken at once."""
+    if batch.until is not None or (start <= first and first + batch.records <= end):
+        if start > first:
+            raise ValueError("a part of records that were counted to be taken at once")
+        return batch
+    spans = (Span(first, start), Span(start, end), Span(end, first + batch.records))
+    for part in cut(batch, first, lambda number: next(span for span in spans if span.start <= number < span.end)):
+        if part.start == start:
+            return Batch(part.rows, part.counts)
+    raise ValueError("these records are not in the batch")
+
+
+def own_position(position: Mapping[str, Any] | None) -> dict[str, Any]:
+    found = dict(position or {})
+    for name in (TALLY, QUARANTINE, POLICY):
+        if name in found:
+            raise ValueError(f"the run itself keeps something under {name!r}: give the position another name")
+    return found
+
+
+def quarantined(path: Path, rows: Sequence[BadRow], t: int, size: int) -> int:
+    """Bring bad rows to the disk behind the first ``size`` bytes of their file; how long it is then.
+
+    Whatever is behind that comes from a batch that was never kept.
+    """
+    lines = []
+    for bad in rows:
+        said = {"record": t + bad.row + 1, "file": bad.error.file, "line": bad.error.line}
+        said |= {"column": bad.error.column, "problem": bad.error.problem, "text": bad.text}
+        lines.append(json.dumps(said) + "\n")
     try:
-        synth.take(Batch(entry.rows, entry.counts, until=entry.end if entry.whole else None))
-    except (TypeError, ValueError) as error:
-        if store is None:
-            raise
-        raise damaged(store.path, "its journal does not hold records") from error
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "r+b") as file:
+            os.fchmod(handle, 0o600)
+            file.truncate(size)
+            file.seek(size)
+            file.write("".join(lines).encode())
+            file.flush()
+            os.fsync(handle)
+            return file.tell()
+    except OSError as error:
+        problem = f"bad rows cannot be written to it ({error.strerror})"
+        raise StoreError(path, problem, "see to the cause, then give the same command again") from None
 
 
-def read_tally(state: Path, synth: Synthesizer) -> Tally:
-    if not is_store(state):
-        return synth.tally
-    with Store.open(state, observe=True) as store:
-        return Tally.from_dict(store.position("tally")).with_capped(synth.capped, synth.t)
+@contextmanager
+def opened(path: Path, *, allow_copy: bool) -> Iterator[State]:
+    state = State.open(path, allow_copy=allow_copy)
+    try:
+        yield state
+    except BaseException:
+        state.close()
+        raise
 
 
-def read_state(state: Path) -> Synthesizer:
-    """The synthesizer of a run that has stopped, to look at: of a state, or of a file that `Synthesizer.save` wrote."""
-    if state.is_file() and not is_store(state):
-        return Synthesizer.load(state)
-    with Store.open(state, observe=True) as store:
-        kept = store.load()
-        if kept.snapshot is None:
-            raise StoreError(store.path, "this run has not begun yet", "give the command that was to begin it again")
-        synth = Synthesizer.from_bytes(kept.snapshot.data)
-        for entry in kept.journal:
-            counted(store, synth, entry)
-        return synth
+def refuse_older(state: State, sinks: Sequence[Sink], run_id: str) -> None:
+    """Refuse a state that is behind what its run has published: every release is of records that were kept."""
+    found = {place.location: place.newest(run_id) for place in sinks}
+    for location in {*found, *(state.noted("sinks") or ())}:
+        if (t := found[location] if location in found else newest(location, run_id)) > state.t:
+            problem = (
+                f"an older version of this state was put back: {location} holds a release of {t:,} records, and "
+                f"this state has taken {state.t:,}"
+            )
+            raise StateCopiedError(state.path, problem, COPIED)
+
+
+def check_windows(synth: Synthesizer, windows: Mapping[int, Sink]) -> None:
+    for last in windows:
+        if last < 1:
+            raise ValueError(f"a window must hold at least 1 record, not {last}")
+    if windows and not synth.has_windows:
+        raise ValueError(f"mechanism={synth.mechanism!r} has no windows; leave them out, or choose another mechanism")

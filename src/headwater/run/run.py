@@ -1,36 +1,56 @@
-"""One run of a mechanism that outlives its process: keep, count, publish.
+"""One run of a mechanism that outlives its process: keep, count, measure once and keep, show.
 
 The order of steps is what makes it survive (`proofs/survival.md`). Records are kept *before* they are counted, and
-whatever is needed to measure again exactly what a release shows is kept *before* the release is seen. A run without a
-state cannot be continued, and starting it anew spends ε anew.
+whatever was measured is kept *before* a release shows it. A run without a state cannot be continued, and starting it
+anew spends ε anew.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from headwater.public.release import Release
-from headwater.run.config import RunConfig
-from headwater.run.durable import DurableSynthesizer
-from headwater.run.opening import Windows, begun, continued, holds_run, open_store
-from headwater.run.schedule import Schedule
+from headwater.public.tally import Tally, policy_of, row_texts, stated
+from headwater.run.config import RunConfig, Schedule
+from headwater.run.lock import StoreError, damaged
+from headwater.run.measured import measured_beside
+from headwater.run.restore import (
+    POLICY,
+    QUARANTINE,
+    TALLY,
+    Pending,
+    between,
+    check_windows,
+    measured_file,
+    opened,
+    own_position,
+    quarantined,
+    refuse_older,
+    restored,
+)
 from headwater.run.sink import Published, Sink
-from headwater.run.store import Store
-from headwater.run.taking import TakingRun
+from headwater.run.state import State
+from headwater.secret.batch import Batch
+from headwater.secret.read.batch import Batch as Lines
+from headwater.synthesizer import Synthesizer
 
 
-class Run(TakingRun):
+class Run:
     """One run: what it has taken, what it keeps, what it has published. Made by `open`; threads may share it.
 
     It has no clock, reads no files of records and starts no thread: `headwater.run.feed` does, or a service.
 
     Parameters
     ----------
-    durable
-        The synthesizer and its state; `open` and `resume` make it.
+    synth
+        The synthesizer, and `pending` records that are kept and not yet counted; `open` and `resume` make both.
+    state
+        What keeps the run, if anything does.
     sink
         Where releases go.
     schedule
@@ -41,8 +61,7 @@ class Run(TakingRun):
     Formal guarantees
     -----------------
     `take` is atomic: after an error, an interrupt or a kill the batch and its position are kept whole or not at all.
-    However often a run is interrupted and opened again, everything that it publishes is what one uninterrupted run
-    with the same key and records would have published (`proofs/survival.md`).
+    Whatever was measured is written down before a release shows it, and never measured again (`proofs/survival.md`).
 
     Examples
     --------
@@ -59,10 +78,29 @@ class Run(TakingRun):
     """
 
     def __init__(
-        self, durable: DurableSynthesizer, sink: Sink, schedule: Schedule, windows: Mapping[int, Sink] | None = None
+        self,
+        synth: Synthesizer,
+        state: State | None,
+        sink: Sink,
+        schedule: Schedule,
+        windows: Mapping[int, Sink] | None = None,
+        pending: Pending = (),  # type: ignore[assignment]
     ) -> None:
-        super().__init__(durable, schedule)
-        self.sink, self.windows = sink, dict(windows or {})
+        self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
+        self.schema, self.epsilon, self.run_id, self.guarantee = (
+            synth.schema,
+            synth.epsilon,
+            synth.run_id,
+            synth.guarantee,
+        )
+        self._synth: Synthesizer | None = synth  # None after an error in a step
+        self._state, self._pending = state, list(pending)
+        self._measured = None if state is None else measured_file(state)
+        self._journal_stays = False
+        self._positions = dict[str, Any]()  # without a state
+        self._published = set(state.releases()) if state else set[int]()
+        self._last_clock: float | None = None  # at the last release that the clock made due
+        self._turn = threading.RLock()  # for whatever must see one moment: no other thread takes or counts meanwhile
         self._publishing = threading.RLock()  # one release at a time; records may be taken meanwhile
         self._unreported = list[Published]()  # since `publish_if_due` has returned
 
@@ -78,7 +116,7 @@ class Run(TakingRun):
         schedule: Schedule = Schedule(),  # noqa: B008 - frozen
         allow_copy: bool = False,
         windows: Mapping[int, Sink] | None = None,
-    ) -> Run:
+    ) -> Self:
         """Start a run, or continue the one that the state holds.
 
         Parameters
@@ -97,14 +135,31 @@ class Run(TakingRun):
             Beside every release, one about the last so many records goes to each of these sinks.
         """
         windows = dict(windows or {})
-        if state is None or not holds_run(state, config, allow_copy=allow_copy):
-            return cls(begun(config, state, sink, windows), sink, schedule, windows)
-        with open_store(state, allow_copy=allow_copy) as store:
-            config.refuse_other(store)
-            return cls._continued(store, sink, schedule, allow_copy, windows)
+        if state is not None and state.exists():
+            with opened(state, allow_copy=allow_copy) as found:
+                if found.t or found.releases() or config.matches(found.config):
+                    config.refuse_other(found)
+                    return cls._continued(found, sink, schedule, windows, allow_copy=allow_copy)
+                found.close()
+                measured_beside(state).unlink(missing_ok=True)
+                state.unlink()  # a run that never took a record
+        synth = config.synthesizer()
+        check_windows(synth, windows)
+        for place in (sink, *windows.values()):
+            place.begin(synth.run_id)
+        if state is None:
+            return cls(synth, None, sink, schedule, windows)
+        found = State.create(state, config.to_dict())
+        try:
+            measured_beside(found.path).unlink(missing_ok=True)  # of another state that is gone
+            found.snapshot(0, synth.to_bytes())
+            return cls(synth, found, sink, schedule, windows)
+        except BaseException:
+            found.close()
+            raise
 
     @classmethod
-    def resume(cls, state: Path, sink: Sink, *, allow_copy: bool = False) -> Run:
+    def resume(cls, state: Path, sink: Sink, *, allow_copy: bool = False) -> Self:
         """Continue the run of a state under the configuration that the state holds, with no schedule.
 
         If the run was killed, a release may be due that its schedule knows of. As long as no record is taken here, it
@@ -119,30 +174,37 @@ class Run(TakingRun):
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
         """
-        with open_store(state, allow_copy=allow_copy) as store:
-            return cls._continued(store, sink, Schedule(), allow_copy, {}, journal_stays=True)
+        with opened(state, allow_copy=allow_copy) as found:
+            run = cls._continued(found, sink, Schedule(), {}, allow_copy=allow_copy)
+            run._journal_stays = found.has_journal
+            return run
 
     @classmethod
     def _continued(
-        cls,
-        store: Store,
-        sink: Sink,
-        schedule: Schedule,
-        allow_copy: bool,
-        windows: Windows,
-        *,
-        journal_stays: bool = False,
-    ) -> Run:
-        durable = continued(store, sink, windows, allow_copy=allow_copy, journal_stays=journal_stays)
-        run = cls(durable, sink, schedule, windows)
-        with run._durable.step():
+        cls, state: State, sink: Sink, schedule: Schedule, windows: Mapping[int, Sink], *, allow_copy: bool
+    ) -> Self:
+        synth, pending = restored(state)
+        check_windows(synth, windows)
+        sinks = sink, *windows.values()
+        if not allow_copy:
+            refuse_older(state, sinks, synth.run_id)
+        for place in sinks:
+            place.begin(synth.run_id)
+        run = cls(synth, state, sink, schedule, windows, pending)
+        with run._step():
+            run._know()
             run._count()
         return run
 
     def close(self) -> None:
-        """Release the state, from which any later version can then continue."""
-        with self._publishing:
-            self._durable.close()
+        """Leave a snapshot, from which a run goes on faster, and release the state."""
+        with self._publishing, self._turn:
+            if self._state is None:
+                return
+            with suppress(Exception):  # whatever was wrong has been said; a journal is as good
+                if not self._journal_stays and not self._pending and self._state.has_journal:
+                    self._state.snapshot(self.synth.t, self.synth.to_bytes())
+            self._state.close()
 
     def __enter__(self) -> Self:
         return self
@@ -150,7 +212,246 @@ class Run(TakingRun):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- publishing
+    # ---- what is known of it
+
+    @property
+    def state(self) -> Path | None:
+        """The file that keeps the run, if there is one. Secret."""
+        return self._state.path if self._state else None
+
+    @property
+    def synth(self) -> Synthesizer:
+        """The synthesizer. It may be behind `t` until `publish_if_due` was called."""
+        with self._turn:
+            if self._synth is None:
+                assert self._state is not None  # noqa: S101 - only then is it forgotten
+                self._synth, self._pending = restored(self._state)
+                self._know()
+            return self._synth
+
+    @property
+    def t(self) -> int:
+        """How many records have been taken. Public."""
+        with self._turn:
+            t = self.synth.t  # which may read what is pending from the state
+            return self._pending[-1][0] + self._pending[-1][1].records if self._pending else t
+
+    @property
+    def next_due(self) -> int | None:
+        """The number of records, after `t`, at which the next release is due; None if their number decides nothing."""
+        return self.schedule.next_due(self.t)
+
+    @property
+    def tally(self) -> Tally:
+        """How many rows were bad, and how many values were clipped, unlisted or missing. Secret: there is no noise."""
+        kept = self.position(TALLY)  # nothing is kept as long as all records are good
+        return (Tally.from_dict(kept) if kept else Tally(self.t)).with_capped(self.synth.capped, self.synth.t)
+
+    @property
+    def quarantine(self) -> Path | None:
+        """Where bad rows go under ``bad_rows="quarantine"``; None without a state."""
+        return self._state.path.with_name(self._state.path.name + ".bad-rows.jsonl") if self._state else None
+
+    def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """The last value that `take` has kept under a name, in memory only if there is no state; ``None`` if none was.
+
+        Parameters
+        ----------
+        name
+            As given to `take`.
+        """
+        return self._state.position(name) if self._state else self._positions.get(name)
+
+    def receipts(self) -> list[bytes]:
+        """What `take` has kept as receipts, oldest first; very old ones are forgotten."""
+        return self._state.receipts() if self._state else []
+
+    # ---- records in: keep, then count
+
+    def policy(self, bad_rows: str | None = None) -> str:
+        """What happens to bad rows from now on, as `take` has it. Releases state it: it is no secret.
+
+        Parameters
+        ----------
+        bad_rows
+            A policy of `headwater.public.bad_rows`; unless given, what the schema says.
+        """
+        policy = policy_of(bad_rows, self.schema)
+        if policy == "quarantine" and not self._state:
+            raise ValueError("bad rows can be put in quarantine only beside a state; use bad_rows='null' without one")
+        if policy != (self._in_force or "stop"):
+            self._keep_position({POLICY: policy})
+        return policy
+
+    @property
+    def _in_force(self) -> str | None:
+        found: str | None = self.position(POLICY)
+        return found or getattr(self.schema, "bad_rows", None)
+
+    def encode(self, table: object, *, bad_rows: str | None = None) -> Batch:
+        """What `take` keeps of a table, or of records that were read from a file.
+
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads, or a batch of `headwater.secret.read`, read under the same policy.
+        bad_rows
+            As for `take`.
+        """
+        return self.encoder(bad_rows)(table)
+
+    def encoder(self, bad_rows: str | None = None) -> Callable[[object], Batch]:
+        """`encode` for another thread: it does not wait while records are counted, for it uses none of them.
+
+        Parameters
+        ----------
+        bad_rows
+            As for `take`.
+        """
+        synth, policy = self.synth, self.policy(bad_rows)
+
+        def encode(table: object) -> Batch:
+            found = synth.encode(table, bad_rows=policy)
+            if policy != "quarantine":
+                return replace(found, bad=())
+            return found if isinstance(table, Lines) else replace(found, bad=tuple(row_texts(table, found.bad)))
+
+        return encode
+
+    def take(
+        self,
+        table: object,
+        *,
+        position: Mapping[str, Any] | None = None,
+        bad_rows: str | None = None,
+        receipts: bytes = b"",
+    ) -> int:
+        """Take a batch in order of arrival, all of it or nothing, and return how many records there are with it.
+
+        When it returns, the batch is on the disk. Call `publish_if_due` afterwards.
+
+        Parameters
+        ----------
+        table
+            Any kind of table that the schema reads, or a `Batch` that was encoded before, here or elsewhere. One with
+            anything wrong in it is refused whole. If its records were counted to be taken at once (``until``), no
+            release may be due before the last of them (`next_due`).
+        position
+            Named JSON values that are kept in the same transaction, such as an offset in a file, the offsets of a
+            topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one. ``tally``,
+            ``quarantine`` and ``bad_rows`` are refused: these the run keeps itself.
+        bad_rows
+            What happens to rows that are no records (`headwater.public.bad_rows`): ``"stop"``, ``"null"`` or
+            ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
+        receipts
+            Bytes that `receipts` gives back, kept in the same transaction.
+        """
+        kept = own_position(position)
+        batch = table if isinstance(table, Batch) else self.encode(table, bad_rows=bad_rows)
+        with self._turn:
+            checked = self.synth.checked(batch, self.t)  # before the step: what is wrong leaves everything as it is
+            if checked.until is not None and (self.next_due or checked.until) < checked.until:
+                raise ValueError("a release is due inside records that were counted to be taken at once")
+            with self._step():
+                return self._take(replace(checked, tally=Tally(), bad=()), kept | self._of_bad_rows(batch), receipts)
+
+    def _take(self, batch: Batch, position: dict[str, Any], receipts: bytes) -> int:
+        first, self._journal_stays = self.t, False
+        if self._state:
+            self._state.append(batch, position, receipts)
+        else:
+            self._positions |= position
+        if batch.records:
+            self._pending.append((first, batch))
+        self._count()
+        self._snapshot_if_large()
+        return first + batch.records
+
+    def keep_position(self, position: Mapping[str, Any]) -> None:
+        """Keep positions without records, such as that a file was read to its end.
+
+        Parameters
+        ----------
+        position
+            As for `take`.
+        """
+        self._keep_position(own_position(position))
+
+    def _keep_position(self, position: Mapping[str, Any]) -> None:
+        with self._step():
+            if self._state:
+                self._state.append(None, position)
+            else:
+                self._positions |= position
+
+    def _count(self) -> None:
+        """Count what is pending, up to the next release that is due."""
+        until, t = self.t, self.synth.t
+        while t < until and not self._is_due(t):
+            t = min(self.schedule.next_due(t) or until, until)
+        while self._pending and self.synth.t < t:
+            first, batch = self._pending[0]
+            try:
+                self.synth.take(between(first, batch, self.synth.t, t))
+            except (TypeError, ValueError) as error:
+                raise (
+                    damaged(self._state.path, "its journal does not hold records") if self._state else error
+                ) from error
+            if self.synth.t >= first + batch.records:
+                self._pending.pop(0)
+
+    def _know(self) -> None:
+        """What was measured before is never measured again."""
+        if self._measured is not None and self._synth is not None:
+            self._synth.know(self._measured.kept)
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        """One step of one thread. After an error memory is discarded, unless it is known to be that of the state."""
+        with self._turn:
+            try:
+                yield
+            except StoreError:  # such as a full disk: a service may try again without reading everything
+                if not self._is_current():
+                    self._forget()
+                raise
+            except BaseException:
+                self._forget()
+                raise
+
+    def _is_current(self) -> bool:
+        try:
+            return not self._state or self._state.t == self.t
+        except StoreError:
+            return False
+
+    def _forget(self) -> None:
+        if self._state:  # without one, a synthesizer itself undoes what was half done
+            self._synth, self._pending = None, []
+
+    def _snapshot_if_large(self) -> None:
+        if self._state and not self._pending and not self._journal_stays and self._state.outgrown:
+            with suppress(StoreError):
+                self._state.snapshot(self.synth.t, self.synth.to_bytes())
+
+    # ---- bad rows
+
+    def _of_bad_rows(self, batch: Batch) -> dict[str, Any]:
+        """What is to be kept of the bad rows of a batch, with it: the tally, and how long their file is then."""
+        kept = dict[str, Any]()
+        if batch.tally.bad or batch.tally.columns or self.position(TALLY):
+            before = self.position(TALLY)
+            kept[TALLY] = ((Tally.from_dict(before) if before else Tally(self.t)) + batch.tally).to_dict()
+        if batch.bad and self.quarantine:
+            known = self.position(QUARANTINE) or 0
+            size = self.quarantine.stat().st_size if self.quarantine.exists() else 0
+            if size < known:  # somebody has taken it away: begin anew, and note that before anything is written
+                known = size
+                self._keep_position({QUARANTINE: known})
+            kept[QUARANTINE] = quarantined(self.quarantine, batch.bad, self.t, known)
+        return kept
+
+    # ---- releases out: measure once and keep, then show
 
     def publish_if_due(self, now: float | None = None) -> list[Published]:
         """Publish every release that is due, by number of records or by the clock.
@@ -167,31 +468,41 @@ class Run(TakingRun):
             found, self._unreported = self._unreported, []
             return found
 
+    def _is_due(self, t: int) -> bool:
+        return self.schedule.is_due(t) and t not in self._published
+
+    def _is_timely(self, now: float | None) -> bool:
+        if now is None or self.schedule.seconds is None:
+            return False
+        if self._last_clock is None:
+            self._last_clock = now
+        return now - self._last_clock >= self.schedule.seconds
+
     def _publish_due(self, now: float | None = None) -> None:
         while True:
-            with self._durable.turn:
-                with self._durable.step():
+            with self._turn:
+                with self._step():
                     self._count()
-                t, timely = self.synth.t, self._due.by_clock(now)
-                due = self._due.by_records(t)
-                if not due and not (timely and t > 0 and t not in self._due.published):
+                t, timely = self.synth.t, self._is_timely(now)
+                due = self._is_due(t)
+                if not due and not (timely and t > 0 and t not in self._published):
                     if timely:
-                        self._due.restart(now)
-                    with self._durable.step():
-                        self._durable.snapshot_if_large()
+                        self._last_clock = now
+                    with self._step():
+                        self._snapshot_if_large()
                     return
                 begun = self._begin_all()
             self._unreported.append(self._publish(begun))
             if not due:
-                self._due.restart(now)  # and not before: what failed is tried again at once
+                self._last_clock = now  # and not before: what failed is tried again at once
 
     def publish(self) -> Published | None:
         """Publish the release of this moment, unless that was done before or nothing has come yet."""
         with self._publishing:
             self._publish_due()
-            with self._durable.turn:
+            with self._turn:
                 t = self.synth.t
-                begun = None if t == 0 or t in self._due.published else self._begin_all()
+                begun = None if t == 0 or t in self._published else self._begin_all()
             if begun:
                 self._unreported.append(self._publish(begun))
             found, self._unreported = self._unreported, []
@@ -215,21 +526,50 @@ class Run(TakingRun):
             return sink.publish(self._begin(sink.location, last, since)(), self.run_id)
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
-        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε."""
+        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε.
+
+        Parameters
+        ----------
+        last
+            Only about the last so many records.
+        since
+            Only about the records after the first so many.
+        """
         return self._begin(None, last, since)()
 
+    def measure(self) -> None:
+        """Measure what this moment shows, and keep it: so other processes see this moment."""
+        with self._step():
+            self._count()
+            if self.synth.t:
+                self.synth.measured()
+                self._keep_measured()
+
+    def _keep_measured(self) -> None:
+        if self._state and self._measured:
+            size = self._measured.keep(self.synth, self._in_force)
+            if size != self._state.noted("measured"):
+                self._state.note(measured=size)
+
     def _begin(self, location: str | None, last: int | None = None, since: int | None = None) -> Callable[[], Release]:
-        with self._durable.turn:
-            with self._durable.step():
+        with self._turn:
+            with self._step():
                 self._count()  # after an error in a step, what was kept is counted again first
-            make, policy = self.synth.begin_release(last=last, since=since), self._bad_rows.in_force
-            with self._durable.step():
-                self._durable.note_measured(location)
-            return lambda: self._bad_rows.stated(make(), policy)
+            make, policy = self.synth.begin_release(last=last, since=since), self._in_force
+            with self._step():
+                self._keep_measured()
+                if self._state and location and location not in (sinks := self._state.noted("sinks") or []):
+                    self._state.note(sinks=sorted([*sinks, location]))
+
+        def stating() -> Release:
+            found = make()
+            return replace(found, facts=replace(found.facts, schema=stated(found.schema, policy)))
+
+        return stating
 
     def _begin_all(self) -> list[tuple[Sink, Callable[[], Release]]]:
         sinks = [*self.windows.items(), (None, self.sink)]
-        with self._durable.turn:
+        with self._turn:
             return [(sink, self._begin(sink.location, last)) for last, sink in sinks]
 
     def _publish(self, begun: list[tuple[Sink, Callable[[], Release]]]) -> Published:
@@ -238,7 +578,7 @@ class Run(TakingRun):
         for other, window in windows:
             other.publish(window(), self.run_id)
         published = sink.publish(make(), self.run_id)
-        if self.store:
-            self.store.published(published.t, published.sha256)
-        self._due.published.add(published.t)
+        if self._state:
+            self._state.published(published.t, published.sha256)
+        self._published.add(published.t)
         return published

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.laws import Accounting, Pure, scale_for
-from headwater.public.marginals.codes import Codes, Coding, Measured, NoisyTable
+from headwater.public.marginals.codes import Codes, Coding
+from headwater.public.marginals.measured import Measured, NoisyTable, Outlook
 from headwater.public.marginals.plan import Stage, divide, variance
-from headwater.public.marginals.predict import UNITS, Outlook, Prediction
+from headwater.public.marginals.predict import UNITS, Prediction
 from headwater.public.marginals.questions import (
     CELLS,
     EXTRA_WEIGHT,

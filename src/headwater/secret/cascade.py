@@ -23,11 +23,11 @@ from headwater.public.cascade.plan import Plan, Stage, plan, stage_at
 from headwater.public.cascade.tree import Tree, possible
 from headwater.public.files import FileRefusedError
 from headwater.public.partition import DEEPEST, Partition
-from headwater.public.protocol import AnySchema, Arrays, Header, Rows, State
-from headwater.secret.batch import Batch, Span, fastest
+from headwater.public.protocol import AnySchema, Arrays, Header, Kept, Rows, Span, State
+from headwater.secret.batch import Batch, fastest
 from headwater.secret.held import Held, Part, cut
 from headwater.secret.leaves import count_leaves, sum_leaves
-from headwater.secret.mechanism import NULL, CellRows, Kept, word
+from headwater.secret.mechanism import NULL, CellRows, word
 from headwater.secret.noise import Noise
 
 TREE_BIT, TIMESCALE_BIT = 38, 44
@@ -121,12 +121,10 @@ class CascadeMechanism(CellRows):
 
     def closed_fast(self, until: int | None = None) -> list[NoisyCounts]:
         """Noisy counts of the closed fast buckets of the open slow bucket, measured now if they were not before."""
-        found, covered, now = list[NoisyCounts](), self.start, self.t if until is None else until
-        for number, scale in enumerate(self.stage.timescales[1:], start=1):
-            for start in range(covered, now - scale.size + 1, scale.size):
-                trees = self._trees[int(start >= self._middle)][number - 1]
-                found.append(self.measure_bucket(number, start, trees))
-                covered = start + scale.size
+        found = list[NoisyCounts]()
+        for number, span in self.stage.fast_spans(self.start, self.t if until is None else until):
+            trees = self._trees[int(span.start >= self._middle)][number - 1]
+            found.append(self.measure_bucket(number, span.start, trees))
         return found
 
     def measure_bucket(self, number: int, start: int, trees: tuple[Tree, ...]) -> NoisyCounts:
@@ -156,16 +154,10 @@ class CascadeMechanism(CellRows):
             parts.append(NoisyCounts(*span, tree, counts, variance))
         return replace(parts[0], coarse=tuple(parts[1:]))
 
-    def window(self, since: int) -> int:
-        if not since:
-            return 0
-        buckets = [*self.history.slow, *self.history.recent, *self.closed_fast()]
-        return max((bucket.start for bucket in buckets if bucket.start <= since), default=0)
-
-    def measured(self, start: int, seed: int) -> Measured:
+    def measured(self, seed: int) -> Measured:
         fast = self.closed_fast()
         covered = max((bucket.end for bucket in fast), default=self.start)
-        return Measured(self.t, start, covered, self.history, tuple(fast))
+        return Measured(self.t, 0, covered, self.history, tuple(fast))
 
     def kept(self) -> Kept:
         return {Span(one.start, one.end): one for one in (*self.history.slow, *self.history.recent)} | self.known

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.files import need
-from headwater.public.protocol import Arrays, Rows, null_records
-from headwater.secret.batch import Batch, Span, distinct, short
+from headwater.public.protocol import Arrays, Rows, Span, null_records
+from headwater.secret.batch import Batch, distinct, short
 
 
 class Part(NamedTuple):
@@ -56,7 +56,7 @@ class Held:
         return plain, [(part.rows, part.counts) for part in found if part.counts is not None]
 
     def plus(self, part: Part, coarser: Callable[[Rows], Rows] = lambda rows: rows) -> Self:
-        """With more records of the last bucket, or of the next one. Parts of similar size are joined, so few stay."""
+        """With more records of the last bucket, or of the next one. Parts of similar size are joined."""
         rows, counts, null = part.rows, part.counts, null_records(part.rows)
         if null.any():
             rows, counts = rows[~null], None if counts is None else counts[~null]

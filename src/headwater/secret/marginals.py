@@ -13,15 +13,14 @@ from typing import ClassVar, Self
 import numpy as np
 
 from headwater.public.budget import Budget, Ledger
-from headwater.public.marginals.codes import Codes, Measured, NoisyTable, codings, encode
+from headwater.public.marginals.codes import Codes, codings, encode
+from headwater.public.marginals.measured import Closing, Measured, NoisyTable, Outlook, pack, unpack
 from headwater.public.marginals.plan import Plan, Stage, plan, stage_at
-from headwater.public.marginals.predict import Closing, Outlook, pack, unpack
 from headwater.public.partition import Points
-from headwater.public.protocol import AnySchema, Rows, State
-from headwater.secret.batch import Batch, Span, fastest
+from headwater.public.protocol import AnySchema, Kept, Rows, Span, State
+from headwater.secret.batch import Batch, fastest
 from headwater.secret.bucket import FAST, SLOW, Bucket, SlowBucket
 from headwater.secret.held import Held, Part, cut
-from headwater.secret.mechanism import Kept
 from headwater.secret.noise import Noise
 
 
@@ -103,11 +102,8 @@ class MarginalsMechanism:
     def coarser(self, rows: Rows, number: int) -> Rows:
         return rows
 
-    def window(self, since: int) -> int:
-        return max((table.start for table in self.tables if table.start <= since), default=0) if since else 0
-
-    def measured(self, start: int, seed: int) -> Measured:
-        return Measured(self.t, start, self.epsilon, self.codings, self.tables, self.schema)
+    def measured(self, seed: int) -> Measured:
+        return Measured(self.t, 0, self.epsilon, self.codings, self.tables, self.schema)
 
     def kept(self) -> Kept:
         return {Span(closing.start, closing.end): closing for closing in self.closings}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, Self
@@ -13,12 +13,9 @@ from numpy.typing import NDArray
 from headwater.public.budget import Budget, Ledger
 from headwater.public.files import need, whole_number
 from headwater.public.partition import Points
-from headwater.public.protocol import AnySchema, Arrays, Header, Measured, Rows, State, modules_of
-from headwater.secret.batch import Batch, Span
+from headwater.public.protocol import AnySchema, Arrays, Header, Kept, Measured, Rows, Span, State, modules_of
+from headwater.secret.batch import Batch
 from headwater.secret.noise import Noise
-
-Kept = Mapping[Span, Any]
-"""What was measured, by the records that it was measured of: public, and never measured again."""
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
@@ -71,19 +68,13 @@ class Mechanism(Protocol):
         """
 
     def spans(self, number: int) -> tuple[Span, ...]:
-        """The buckets of record ``number`` (from 0), slowest first; none if a mechanism has no buckets. Public."""
+        """The buckets of record ``number`` (from 0), slowest first; none if only the order says all. Public."""
 
     def coarser(self, rows: Rows, number: int) -> Rows:
         """Rows of the bucket of record ``number`` without what no noisy count can ever distinguish. Public."""
 
-    def window(self, since: int) -> int:
-        """Where the shortest window starts that `measured` has and that holds all records after the first ``since``."""
-
-    def measured(self, start: int, seed: int) -> Measured:
-        """All that is published about the records after the first ``start``, which `window` gave.
-
-        ``seed`` is public randomness.
-        """
+    def measured(self, seed: int) -> Measured:
+        """All that is published of the records so far. ``seed`` is public randomness."""
 
     def kept(self) -> Kept:
         """All that was measured until now, as it must be kept before it is shown. Public."""
@@ -145,11 +136,6 @@ class CellRows:
 
     def coarser(self, rows: Rows, number: int) -> Rows:
         return rows
-
-    def window(self, since: int) -> int:
-        if since:
-            raise ValueError(f"the {self.name} mechanism has no windows; mechanism='cascade' can")
-        return 0
 
     def kept(self) -> Kept:
         return self.known

@@ -242,12 +242,3 @@ def new_person_key(seed: int | None) -> bytes:
 
 def restored_keys(secret: str, public: str) -> tuple[Noise, bytes]:
     return Noise(key=bytes.fromhex(secret)), bytes.fromhex(public)
-
-
-def release_seed(public: bytes, t: int, start: int) -> int:
-    text = b"".join(number.to_bytes(16, "little") for number in (t, start))
-    return int.from_bytes(hashlib.sha256(public + text).digest()[:16], "little")
-
-
-def run_id(public: bytes) -> str:
-    return hashlib.sha256(b"run" + public).hexdigest()[:16]

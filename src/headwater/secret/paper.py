@@ -31,8 +31,8 @@ from headwater.public.cells import CellCounts
 from headwater.public.laws import IntegerLaplace, scale_for
 from headwater.public.paper import Measured, cell_budget, measure
 from headwater.public.partition import Cells, Floats, Integers
-from headwater.public.protocol import AnySchema, Arrays, Header, State
-from headwater.secret.batch import Batch, Span
+from headwater.public.protocol import AnySchema, Arrays, Header, Span, State
+from headwater.secret.batch import Batch
 from headwater.secret.counters import (
     THRESHOLD,
     HybridCounter,
@@ -257,7 +257,7 @@ class PaperMechanism(CellRows):
         new.known = {span: one for span, one in new.known.items() if span.end >= new.t}
         return new
 
-    def measured(self, start: int, seed: int) -> Measured:
+    def measured(self, seed: int) -> Measured:
         """What a release of this moment draws."""
         span = Span(0, self.t)
         found: Measured = self.once(span, lambda: measure(self.noisy_counts, self.t, self.depth, self.partition, seed))

@@ -19,7 +19,7 @@ from headwater.public.cascade.counts import NoisyCounts
 from headwater.public.cascade.plan import stage_at
 from headwater.public.cascade.tree import Tree
 from headwater.public.partition import Partition
-from headwater.secret.batch import Span
+from headwater.public.protocol import Span
 from headwater.secret.cascade import CascadeMechanism, resolution
 from headwater.secret.held import Held
 from headwater.secret.noise import Noise

@@ -22,8 +22,8 @@ from headwater.public.cascade.counts import NoisyCounts
 from headwater.public.cascade.plan import Stage, Timescale, stage_at
 from headwater.public.cascade.tree import Tree
 from headwater.public.partition import Axis
+from headwater.public.protocol import Span
 from headwater.secret import cascade as cascade_module
-from headwater.secret.batch import Span
 from headwater.secret.cascade import CascadeMechanism
 from headwater.secret.leaves import count_leaves
 from tests.support.cascade_law import Law, Output, Stream, Tiny, far, laws, near, neighbours, sample

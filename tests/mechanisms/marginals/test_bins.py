@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.public.marginals.codes import Coding, NoisyTable
+from headwater.public.marginals.codes import Coding
+from headwater.public.marginals.measured import NoisyTable
 from headwater.public.marginals.questions import Question
 from headwater.public.marginals.tables import Profile, Shares, cut, profile
 from headwater.secret.bucket import count, cover

@@ -5,14 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, TimeOfDay
+from headwater.public.columns import Column
+from headwater.public.cube import UnitCube
 from headwater.public.marginals.codes import FINEST, MOST_LABELS, Codes, coders, codings, encode
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import UnitCube
 
 SIZES = [1, 2, 3, 16, 17, 1000, FINEST, FINEST + 1, 10**6 + 7, 2**40 + 3, 2**53]
 

@@ -21,17 +21,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from headwater import Boolean, Schema
 from headwater.public import laws
 from headwater.public.budget import Budget
-from headwater.public.categorical import Boolean
 from headwater.public.laws import PermuteAndFlip, Pure, scale_for
 from headwater.public.marginals import questions as pair_rules
-from headwater.public.marginals.codes import Measured
+from headwater.public.marginals.measured import Measured, Outlook
 from headwater.public.marginals.plan import Stage
-from headwater.public.marginals.predict import Outlook
 from headwater.public.marginals.questions import Question
 from headwater.public.marginals.tree import Pair
-from headwater.public.schema import Schema
 from headwater.secret import bucket as bucket_module
 from headwater.secret import bucket as slow
 from headwater.secret import marginals as measure_module

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from headwater.public import chunks as lots
-from headwater.public.categorical import Boolean, Category
+from headwater.public.categories import Boolean, Category
+from headwater.public.cube import UnitCube
 from headwater.public.files import FileRefusedError
-from headwater.public.marginals.codes import Coding, Measured, NoisyTable, codings, encode
+from headwater.public.marginals.codes import Coding, Measured, codings, encode
 from headwater.public.marginals.estimate import Estimator
+from headwater.public.marginals.measured import NoisyTable
 from headwater.public.marginals.model import MODEL, MarginalsModel
 from headwater.public.marginals.predict import LogLinear
-from headwater.public.numeric import Integer, Number
+from headwater.public.numbers import Integer, Number
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
 
 SCHEMA = Schema(
     size=Number(0, 10, missing=True),

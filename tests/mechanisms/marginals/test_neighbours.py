@@ -18,9 +18,9 @@ from headwater.public.laws import choice_scale_for, deviation_for, scale_for
 from headwater.public.marginals import plan as plan_module
 from headwater.public.marginals import questions as questions_module
 from headwater.public.marginals.plan import stage_at
+from headwater.public.protocol import Span
 from headwater.secret import bucket as bucket_module
 from headwater.secret import bucket as slow
-from headwater.secret.batch import Span
 from headwater.secret.bucket import Bucket, SlowBucket
 from headwater.secret.held import Held
 from tests.support.marginals_watch import (

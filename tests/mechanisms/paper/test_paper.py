@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from headwater.audit.sealing import Bare
 from headwater.public.laws import scale_for
 from headwater.public.paper import cell_budget
 from headwater.public.partition import DEEPEST, Partition
@@ -29,6 +28,7 @@ from headwater.secret.counters import (
 )
 from headwater.secret.noise import Noise
 from headwater.secret.paper import PaperMechanism, Segment
+from tests.support.counter_law import Bare
 from tests.support.literal_paper import LiteralPaper
 from tests.support.nightly import NIGHTLY
 from tests.support.runs import cube, feed

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headwater.run.store import Store, entries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.run.store import StateCopiedError, StateDamagedError, Store, StoreError, entries
+from headwater.run.lock import StateCopiedError, StateDamagedError, StoreError
 
 CONFIG = {"epsilon": 1.0, "schema": {"columns": {"x": {"kind": "number"}}}}
 

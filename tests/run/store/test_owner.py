@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from headwater.run.store import Store
 
-from headwater.run.store import StateInUseError, Store, StoreError
+from headwater.run.lock import StateInUseError, StoreError
 
 FORKS = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forking beside threads is the point
 

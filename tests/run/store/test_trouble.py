@@ -13,9 +13,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 import pytest
+from headwater.run.store import Store
 from numpy.typing import NDArray
 
-from headwater.run.store import Kept, OutcomeUnknownError, Store, StoreError
+from headwater.public.protocol import Kept
+from headwater.run.lock import OutcomeUnknownError, StoreError
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount, or become somebody else")
 

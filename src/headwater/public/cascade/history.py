@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from headwater.public.cascade.counts import NoisyCounts, Pool, pool, pools_by_timescale
+from headwater.public.budget import Budget
+from headwater.public.cascade.counts import NoisyCounts, Pool, pack, pool, pools_by_timescale, unpack
 from headwater.public.cascade.estimate import Fractions, latest_fractions, overwritten, shrink
-from headwater.public.cascade.plan import Stage, Timescale, split_thresholds, uniform_threshold
+from headwater.public.cascade.plan import Stage, Timescale, split_thresholds, stage_at, uniform_threshold
 from headwater.public.cascade.tree import LEAF, Tree, children
 from headwater.public.partition import Flags, Floats, Partition, Points
+from headwater.public.protocol import AnySchema, Arrays, Header, Kept, Span, State
 
 
 def next_tree(
@@ -126,6 +128,30 @@ class Measured:
     covered: int
     history: History
     fast: tuple[NoisyCounts, ...]
+
+    @classmethod
+    def of(cls, kept: Kept, schema: AnySchema, budget: Budget, t: int) -> Measured:
+        partition, slow, fast_of_last, start = schema.partition, list[NoisyCounts](), list[Span](), 0
+        while (end := start + (stage := stage_at(start, partition.dimension, budget)).timescales[0].size) <= t:
+            slow.append(kept[Span(start, end)])
+            fast_of_last, start = [span for _, span in stage.fast_spans(start, end)], end
+        recent = [kept[span] for span in fast_of_last]
+        fast = tuple(kept[span] for _, span in stage.fast_spans(start, t))
+        history = History(partition, budget.epsilon, tuple(slow), tuple(recent), pool(slow, partition))
+        return cls(t, 0, max((one.end for one in fast), default=start), history, fast)
+
+    @staticmethod
+    def pack(kept: Kept) -> State:
+        return pack(list(kept.values()), ())
+
+    @staticmethod
+    def unpack(header: Header, arrays: Arrays, schema: AnySchema) -> Kept:
+        return {Span(one.start, one.end): one for one in unpack(header, arrays)[0]}
+
+    def after(self, since: int) -> Measured:
+        buckets = [*self.history.slow, *self.history.recent, *self.fast]
+        start = max((bucket.start for bucket in buckets if bucket.start <= since), default=0)
+        return replace(self, start=start if since else 0)
 
     @property
     def uncovered(self) -> int:

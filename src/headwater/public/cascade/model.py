@@ -78,3 +78,4 @@ class CascadeModel(CellModel):
 
 
 MODEL = CascadeModel
+MEASURED = Measured

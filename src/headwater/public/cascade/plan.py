@@ -8,12 +8,14 @@ up. Noise is that of the *pooled* estimate: releases average sibling buckets, wh
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 from headwater.public.budget import Budget, Ledger, Spend
 from headwater.public.laws import CountLaw, DiscreteGaussian, IntegerLaplace, deviation_for, scale_for
+from headwater.public.protocol import Span
 
 SLOW = 4  # slow buckets a stage
 FASTER = 16  # at most so many buckets of one timescale in a bucket of the next slower one
@@ -47,6 +49,13 @@ class Stage:
     start: int
     end: int
     timescales: tuple[Timescale, ...]
+
+    def fast_spans(self, start: int, now: int) -> Iterator[tuple[int, Span]]:
+        """The closed fast buckets since ``start``, each timescale after the end of the slower one, with its number."""
+        for number, scale in enumerate(self.timescales[1:], start=1):
+            while start + scale.size <= now:
+                yield number, Span(start, start + scale.size)
+                start += scale.size
 
     def ledger(self) -> Ledger:
         return Ledger(

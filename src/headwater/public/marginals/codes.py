@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.partition import Axis, Floats, Integers, Points
-from headwater.public.protocol import AnySchema
+from headwater.public.categories import Boolean, Category
+from headwater.public.cube import UnitCube
+from headwater.public.partition import Axis, Points
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
 
 Codes = NDArray[np.uint16]
 
@@ -97,61 +95,3 @@ def encode(points: Points, schema: Schema | UnitCube) -> Codes:
     for column, coder in enumerate(coders(schema)):
         codes[:, column] = coder.encode(points[:, column])
     return codes
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyTable:
-    """Noisy counts of one contingency table: the records ``start … end − 1`` in bins of one, two or three columns."""
-
-    columns: tuple[int, ...]
-    start: int
-    end: int
-    edges: tuple[Integers, ...]
-    counts: Integers
-    scale: float
-    variance: float
-    gaussian: bool = False
-    joint: int = 0
-    present: int | None = None
-
-    @property
-    def width(self) -> float:
-        return math.sqrt(self.variance / 2) if self.gaussian or self.joint else self.scale
-
-    @cached_property
-    def sums(self) -> tuple[tuple[Floats, Floats], ...]:
-        found = []
-        for axis, edges in enumerate(self.edges):
-            # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
-            several = 2 if self.counts.shape == (2,) else self.counts.size // len(edges)
-            counts = self.counts.sum(tuple(other for other in range(len(self.edges)) if other != axis))
-            found.append((counts.astype(np.float64), np.full(len(edges), self.variance * several)))
-        return tuple(found)
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """All that is published about the records after the first ``start`` ones, up to the ``t``-th.
-
-    ``tables`` are ordered by their end; those that end before ``start`` are about earlier records and only inform.
-    """
-
-    t: int
-    start: int
-    epsilon: float
-    codings: tuple[Coding, ...]
-    tables: tuple[NoisyTable, ...]
-    schema: AnySchema | None = None
-
-    def near(self, points: Points) -> dict[str, float]:
-        """How many tables there are, and the noisy counts of the cells that hold these points."""
-        seen: dict[str, float] = {f"t={self.t} tables": len(self.tables)}
-        if self.schema is None:
-            return seen
-        codes = encode(points, self.schema).astype(np.int64)
-        for table in self.tables:
-            axes = zip(table.columns, table.edges, strict=True)
-            bins = [np.searchsorted(edges, codes[:, column], side="right") - 1 for column, edges in axes]
-            for number, count in enumerate(table.counts[tuple(bins)].tolist()):
-                seen[f"columns {table.columns} of {table.start}-{table.end} count at {number}"] = count
-        return seen

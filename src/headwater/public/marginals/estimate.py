@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.files import need
-from headwater.public.marginals.codes import Coding, Measured, NoisyTable
+from headwater.public.marginals.codes import Coding
 from headwater.public.marginals.denoise import Counted, Pooled, denoise
+from headwater.public.marginals.measured import Measured, NoisyTable
 from headwater.public.marginals.shape import Shape, Side, Sides, Split, estimate_shape, stacked
 from headwater.public.marginals.smooth import Share, Slots, Smoothed, fit_margins, smooth
 from headwater.public.marginals.tables import contained, model_grids, transfer, union, widths

@@ -11,12 +11,14 @@ from typing import ClassVar, Self
 import numpy as np
 
 from headwater.public.chunks import each_lot
+from headwater.public.cube import UnitCube
 from headwater.public.laws import IntegerLaplace
-from headwater.public.marginals.codes import Codes, Measured, NoisyTable, coders, codings, encode
+from headwater.public.marginals.codes import Codes, coders, codings, encode
 from headwater.public.marginals.draw import NO_RECORD
 from headwater.public.marginals.errors import ERROR_MODEL as ERROR_MODEL
 from headwater.public.marginals.errors import expected_error
 from headwater.public.marginals.estimate import SHORTEST, Estimate, Estimator, estimate_state, restore_estimate
+from headwater.public.marginals.measured import Measured, NoisyTable
 from headwater.public.marginals.predict import LogLinear
 from headwater.public.marginals.smooth import Share, Slots, smooth
 from headwater.public.marginals.tables import widths
@@ -33,7 +35,6 @@ from headwater.public.protocol import (
     State,
     nothing_proved,
 )
-from headwater.public.unit_cube import UnitCube
 
 SIGNIFICANCE = 4.0
 """A share counts beyond so many of its standard deviations. Without null records that is one release in 30,000."""
@@ -225,3 +226,4 @@ class MarginalsModel:
 
 
 MODEL = MarginalsModel
+MEASURED = Measured

@@ -5,7 +5,6 @@ Everything here is a function of published numbers, so it costs nothing. It deci
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,15 +12,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.files import need
-from headwater.public.marginals.codes import Codes, Measured, NoisyTable
+from headwater.public.marginals.codes import Codes
 from headwater.public.marginals.draw import PAIR_POWER, Constraint, draw_tree, grouped, rake, select, sorting, tree_laws
 from headwater.public.marginals.estimate import Estimate, Estimator, time_joint
+from headwater.public.marginals.measured import Measured
 from headwater.public.marginals.questions import Question
 from headwater.public.marginals.smooth import EVEN_DRIFT, fit_margins
 from headwater.public.marginals.tree import Forest, Pair, conditional, joint
 from headwater.public.partition import Floats, Integers
-from headwater.public.protocol import Arrays, Header, State
 
 POOL = 1 << 16
 """Records that factors are found with."""
@@ -159,86 +157,6 @@ Shares = NDArray[np.float64]
 STRONG = 0.1  # pairs of the tree this far from independence, beyond noise, are measured again without a choice
 PREDICTION_POOL = 1 << 13  # records that predictions of pairs are raked with
 UNITS = 60  # the budget of a fast bucket is dealt out in so many equal parts
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What published numbers say of the stage to come."""
-
-    tree: tuple[Pair, ...]
-    kept: tuple[Pair, ...]
-    moving: tuple[float, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Closing:
-    """All that was published when a bucket closed: its tables, and what they say of what is to be measured next."""
-
-    start: int
-    end: int
-    tables: tuple[NoisyTable, ...]
-    outlook: Outlook
-
-
-_NONE = -(1 << 62)  # stands for a number of records that was not asked for
-
-
-def pack(closings: Sequence[Closing]) -> State:
-    tables = [table for closing in closings for table in closing.tables]
-    edges = [e for table in tables for e in table.edges]
-    counts = np.concatenate([np.empty(0, dtype=np.int64), *(table.counts.ravel() for table in tables)])
-    small = np.abs(counts).max(initial=0) < 1 << 31
-    arrays: Arrays = {
-        "edges": np.concatenate([np.empty(0, dtype=np.int32), *edges]).astype(np.int32),
-        "counts": counts.astype(np.int32) if small else counts,
-        "scales": np.array([table.scale for table in tables], dtype=np.float64),
-        "variances": np.array([table.variance for table in tables], dtype=np.float64),
-        "laws": np.array([[table.gaussian, table.joint] for table in tables], dtype=np.int32).reshape(-1, 2),
-        "present": np.array([_NONE if table.present is None else table.present for table in tables], dtype=np.int64),
-        "moving": np.array([closing.outlook.moving for closing in closings], dtype=np.float64),
-    }
-    layout = [
-        [
-            one.start,
-            one.end,
-            [[table.columns, table.counts.shape] for table in one.tables],
-            one.outlook.tree,
-            one.outlook.kept,
-        ]
-        for one in closings
-    ]
-    return {"closings": layout}, arrays
-
-
-def unpack(header: Header, arrays: Arrays) -> list[Closing]:
-    edges, counts, found = arrays["edges"].astype(np.int64), arrays["counts"].astype(np.int64), list[Closing]()
-    numbers = zip(
-        arrays["scales"].tolist(),
-        arrays["variances"].tolist(),
-        arrays["laws"].tolist(),
-        arrays["present"].tolist(),
-        strict=True,
-    )
-    for (start, end, layout, tree, kept), moving in zip(header["closings"], arrays["moving"].tolist(), strict=True):
-        tables = []
-        for columns, shape in layout:
-            scale, variance, (gaussian, joint), present = next(numbers)
-            bins = []
-            for size in shape:
-                bins.append(edges[:size])
-                edges = edges[size:]
-            cells = math.prod(shape)
-            noisy, counts = counts[:cells].reshape(shape), counts[cells:]
-            known = None if present == _NONE else present
-            tables.append(
-                NoisyTable(
-                    tuple(columns), start, end, tuple(bins), noisy, scale, variance, bool(gaussian), joint, known
-                )
-            )
-        ahead = Outlook(tuple((a, b) for a, b in tree), tuple((a, b) for a, b in kept), tuple(moving))
-        found.append(Closing(start, end, tuple(tables), ahead))
-    need(not len(edges) and not len(counts), "counts")
-    return found
 
 
 class Prediction:

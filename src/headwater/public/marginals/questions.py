@@ -13,7 +13,8 @@ from functools import cached_property
 from math import prod
 
 from headwater.public.laws import Accounting, CountLaw, fits, radii, scale_for
-from headwater.public.marginals.codes import Coding, NoisyTable
+from headwater.public.marginals.codes import Coding
+from headwater.public.marginals.measured import NoisyTable
 from headwater.public.marginals.plan import LEAST, divide, variance
 from headwater.public.marginals.tables import cut_by, one_way
 from headwater.public.marginals.tree import Pair

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.marginals.codes import Coding, NoisyTable
+from headwater.public.marginals.codes import Coding
+from headwater.public.marginals.measured import NoisyTable
 from headwater.public.partition import Floats, Integers
 
 MOST_BINS = 64

@@ -29,11 +29,10 @@ function build(data) {
     chart.below = make("p", { class: "below" }, make("span"), make("span"));
     figure.append(chart.below);
     chart.figure = figure;
-    chart.height = column.labels ? 90 + 22 * column.labels.length : 265;
     chart.say = (text) => { chart.below.firstChild.textContent = text; };
     return chart;
   });
-  arrange();
+  byId("marginals").replaceChildren(...state.charts.map((chart) => chart.figure));
   byId("columns-key").replaceChildren(make("span", {}, make("i"), "all records: share of rows that have a value"));
   if (window) byId("columns-key").append(make("span", {}, make("i", { class: "real" }), make("span", { id: "recent" })));
   byId("pairs").hidden = data.pairs.length === 0;
@@ -49,17 +48,6 @@ function build(data) {
 
 /** A column as the charts of the report take it: the window stands where the report has the real data. */
 const beside = (column, window) => ({ ...column, counts: [column.counts[0]], real: window ? [column.counts[1]] : undefined, beside: window });
-
-/** Cards in as many columns as there is room for, each where the least stands so far. */
-function arrange() {
-  const room = byId("marginals"), stacks = range(1, Math.min(Math.max(Math.floor((room.clientWidth + 16) / 320), 1), 3)).map(() => ({ height: 0, cards: [] }));
-  for (const { figure, height } of state.charts) {
-    const lowest = stacks.reduce((a, b) => (b.height < a.height ? b : a));
-    lowest.height += height;
-    lowest.cards.push(figure);
-  }
-  room.replaceChildren(...stacks.map((stack) => make("div", { class: "stack" }, ...stack.cards)));
-}
 
 const count = (t) => { byId("headline").textContent = `${whole(t)} ${t === 1 ? "record" : "records"}`; };
 
@@ -140,7 +128,7 @@ function listen() {
 }
 
 let size = innerWidth;
-window.addEventListener("resize", () => { if (innerWidth !== size && state.data) { size = innerWidth; arrange(); refresh(); } });
+window.addEventListener("resize", () => { if (innerWidth !== size && state.data) { size = innerWidth; refresh(); } });
 dark.addEventListener("change", refresh);
 load();
 listen();

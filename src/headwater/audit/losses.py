@@ -1,0 +1,233 @@
+"""Checks that need no luck: the ledger adds up, and a neighbour moves what is measured by no more than is paid for.
+
+Formal guarantees
+-----------------
+If a mechanism publishes a function of sums "true count + fresh integer noise", then a pair of streams costs at most the
+sum, over all draws, of what the law of the draw says of how far its true count moves between the streams: in ε, or with
+Gaussian noise in ρ. Joint noise is one draw, and moves by the norm of what its counts move. `loss_between` measures
+that sum on the real code, with the outputs of both streams made equal, and refuses to give one if a draw serves two
+counts, if the draws themselves differ, or if anything published still differs.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate
+from typing import TypeVar
+
+import numpy as np
+
+from headwater.audit.experiments import AuditAlarm, Experiment
+from headwater.audit.streams import Pair, replaced
+from headwater.audit.trace import Address, Measurement, watching
+from headwater.public.budget import Budget, Guarantee, Ledger, OverdrawnError
+from headwater.public.laws import Cost, CountLaw, DiscreteGaussian, JointLaplace, rho_for
+from headwater.public.protocol import AnySchema
+from headwater.secret.mechanism import mechanism_class
+from headwater.secret.noise import Noise, norm
+from headwater.secret.pmm import ledger
+
+T = TypeVar("T")
+Laws = dict[Address, tuple[CountLaw | JointLaplace, tuple[tuple[Address, ...], tuple[int, ...]] | None]]
+"""Of every count, its law, and of joint noise all that share the draw."""
+
+_BEYOND = 1 << 20  # more than any count here
+_PASSES = 30  # at most, until nothing turns any more
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What one pair costs with one set of outputs, exactly."""
+
+    bound: Cost  # the log of how much likelier any output of these measurements is on one stream; perhaps infinite
+    rho: Fraction
+    reached: Fraction  # the log ratio of the output that was tried
+    draws: int
+    pure: Fraction = Fraction(0)  # the ε of the draws whose law has one
+    gaussian: Fraction = Fraction(0)  # the ρ of all others
+
+    def cost(self, claim: Guarantee) -> Fraction:
+        """What is spent of the claimed ε. In ρ, if that is less: the same part of ε as is spent of what δ allows.
+
+        Or in both: ``s²`` of that ρ costs at most ``s·ε`` with the same δ, for ``s ≤ 1``, and ε adds to that.
+        """
+        costs = [self.bound]
+        if claim.delta:
+            epsilon, rho = Fraction(claim.epsilon), rho_for(claim.epsilon, claim.delta)
+            costs.append(epsilon * self.rho / rho)
+            if self.gaussian <= rho:
+                part = Fraction(math.sqrt(self.gaussian / rho))
+                while part**2 < self.gaussian / rho:
+                    part = Fraction(math.nextafter(float(part), math.inf))
+                costs.append(self.pure + epsilon * part)
+        return Fraction(min(costs))
+
+
+def loss_between(experiment: Experiment, seed: int = 0) -> Loss:
+    """The loss of a pair when both publish the same numbers: random ones, then those where the streams differ most."""
+    chosen: dict[Address, int] = {}
+    far = 4 * len(experiment.pair.one) + 8
+    # Thresholds are set out of reach: what happens when one is crossed is for the tests of the counters.
+    options = [_BEYOND, _BEYOND + 1] if experiment.traits.thresholds else [-far, 0, 1, 2, far]
+
+    def choose(address: Address) -> int:
+        if address not in chosen:
+            chosen[address] = random.Random(f"{seed} {address}").choice(options)  # noqa: S311
+        return chosen[address]
+
+    def run(look: Callable[[int, int], T]) -> tuple[list[T], dict[Address, tuple[int, int]], list[Measurement]]:
+        seen, records = [], []
+        for side in (0, 1):
+            with watching(choose) as record:
+                seen.append(look(side, seed))
+            records.append(record)
+        return seen, *_moved(*records)
+
+    for _ in range(_PASSES):
+        _, moved, draws = run(partial(experiment.view, publish=False))
+        turned = {a: true + far if shift > 0 else true - far for a, (shift, true) in moved.items() if shift}
+        for one in draws:  # joint noise costs most if it is 0 on the first stream
+            if one.sizes and any(moved[address][0] for address in one.addresses):
+                turned |= {address: moved[address][1] for address in one.addresses}
+        if all(chosen[address] == value for address, value in turned.items()):
+            break
+        chosen |= turned
+    views, moved, draws = run(experiment.view)  # all that is published, with every draw that it takes
+    different = sorted(name for name in views[0] | views[1] if repr(views[0].get(name)) != repr(views[1].get(name)))
+    if different:
+        raise AuditAlarm(
+            f"{experiment.name}: both streams were made to measure the same numbers, and still {different[0]!r} "
+            f"differs ({len(different)} in all): something is published that noise did not protect"
+        )
+    bound: Cost = Fraction(0)
+    rho = pure = gaussian = reached = Fraction(0)
+    for draw in draws:
+        shifts = [moved[address][0] for address in draw.addresses]
+        noise = [chosen[address] - moved[address][1] for address in draw.addresses]
+        costs = [draw.law.epsilon(shift) for shift in _lengths(draw, shifts)]
+        in_rho = sum((draw.law.rho(shift) for shift in _lengths(draw, shifts)), Fraction(0))
+        bound, rho = bound + sum(costs), rho + in_rho
+        if draw.law.epsilon(1) < math.inf:
+            pure += sum((Fraction(cost) for cost in costs), Fraction(0))
+        else:
+            gaussian += in_rho
+        other = [z + shift for z, shift in zip(noise, shifts, strict=True)]
+        reached += sum(map(partial(_log_ratio, draw.law), _lengths(draw, noise), _lengths(draw, other)), Fraction(0))
+    return Loss(bound, rho, abs(reached), len(moved), pure, gaussian)
+
+
+def _lengths(draw: Measurement, numbers: Sequence[int]) -> list[int]:
+    if not draw.sizes:
+        return [abs(number) for number in numbers]
+    ends = list(accumulate(draw.sizes))
+    return [norm([numbers[end - size : end] for size, end in zip(draw.sizes, ends, strict=True)])]
+
+
+def _log_ratio(law: CountLaw | JointLaplace, one: int, other: int) -> Fraction:
+    if isinstance(law, DiscreteGaussian):
+        return (other**2 - one**2) / (2 * Fraction(law.scale) ** 2)
+    return (other - one) / Fraction(law.scale)
+
+
+def _moved(
+    one: Sequence[Measurement], other: Sequence[Measurement]
+) -> tuple[dict[Address, tuple[int, int]], list[Measurement]]:
+    """For every count, how much more it is on the first stream, and what it is there; and all different draws."""
+    laws: Laws = {}
+    counts = [check_draws(record, laws) for record in (one, other)]
+    if counts[0].keys() != counts[1].keys():
+        raise AuditAlarm("on a neighbouring stream other counts are measured: what to measure depends on raw data")
+    draws, seen = list[Measurement](), set[Address]()
+    for measured in one:
+        new = [i for i, address in enumerate(measured.addresses) if address not in seen]
+        if new:
+            addresses = tuple(measured.addresses[i] for i in new)
+            draws.append(replace(measured, addresses=addresses, true=measured.true[new]))
+        seen |= set(measured.addresses)
+    return {a: (counts[0][a] - counts[1][a], counts[0][a]) for a in counts[0]}, draws
+
+
+def check_draws(record: Sequence[Measurement], laws: Laws | None = None) -> dict[Address, int]:
+    """Alarm unless every draw serves one count under one law, joint noise always the same tables. Gives the counts."""
+    known, laws = dict[Address, int](), {} if laws is None else laws
+    for measured in record:
+        law = measured.law, (measured.addresses, measured.sizes) if measured.sizes else None
+        for address, true in zip(measured.addresses, measured.true.tolist(), strict=True):
+            if known.setdefault(address, true) != true:
+                raise AuditAlarm("one draw of noise protects two different counts: their difference is bare")
+            if laws.setdefault(address, law) != law:
+                raise AuditAlarm("one address is drawn with two scales or laws: what is published depends on raw data")
+    return known
+
+
+def check_sensitivity(experiment: Experiment, *, outputs: int = 8) -> Loss:
+    """Alarm unless a pair costs at most what is claimed. Gives the largest loss of the outputs that were tried."""
+    claim = experiment.claim
+    worst = max((loss_between(experiment, seed) for seed in range(outputs)), key=lambda loss: loss.cost(claim))
+    if worst.cost(claim) > Fraction(claim.epsilon):
+        if not claim.delta:
+            raise AuditAlarm(f"{experiment.name}: costs {float(worst.bound):.6g}, more than ε = {claim.epsilon:g}")
+        allowed = float(rho_for(claim.epsilon, claim.delta))
+        raise AuditAlarm(f"{experiment.name}: costs ρ = {float(worst.rho):.6g}, more than {allowed:.6g}: {claim.loss}")
+    return worst
+
+
+def check_counting(experiment: Experiment) -> None:
+    """Alarm unless the replaced record is counted where it is, also on a face, and as often on both streams.
+
+    On a face it must count as it does the smallest step inside; and if each measurement counts every record of a span
+    once (`Traits.partitions`), then its total is the same on both streams.
+    """
+    totals, inside = [], replace(experiment, pair=_off_the_faces(experiment))
+    for side in (0, 1):
+        here = _measured(experiment, side)
+        totals.append([int(measurement.true.sum()) for measurement in here])
+        beside = here if inside.pair == experiment.pair else _measured(inside, side)
+        if [m.true.tolist() for m in here] != [m.true.tolist() for m in beside]:
+            raise AuditAlarm(f"{experiment.name}: a record on a face is counted in no cell, or in another one")
+    if experiment.traits.partitions and totals[0] != totals[1]:
+        raise AuditAlarm(f"{experiment.name}: a record was counted in no cell, or in several")
+
+
+def _measured(experiment: Experiment, side: int) -> list[Measurement]:
+    with watching(lambda _: _BEYOND) as record:
+        experiment.view(side, 0, publish=False)
+    return record
+
+
+def _off_the_faces(experiment: Experiment) -> Pair:
+    (position,) = experiment.pair.changed
+    numbers = 1 if experiment.table else len(experiment.pair.one[0])  # the other columns of the table have no face
+    places = [
+        [*np.clip(place[:numbers], math.nextafter(0, 1), math.nextafter(1, 0)), *place[numbers:]]
+        for place in experiment.pair.places
+    ]
+    return replaced(np.array(experiment.pair.one), position, *places)
+
+
+def check_ledger(ledger: Ledger, budget: Budget | float) -> Fraction:
+    """Alarm unless a ledger keeps a budget. Gives the ε that it comes to."""
+    budget = Budget.of(budget)
+    try:
+        ledger.check(budget)
+    except OverdrawnError as error:
+        raise AuditAlarm(f"the ledger adds up to more than {budget}: {error}") from None
+    if isinstance(ledger.total, Fraction):
+        return ledger.total
+    return Fraction(budget.epsilon) * ledger.rho / (budget.rho or 1)  # the part of ρ that is spent
+
+
+def check_ledgers(mechanism: str, schema: AnySchema, budget: Budget) -> Fraction:
+    """The largest ε that a record can come to, at times to 2^40; an alarm if that is more than the budget."""
+    times = [0, *(1 << q for q in range(0, 41, 4))]
+    if mechanism == "pmm":
+        ledgers = [ledger(t, schema.partition, budget.epsilon) for t in times]
+    else:
+        run = mechanism_class(mechanism)(schema, budget, Noise(seed=0))  # nothing is measured with it
+        ledgers = [run.ledger(t) for t in times]
+    return max(check_ledger(one, budget) for one in ledgers)

@@ -1,0 +1,173 @@
+"""What marginals publish: noisy tables of one, two or three columns, bucket by bucket."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from headwater.public.budget import Budget
+from headwater.public.files import need
+from headwater.public.marginals.codes import Coding, codings, encode
+from headwater.public.marginals.tree import Pair
+from headwater.public.partition import Floats, Integers, Points
+from headwater.public.protocol import AnySchema, Arrays, Header, Kept, Span, State
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """Noisy counts of one contingency table: the records ``start … end − 1`` in bins of one, two or three columns."""
+
+    columns: tuple[int, ...]
+    start: int
+    end: int
+    edges: tuple[Integers, ...]
+    counts: Integers
+    scale: float
+    variance: float
+    gaussian: bool = False
+    joint: int = 0
+    present: int | None = None
+
+    @property
+    def width(self) -> float:
+        return math.sqrt(self.variance / 2) if self.gaussian or self.joint else self.scale
+
+    @cached_property
+    def sums(self) -> tuple[tuple[Floats, Floats], ...]:
+        found = []
+        for axis, edges in enumerate(self.edges):
+            # two counts with one noise say as much as two with independent noise of twice the variance, their sum known
+            several = 2 if self.counts.shape == (2,) else self.counts.size // len(edges)
+            counts = self.counts.sum(tuple(other for other in range(len(self.edges)) if other != axis))
+            found.append((counts.astype(np.float64), np.full(len(edges), self.variance * several)))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What published numbers say of the stage to come."""
+
+    tree: tuple[Pair, ...]
+    kept: tuple[Pair, ...]
+    moving: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Closing:
+    """All that was published when a bucket closed: its tables, and what they say of what is to be measured next."""
+
+    start: int
+    end: int
+    tables: tuple[NoisyTable, ...]
+    outlook: Outlook
+
+
+_NONE = -(1 << 62)  # stands for a number of records that was not asked for
+
+
+def pack(closings: Sequence[Closing]) -> State:
+    tables = [table for closing in closings for table in closing.tables]
+    edges = [e for table in tables for e in table.edges]
+    counts = np.concatenate([np.empty(0, dtype=np.int64), *(table.counts.ravel() for table in tables)])
+    small = np.abs(counts).max(initial=0) < 1 << 31
+    arrays: Arrays = {
+        "edges": np.concatenate([np.empty(0, dtype=np.int32), *edges]).astype(np.int32),
+        "counts": counts.astype(np.int32) if small else counts,
+        "scales": np.array([table.scale for table in tables], dtype=np.float64),
+        "variances": np.array([table.variance for table in tables], dtype=np.float64),
+        "laws": np.array([[table.gaussian, table.joint] for table in tables], dtype=np.int32).reshape(-1, 2),
+        "present": np.array([_NONE if table.present is None else table.present for table in tables], dtype=np.int64),
+        "moving": np.array([closing.outlook.moving for closing in closings], dtype=np.float64),
+    }
+    layout = [
+        [
+            one.start,
+            one.end,
+            [[table.columns, table.counts.shape] for table in one.tables],
+            one.outlook.tree,
+            one.outlook.kept,
+        ]
+        for one in closings
+    ]
+    return {"closings": layout}, arrays
+
+
+def unpack(header: Header, arrays: Arrays) -> list[Closing]:
+    edges, counts, found = arrays["edges"].astype(np.int64), arrays["counts"].astype(np.int64), list[Closing]()
+    numbers = zip(
+        arrays["scales"].tolist(),
+        arrays["variances"].tolist(),
+        arrays["laws"].tolist(),
+        arrays["present"].tolist(),
+        strict=True,
+    )
+    for (start, end, layout, tree, kept), moving in zip(header["closings"], arrays["moving"].tolist(), strict=True):
+        tables = []
+        for columns, shape in layout:
+            scale, variance, (gaussian, joint), present = next(numbers)
+            bins = []
+            for size in shape:
+                bins.append(edges[:size])
+                edges = edges[size:]
+            cells = math.prod(shape)
+            noisy, counts = counts[:cells].reshape(shape), counts[cells:]
+            known = None if present == _NONE else present
+            tables.append(
+                NoisyTable(
+                    tuple(columns), start, end, tuple(bins), noisy, scale, variance, bool(gaussian), joint, known
+                )
+            )
+        ahead = Outlook(tuple((a, b) for a, b in tree), tuple((a, b) for a, b in kept), tuple(moving))
+        found.append(Closing(start, end, tuple(tables), ahead))
+    need(not len(edges) and not len(counts), "counts")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """All that is published about the records after the first ``start`` ones, up to the ``t``-th.
+
+    ``tables`` are ordered by their end; those that end before ``start`` are about earlier records and only inform.
+    """
+
+    t: int
+    start: int
+    epsilon: float
+    codings: tuple[Coding, ...]
+    tables: tuple[NoisyTable, ...]
+    schema: AnySchema | None = None
+
+    @classmethod
+    def of(cls, kept: Kept, schema: AnySchema, budget: Budget, t: int) -> Measured:
+        closings = sorted((one for span, one in kept.items() if span.end <= t), key=lambda one: (one.end, -one.start))
+        tables = tuple(table for closing in closings for table in closing.tables)
+        return cls(t, 0, budget.epsilon, codings(schema), tables, schema)
+
+    @staticmethod
+    def pack(kept: Kept) -> State:
+        return pack(list(kept.values()))
+
+    @staticmethod
+    def unpack(header: Header, arrays: Arrays, schema: AnySchema) -> Kept:
+        return {Span(one.start, one.end): one for one in unpack(header, arrays)}
+
+    def after(self, since: int) -> Measured:
+        start = max((table.start for table in self.tables if table.start <= since), default=0)
+        return replace(self, start=start if since else 0)
+
+    def near(self, points: Points) -> dict[str, float]:
+        """How many tables there are, and the noisy counts of the cells that hold these points."""
+        seen: dict[str, float] = {f"t={self.t} tables": len(self.tables)}
+        if self.schema is None:
+            return seen
+        codes = encode(points, self.schema).astype(np.int64)
+        for table in self.tables:
+            axes = zip(table.columns, table.edges, strict=True)
+            bins = [np.searchsorted(edges, codes[:, column], side="right") - 1 for column, edges in axes]
+            for number, count in enumerate(table.counts[tuple(bins)].tolist()):
+                seen[f"columns {table.columns} of {table.start}-{table.end} count at {number}"] = count
+        return seen

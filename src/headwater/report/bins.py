@@ -1,0 +1,130 @@
+"""Public bins: how a column is cut for the page, from its schema alone, and what its axis says.
+
+A position runs from 0 to 1 along the drawn axis. Value number ``v`` of a finite column has the stretch from
+``v / values`` to ``(v + 1) / values``; a continuum is drawn as it is. Where the last release, which is public, has most
+of its values near the lower bound, positions follow the logarithm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headwater.evaluation.axes import ColumnAxis, Floats, Integers
+from headwater.report import ticks
+from headwater.report.ticks import Tail
+
+FINE, COARSE = 48, 32
+"""Bins of a column by itself, and along each side of a pair."""
+
+MOSTLY = 0.7
+"""A column with this share of its values in the first sixteenth of its range gets a logarithmic axis."""
+
+MOST_BARS = 24
+"""Categories drawn by themselves; the rest share one bar."""
+
+
+@dataclass(frozen=True)
+class Bins:
+    """How one column is cut: bins ``0`` to ``size − 1``, then one for missing values.
+
+    ``edges`` are positions on the drawn axis, ``parts`` the same edges as parts of the column's range, where bins are
+    not of one width.
+    """
+
+    column: ColumnAxis
+    edges: tuple[float, ...]
+    labels: tuple[str, ...] | None
+    groups: Integers | None
+    tail: Tail | None = None
+    parts: tuple[float, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many bins there are, that of missing values left out."""
+        return len(self.edges) - 1
+
+    def find(self, places: Floats) -> Integers:
+        """The bin of each coordinate."""
+        values, gone = self.column.axis.value(places)
+        if self.groups is not None:
+            found = self.groups[values.astype(np.int64)]
+        elif self.parts:
+            inner = np.array(self.parts[1:-1]) * (self.column.axis.values or 1)
+            found = np.searchsorted(np.rint(inner) if self.column.axis.values else inner, values, side="right")
+        else:
+            found = np.minimum((values * self.size).astype(np.int64), self.size - 1)
+        return found if gone is None else np.where(gone, self.size, found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the page needs to draw the axis."""
+        return {
+            "edges": [round(edge, 6) for edge in self.edges],
+            "labels": self.labels,
+            "ticks": None if self.labels else ticks.of(self.column, self.tail),
+            "names": self.labels or ticks.stretches(self.column, self.parts or self.edges),
+            "log": self.tail is not None,
+        }
+
+
+def cut(column: ColumnAxis, most: int, popular: Integers | None = None, tail: Tail | None = None) -> Bins:
+    """Cut a column into at most ``most`` bins of about one width, as drawn; categories are bins by themselves.
+
+    If there are more than `MOST_BARS` categories, those with the most rows in ``popular`` keep their bin. These counts
+    come from a release, so they are public.
+    """
+    values = column.axis.values
+    if not column.ordered:
+        return _bars(column, popular)
+    if tail is not None:
+        parts = [tail.part(i / most) for i in range(most + 1)]
+        if values is not None:
+            parts = sorted({round(part * values) / values for part in parts})
+        return Bins(column, tuple(map(tail.position, parts)), None, None, tail, tuple(parts))
+    if values is None:
+        return Bins(column, tuple(np.linspace(0, 1, most + 1)), None, None)
+    size = -(-values // -(-values // most))  # bins hold as many values, or one less: none is much narrower
+    edges = tuple((i * values // size) / values for i in range(size + 1))
+    return Bins(column, edges, None, None, None, edges)
+
+
+def long_tail(column: ColumnAxis, places: Floats) -> Tail | None:
+    """A logarithmic axis for numbers of which most lie near a lower bound of about 0, judged by a public release."""
+    if column.kind not in ("number", "integer") or column.declared.get("scale") == "log" or not len(places):
+        return None
+    if column.axis.values is not None and column.axis.values <= FINE:  # each value has a bar of its own
+        return None
+    low, high = column.declared["low"], column.declared["high"]
+    values, there = column.split(places)
+    values = values[there]
+    if not 0 <= low < high / 100 or not len(values) or (values < 1 / 16).mean() < MOSTLY:
+        return None
+    above = values[values > 0]
+    return Tail(1 / max(float(np.median(above)), 1e-9)) if len(above) else None
+
+
+def names(column: ColumnAxis) -> tuple[str, ...]:
+    """What the values of a column without an order are called, in the schema's order."""
+    if column.kind == "boolean":
+        return ("false", "true")
+    return tuple(str(value) for value in column.declared["values"])
+
+
+def _bars(column: ColumnAxis, popular: Integers | None) -> Bins:
+    labels = names(column)
+    groups = np.arange(len(labels))
+    if len(labels) > MOST_BARS:
+        counts = np.zeros(len(labels), dtype=np.int64) if popular is None else popular[: len(labels)]
+        kept = np.sort(np.argsort(-counts, kind="stable")[: MOST_BARS - 1])
+        groups = np.full(len(labels), MOST_BARS - 1)
+        groups[kept] = np.arange(MOST_BARS - 1)
+        labels = (*(labels[i] for i in kept), f"{len(labels) - len(kept)} others")
+    return Bins(column, tuple(np.linspace(0, 1, len(labels) + 1)), labels, groups)
+
+
+def tally_pair(x: Integers, y: Integers, across: Bins, up: Bins) -> Integers:
+    """How many rows each bin of a pair holds, of shape ``(up.size + 1, across.size + 1)``: missing values come last."""
+    shape = (up.size + 1, across.size + 1)
+    return np.bincount(y * shape[1] + x, minlength=shape[0] * shape[1]).reshape(shape)

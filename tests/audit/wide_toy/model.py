@@ -1,0 +1,3 @@
+from tests.audit.toy.model import MEASURED, MODEL
+
+__all__ = ["MEASURED", "MODEL"]

@@ -1,3 +1,0 @@
-from tests.checks.toy.model import MODEL
-
-__all__ = ["MODEL"]
