@@ -72,7 +72,7 @@ def literal(points: Points, limit: float) -> dict[str, float]:
     mechanism, used = LiteralPaper(hw.unit_cube(DIMENSION), EPSILON, Noise(seed=0)), 0.0
     while used < limit and mechanism.t + PIECE <= FIRST:
         piece = points[mechanism.t : mechanism.t + PIECE]
-        used += seconds(partial(mechanism.update, mechanism.encode(piece)))
+        used += seconds(partial(mechanism.update, hw.Batch(mechanism.encode(piece))))
     a_cell_step = used / cell_steps(0, mechanism.t)
     extrapolated = a_cell_step * cell_steps(0, FIRST)
     return {"points": mechanism.t, "measured": used, "a_cell_step": a_cell_step, "extrapolated": extrapolated}

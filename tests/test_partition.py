@@ -25,16 +25,6 @@ def points(draw: st.DrawFn) -> tuple[np.ndarray, int]:
     return np.array([row]), d
 
 
-@given(points(), st.integers(0, 40))
-def test_a_point_lies_in_the_box_of_its_cell_and_in_no_other(point: tuple[np.ndarray, int], depth: int) -> None:
-    x, d = point
-    partition = Partition(d)
-    (cell,) = partition.cells(x, depth)
-    low, high = partition.boxes(np.array([cell], dtype=np.uint64), depth)
-    assert (low <= x).all()
-    assert ((x < high) | ((x == 1) & (high == 1))).all()
-
-
 @given(points(), st.integers(0, DEEPEST))
 def test_cells_are_found_as_by_halving_step_by_step(point: tuple[np.ndarray, int], depth: int) -> None:
     """The slow way: at every depth halve the interval of the axis whose turn it is, in exact fractions."""
@@ -47,19 +37,6 @@ def test_cells_are_found_as_by_halving_step_by_step(point: tuple[np.ndarray, int
         low[axis] += side[axis] * upper
         cell = 2 * cell + upper
     assert Partition(d).cells(x, depth).tolist() == [cell]
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_every_cut_point_and_corner_is_in_exactly_one_cell(d: int) -> None:
-    """On a grid of all cut points of depth 6, faces included, the cells that claim a point number exactly one."""
-    depth = 6
-    axis = np.arange(2**depth + 1) / 2**depth if d == 1 else np.arange(9) / 8
-    grid = np.stack(np.meshgrid(*[axis] * d), axis=-1).reshape(-1, d)
-    partition = Partition(d)
-    low, high = partition.boxes(np.arange(2**depth, dtype=np.uint64), depth)
-    inside = (grid[:, None] >= low) & ((grid[:, None] < high) | ((grid[:, None] == 1) & (high == 1)))
-    assert (inside.all(axis=2).sum(axis=1) == 1).all()
-    assert (inside.all(axis=2).argmax(axis=1) == partition.cells(grid, depth)).all()
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 7])

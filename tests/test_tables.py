@@ -136,12 +136,6 @@ def test_a_refused_batch_leaves_everything_as_it_was(mechanism: str) -> None:
     assert synth.to_bytes() == before
 
 
-def test_a_schema_of_one_value_has_one_possible_table() -> None:
-    synth = hw.Synthesizer(hw.Schema(only=hw.Category("this")), epsilon=1.0)
-    synth.update({"only": ["this"] * 100})
-    assert set(synth.release().sample()["only"]) == {"this"}
-
-
 def test_pieces_of_a_release_are_its_table() -> None:
     synth = hw.Synthesizer(SCHEMA, epsilon=1.0, seed=9)
     synth.update(frame(1000))

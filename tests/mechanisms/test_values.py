@@ -9,6 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.secret.noise import Noise
+from tests.audit.toys import register_toys
 from tests.support.runs import TABLE, plain, same
 from tests.support.trees import crowd
 
@@ -20,12 +21,19 @@ CASES: dict[str, dict[str, Any]] = {
     "marginals, δ": {"schema": hw.unit_cube(5), "epsilon": 16.0, "delta": 0.4, "mechanism": "marginals"},
     "marginals, expected": {"schema": hw.unit_cube(4), "epsilon": 16.0, "expect": 900, "mechanism": "marginals"},
     "paper": {"schema": hw.unit_cube(2), "epsilon": 3.0, "mechanism": "paper"},
+    "toy": {"schema": hw.unit_cube(2), "epsilon": 3.0, "mechanism": "toy"},
+    "wide toy": {"schema": hw.unit_cube(3), "epsilon": 3.0, "mechanism": "wide toy"},
 }
 N = 1500
 DRAWS = ("laplace_at", "gaussian_at", "jointly_at", "geometric_at", "uniform_at", "further_word")
 
 pytestmark = pytest.mark.filterwarnings("ignore::headwater.DeltaWarning")
 every_case = pytest.mark.parametrize("case", CASES)
+
+
+@pytest.fixture(autouse=True)
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_toys(monkeypatch)
 
 
 def start(case: str, seed: int = 1) -> hw.Synthesizer:

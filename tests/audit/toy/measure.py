@@ -19,8 +19,7 @@ BUCKET = 8
 
 
 class ToyMechanism(CellRows):
-    name = "toy"
-    saved = ("open", "noisy")
+    name, saved = "toy", ("open", "noisy")
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, expect: int | None = None) -> None:
         super().__init__(schema, budget, noise)

@@ -14,7 +14,7 @@ from headwater.public.cascade.estimate import MAX_SHIFT, Fractions, latest_fract
 from headwater.public.cascade.tree import Tree, possible, uniform_fractions
 from headwater.public.partition import Floats, Partition
 from tests.support.shrinkage_oracle import estimable, masses, oracle, read, unshrunk_masses
-from tests.support.trees import Cell, gapped, partitions, random_tree, split_cells
+from tests.support.trees import Cell, partitions, random_tree, split_cells
 
 seeds = st.integers(0, 10**6)
 
@@ -108,28 +108,6 @@ def test_no_share_is_drawn_further_from_its_pool_than_the_limit(seed: int, parti
         base = split.base(held[name])
         away = base * (share[name] - split.unshrunk(base))
         assert abs(away) <= MAX_SHIFT * math.sqrt(split.noise) * (1 + 1e-9) + 1e-9 * base
-
-
-@given(seeds, gapped, st.booleans())
-@settings(max_examples=100)
-def test_where_a_half_can_hold_nothing_the_share_stays_what_it_was(
-    seed: int, partition: Partition, settle: bool
-) -> None:
-    """Exactly 0 or 1, however many pools there are, also if their noise falls into the empty half."""
-    rng, estimates = np.random.default_rng(seed), list[Fractions]()
-    for _ in range(3):
-        pool = random_pool(rng, partition)
-        if pool.values:
-            pool.values[0][:] += np.rint(rng.laplace(0, 5, len(pool.values[0])))
-        estimate = shrink(pool, latest_fractions(pool.tree, estimates, partition), partition, settle=settle)
-        for (depth, cell), share, variance in zip(
-            split_cells(pool.tree), estimate.left, estimate.variance, strict=True
-        ):
-            halves = np.array([2 * cell, 2 * cell + 1], dtype=np.uint64)
-            lower, upper = partition.possible(halves, depth + 1).tolist()
-            if not (lower and upper):
-                assert (share, variance) == (float(lower), 0.0)
-        estimates.append(estimate)
 
 
 # --- looking up ------------------------------------------------------------------------------------------
