@@ -28,7 +28,7 @@ from headwater.synthesizer import Synthesizer, window_start
 
 BANNER = "headwater measured 1: public, every number in it may be published"
 
-_CHANGING = ("t", "noise", "kind", "bad_rows")
+_CHANGING = ("t", "noise", "kind", "bad_rows", "moment")
 """Facts that every frame says; the others are in the first."""
 
 
@@ -47,9 +47,10 @@ class Moment:
     def read(cls, path: Path) -> Self:
         """The last moment that a file holds."""
         found = frames(path)
-        if not found:
+        moments = [frame for frame in reversed(found) if frame.facts["moment"]]
+        if not moments:
             raise FileRefusedError(f"{path}: nothing has been measured yet")
-        return cls(all_kept(found), max(reversed(found), key=lambda frame: frame.t).facts)
+        return cls(all_kept(found), max(moments, key=lambda frame: frame.t).facts)
 
     @property
     def t(self) -> int:
@@ -170,10 +171,12 @@ class MeasuredFile:
         self._last, self._end = (found[-1].facts, found[-1].end) if found else ({}, 0)
         self.mark = (self._end, found[-1].checksum) if found else None
 
-    def keep(self, synth: Synthesizer, bad_rows: str | None) -> None:
-        """Bring to the disk whatever was measured until now."""
+    def keep(self, synth: Synthesizer, bad_rows: str | None, *, moment: bool = True) -> None:
+        """Bring to the disk whatever was measured until now; as a moment, if all that it shows was measured."""
         kept = {span: one for span, one in synth.kept().items() if span not in self._written}
-        facts = {**synth.facts(), "bad_rows": bad_rows}
+        if not (kept or moment):
+            return
+        facts = {**synth.facts(), "bad_rows": bad_rows, "moment": moment}
         if self._end and not kept and (synth.t < self._last["t"] or all(facts[n] == self._last[n] for n in _CHANGING)):
             return
         layout, arrays = registry.measured(synth.mechanism).pack(kept) if kept else (None, {})

@@ -391,6 +391,7 @@ class Run:
                 raise (
                     damaged(self._state.path, "its journal does not hold records") if self._state else error
                 ) from error
+            self._keep_measured(moment=False)  # also what only decides what is measured next
             if self.synth.t >= first + batch.records:
                 self._pending.pop(0)
 
@@ -537,9 +538,9 @@ class Run:
                 self.synth.measured()
                 self._keep_measured()
 
-    def _keep_measured(self) -> None:
+    def _keep_measured(self, *, moment: bool = True) -> None:
         if self._state and self._measured:
-            self._measured.keep(self.synth, self._in_force)
+            self._measured.keep(self.synth, self._in_force, moment=moment)
             if self._measured.mark != tuple(self._state.noted("measured") or ()):
                 self._state.note(measured=self._measured.mark)
 
