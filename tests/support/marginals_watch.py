@@ -26,6 +26,7 @@ from headwater.secret import bucket as bucket_module
 from headwater.secret.bucket import Bucket
 from headwater.secret.marginals import MarginalsMechanism
 from headwater.secret.noise import Noise
+from tests.support.runs import feed
 
 Integers = NDArray[np.int64]
 Fault = Callable[[pytest.MonkeyPatch], None]
@@ -219,9 +220,9 @@ def run(
     """A run over some points, in as many lots; what it asked is in ``noise.events``."""
     with watching(noise, fault):
         mechanism = MarginalsMechanism(schema, epsilon, noise)
-        for lot in np.array_split(mechanism.encode(points), lots):
-            mechanism.update(lot)
-            mechanism.measured(0, 0)
+        for lot in np.array_split(points, lots):
+            mechanism = feed(mechanism, lot)
+            mechanism.measured(0)
     return mechanism
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 import headwater as hw
 from headwater.public.partition import Axis, Partition
-from headwater.public.protocol import AnySchema
+from headwater.public.protocol import AnySchema, null_records
 
 M = TypeVar("M")
 TABLE = hw.Schema(
@@ -39,9 +40,23 @@ def feed(mechanism: M, points: NDArray[Any]) -> M:
     return found
 
 
+def nulls(synth: hw.Synthesizer, given: object, bad_rows: str = "null") -> list[bool]:
+    """Which records a run counts and otherwise ignores, of those that it takes here."""
+    kind, found = type(synth._mechanism), list[bool]()
+    update = kind.update
+
+    def seen(self: Any, batch: hw.Batch) -> Any:  # noqa: ANN401 - a mechanism
+        found.extend(null_records(batch.rows).tolist())
+        return update(self, batch)
+
+    with patch.object(kind, "update", seen):
+        synth.update(given, bad_rows=bad_rows)
+    return found
+
+
 def ask(mechanism: Any, since: int = 0) -> None:  # noqa: ANN401 - of any kind
     """Ask for all that is measured."""
-    mechanism.measured(mechanism.window(since), 0)
+    mechanism.measured(0).after(since)
 
 
 def plain(found: Any) -> Any:  # noqa: ANN401 - of any kind

@@ -85,7 +85,7 @@ _ARRAYS = ("rows", "counts", "starts")
 
 
 def fastest(spans: Sequence[Span], until: int | None = None) -> Span:
-    """The fastest of these buckets, or the slowest whose faster ones are never measured if ``until`` is reached at once."""
+    """The fastest of these buckets, or the slowest whose faster ones are never measured if ``until`` comes at once."""
     faster = spans[1:] or spans
     return next((span for span in faster if until is not None and span.end <= until), faster[-1])
 

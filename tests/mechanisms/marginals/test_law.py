@@ -48,6 +48,7 @@ from tests.support.marginals_watch import (
     watching,
 )
 from tests.support.nightly import NIGHTLY
+from tests.support.runs import feed
 
 Stream = tuple[int, ...]
 """Records as numbers of their places."""
@@ -158,7 +159,7 @@ def run(
         patch.setattr(pair_rules, "CLEAR", 1e9)  # choices are made, however little they resolve
         mechanism = MarginalsMechanism(SCHEMA, epsilon, noise)
         mechanism.outlook = Outlook(((0, 1),), (), (1.0, 1.0, 1.0))  # some pair is favoured
-        mechanism.update(mechanism.encode(PLACES[list(stream)]))
+        feed(mechanism, PLACES[list(stream)])
     ways = [None if isinstance(event, Choice) else len(event.question.columns) for event in noise.events]
     assert ways[:4] == [1, 1, 1, None]
     found = [str(event.what) for event in noise.events]
