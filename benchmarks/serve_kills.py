@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from headwater.run.state import State
 
 from benchmarks.serve_tables import NARROW
 from headwater import Schema, Synthesizer
 from headwater.client import Client
 from headwater.run.config import RunConfig
+from headwater.run.state import State
 from headwater.service.render import write
 
 SCHEMA = NARROW.schema

@@ -59,11 +59,13 @@ _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for
 __all__ = list(_MODULES)
 
 
-def __getattr__(name: str) -> object:
-    """Names are imported when they are asked for: who only opens a release never loads what reads records."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals().setdefault(name, getattr(import_module(_MODULES[name]), name))
+if not TYPE_CHECKING:  # a checker would take any name for one of the package
+
+    def __getattr__(name: str) -> object:
+        """Names are imported when they are asked for: who only opens a release never loads what reads records."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, getattr(import_module(_MODULES[name]), name))
 
 
 def __dir__() -> list[str]:

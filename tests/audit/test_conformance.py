@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.audit import Case, checks
+from headwater.audit import Case, Traits, checks
 from headwater.audit.cases import SCHEMAS
 from headwater.audit.suite import DELTA
 from headwater.audit.traits import traits_of
@@ -53,3 +53,10 @@ def test_a_mechanism_is_registered_in_a_line_and_a_name_is_given_once() -> None:
     assert set(TOYS) <= set(registry.online())
     with pytest.raises(ValueError, match="there is a mechanism called 'toy' already"):
         registry.register("toy", "somewhere.else")
+
+
+def test_what_the_checks_must_know_of_a_mechanism_is_told_them() -> None:
+    plain, told = ([name for name, _ in checks("toy", traits)] for traits in (None, Traits(deltas=True)))
+    assert not any(name.endswith("delta") for name in plain)
+    assert any(name.endswith("delta") for name in told)
+    assert traits_of("toy").deltas

@@ -391,7 +391,8 @@ class Run:
                 raise (
                     damaged(self._state.path, "its journal does not hold records") if self._state else error
                 ) from error
-            self._keep_measured(moment=False)  # also what only decides what is measured next
+            with suppress(StoreError):  # the records are kept; it is tried again before anything is shown
+                self._keep_measured(moment=False)  # also what only decides what is measured next
             if self.synth.t >= first + batch.records:
                 self._pending.pop(0)
 

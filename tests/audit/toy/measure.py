@@ -22,7 +22,7 @@ class ToyMechanism(CellRows):
     name, saved = "toy", ("open", "noisy")
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, expect: int | None = None) -> None:
-        super().__init__(schema, budget, noise)
+        super().__init__(schema, budget, noise, expect)
         self.finest = min(4, self.partition.deepest)
         self.law = IntegerLaplace(scale_for(self.epsilon / 2))  # a replaced record moves two counts of its bucket
         self.open = self.noisy = np.zeros(1 << self.finest, dtype=np.int64)
@@ -34,17 +34,17 @@ class ToyMechanism(CellRows):
             new.open = new.open + np.bincount(part[part != NULL].astype(np.int64), minlength=len(new.open))
             new.t += len(part)
             if new.t % BUCKET == 0:
-                new.noisy = new.noisy + new.once(Span(new.t - BUCKET, new.t), new.counted).counts
+                new.noisy = new.noisy + new.once(Span(new.t - BUCKET, new.t), new.measure).counts
                 new.open = np.zeros_like(new.open)
         return new
 
-    def counted(self) -> CellCounts:
+    def measure(self) -> CellCounts:
         cells = np.arange(len(self.open), dtype=np.uint64)
         return CellCounts(self.finest, cells, self.open + self.law.draw(self.noise, self.t, cells))
 
     def measured(self, seed: int) -> MeasuredCells:
-        grid = CellCounts(self.finest, np.arange(len(self.noisy), dtype=np.uint64), self.noisy)
-        return MeasuredCells(self.t, self.partition, (grid,))
+        cells = np.arange(len(self.noisy), dtype=np.uint64)
+        return MeasuredCells(self.t, self.partition, (CellCounts(self.finest, cells, self.noisy),))
 
     def ledger(self, t: int | None = None) -> Ledger:
         return Ledger([Spend("count of a cell", self.law, touches=2)])

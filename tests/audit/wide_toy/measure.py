@@ -8,7 +8,6 @@ import numpy as np
 from headwater.public.partition import Points
 from headwater.public.protocol import Rows
 from headwater.secret.batch import Batch
-from headwater.secret.mechanism import NULL
 from tests.audit.toy.measure import ToyMechanism
 
 
@@ -21,9 +20,7 @@ class WideToyMechanism(ToyMechanism):
         return np.stack([cell >> np.uint64(2), cell & np.uint64(3), cell & np.uint64(1)], axis=1)
 
     def update(self, batch: Batch) -> Self:
-        cells = (batch.rows[:, :1] << np.uint64(2)) | batch.rows[:, 1:2]
-        cells[batch.rows[:, :1] == NULL] = NULL
-        return super().update(replace(batch, rows=cells))
+        return super().update(replace(batch, rows=(batch.rows[:, :1] << np.uint64(2)) | batch.rows[:, 1:2]))
 
 
 MECHANISM = WideToyMechanism
