@@ -167,8 +167,9 @@ def reaching(case: str, n: int) -> dict[str, Any]:
     while first < n:
         end = min(synth.bucket(min(first + FILE, n) - 1, n)[1], n)  # whole buckets
         found = synth.encode(PLANE[case](rng, end - first), first, n)
-        said["codes"] += len(found.counts)
-        said["buckets"] += len(np.unique(found.starts))
+        starts, counts = np.asarray(found.starts), np.asarray(found.counts)
+        said["codes"] += len(counts)
+        said["buckets"] += len(np.unique(starts))
         said["bytes"] += sum(batch.nbytes for batch in pack(found))
         first = end
     print(said, flush=True)

@@ -64,6 +64,13 @@ class TableSink:
             )
         return Published(release.t, f"{self.path}/release={release.t}", card["sha256"], release)
 
+    def there(self, release: Release, run_id: str) -> Published | None:
+        """The release of this moment and run in the table; None if there is none."""
+        card = self._cards().get(release.t)
+        if card is None or card.get("run") != run_id:
+            return None
+        return Published(release.t, f"{self.path}/release={release.t}", card["sha256"], release)
+
     def newest(self, run_id: str) -> int:
         """The largest ``t`` of this run's cards; 0 if there is none."""
         return max((t for t, card in self._cards().items() if card.get("run") == run_id), default=0)
