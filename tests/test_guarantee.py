@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import headwater as hw
 from headwater.cli.app import app
 from headwater.public.budget import Guarantee
+from headwater.public.folder import publish
 from headwater.report import write_report
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.service import live as pages
@@ -83,3 +84,16 @@ def test_pages_say_what_holds_for_whom() -> None:
 def test_a_saved_release_that_promises_something_else_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="no guarantee"):
         Guarantee.from_dict({**Guarantee(1.0).to_dict(), **wrong})
+
+
+def test_cards_and_pages_say_whose_record_an_unreadable_line_is(tmp_path: Path) -> None:
+    """Only where records belong to people: the name of a sender may be lost with another field of its line."""
+    schema = hw.Schema(x=hw.Number(0, 1))
+    for person in (None, hw.Person("who", records=2)):
+        synth = hw.Synthesizer(schema, epsilon=1.0, person=person, seed=1)
+        synth.update([{"x": 0.5} | ({"who": "a"} if person else {})] * 20)
+        release = synth.release()
+        publish(release, tmp_path / str(person is None))
+        (card,) = tmp_path.glob(f"{person is None}/*/card.json")
+        for said in (release.guarantee.meaning, card.read_text(encoding="utf-8")):
+            assert ("belongs to nobody and uses up no cap" in said) == (person is not None)

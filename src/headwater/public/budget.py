@@ -25,6 +25,12 @@ RECORD, PERSON, IN_PERIODS = "record", "person", "person in any one period of "
 """Units: the last one is followed by the length of a period."""
 
 
+OF_NOBODY = (
+    "A line of a file whose person cannot be read belongs to nobody and uses up no cap; for a name in quotes that holds "
+    "the delimiter, whether it can be read may depend on what other columns of the line hold."
+)
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """What is promised about all that one run ever publishes, taken together.
@@ -86,7 +92,13 @@ class Guarantee:
         return (
             f"Whatever is published, now and later, changes by a factor of at most e^ε in probability{but}, "
             f"if {changed}. ε is fixed for the whole run and does not grow with the number of releases."
+            f"{self.of_nobody}"
         )
+
+    @property
+    def of_nobody(self) -> str:
+        """Whose record a line is that names its person so that it cannot be read; nothing if records have no owners."""
+        return "" if self.unit == RECORD else f" {OF_NOBODY}"
 
     @property
     def limits(self) -> str:

@@ -171,7 +171,7 @@ def _note(guarantee: Guarantee) -> str:
     private, grows = ("(ε, δ)", "ε and δ do not grow") if guarantee.delta else ("ε", "ε does not grow")
     return (
         f"Synthetic data. All releases of this run together are {private}-differentially private for replacing "
-        f"{guarantee.neighbours.removeprefix('replace ')}; {grows} with the number of releases."
+        f"{guarantee.neighbours.removeprefix('replace ')}; {grows} with the number of releases.{guarantee.of_nobody}"
     )
 
 
