@@ -17,22 +17,11 @@ from typing import Any, Self
 from headwater.public.bad_rows import policy_of, row_texts, stated
 from headwater.public.release import Release
 from headwater.public.tally import Tally
+from headwater.run import restore
 from headwater.run.config import RunConfig, Schedule
 from headwater.run.lock import StoreError, damaged
 from headwater.run.measured import MeasuredFile, measured_beside
-from headwater.run.restore import (
-    POLICY,
-    QUARANTINE,
-    TALLY,
-    between,
-    check_windows,
-    kept_open,
-    own_position,
-    quarantined,
-    refuse_measured,
-    refuse_older,
-    restored,
-)
+from headwater.run.restore import POLICY, QUARANTINE, TALLY, between, own_position, quarantined, restored
 from headwater.run.sink import Published, Sink
 from headwater.run.state import State
 from headwater.secret.batch import Batch
@@ -134,7 +123,7 @@ class Run:
         """
         windows = dict(windows or {})
         if state is not None and state.exists():
-            with kept_open(State.open(state, allow_copy=allow_copy)) as found:
+            with restore.kept_open(State.open(state, allow_copy=allow_copy)) as found:
                 if found.t or found.releases() or config.matches(found.config):
                     config.refuse_other(found)
                     return cls._continued(found, sink, schedule, windows, allow_copy=allow_copy)
@@ -142,13 +131,13 @@ class Run:
                 measured_beside(state).unlink(missing_ok=True)
                 state.unlink()  # a run that never took a record
         synth = config.synthesizer()
-        check_windows(synth, windows)
+        restore.check_windows(synth, windows)
         for place in (sink, *windows.values()):
             place.begin(synth.run_id)
         if state is None:
             return cls(synth, None, sink, schedule, windows)
-        refuse_measured(state)
-        with kept_open(State.create(state, config.to_dict())) as found:
+        restore.refuse_measured(state)
+        with restore.kept_open(State.create(state, config.to_dict())) as found:
             found.snapshot(0, synth.to_bytes())
             measured = MeasuredFile(measured_beside(found.path), synth.run_id, None)
             return cls(synth, found, sink, schedule, windows, (), measured)
@@ -169,7 +158,7 @@ class Run:
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
         """
-        with kept_open(State.open(state, allow_copy=allow_copy)) as found:
+        with restore.kept_open(State.open(state, allow_copy=allow_copy)) as found:
             run = cls._continued(found, sink, Schedule(), {}, allow_copy=allow_copy)
             run._journal_stays = found.has_journal
             return run
@@ -179,10 +168,10 @@ class Run:
         cls, state: State, sink: Sink, schedule: Schedule, windows: Mapping[int, Sink], *, allow_copy: bool
     ) -> Self:
         synth, pending, measured = restored(state)
-        check_windows(synth, windows)
+        restore.check_windows(synth, windows)
         sinks = sink, *windows.values()
         if not allow_copy:
-            refuse_older(state, sinks, synth.run_id, measured)
+            restore.refuse_older(state, sinks, synth.run_id, measured)
         for place in sinks:
             place.begin(synth.run_id)
         run = cls(synth, state, sink, schedule, windows, pending, measured)
@@ -274,7 +263,8 @@ class Run:
         if policy == "quarantine" and not self._state:
             raise ValueError("bad rows can be put in quarantine only beside a state; use bad_rows='null' without one")
         if policy != (self._in_force or "stop"):
-            self._keep_position({POLICY: policy})
+            with self._step():
+                self._keep(None, {POLICY: policy})
         return policy
 
     @property
@@ -351,15 +341,18 @@ class Run:
 
     def _take(self, batch: Batch, position: dict[str, Any], receipts: bytes) -> int:
         first, self._journal_stays = self.t, False
-        if self._state:
-            self._state.append(batch, position, receipts)
-        else:
-            self._positions |= position
+        self._keep(batch, position, receipts)
         if batch.records:
             self._pending.append((first, batch))
         self._count()
         self._snapshot_if_large()
         return first + batch.records
+
+    def _keep(self, batch: Batch | None, position: dict[str, Any], receipts: bytes = b"") -> None:
+        if self._state:
+            self._state.append(batch, position, receipts)
+        else:
+            self._positions |= position
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
         """Keep positions without records, such as that a file was read to its end.
@@ -369,14 +362,8 @@ class Run:
         position
             As for `take`.
         """
-        self._keep_position(own_position(position))
-
-    def _keep_position(self, position: Mapping[str, Any]) -> None:
         with self._step():
-            if self._state:
-                self._state.append(None, position)
-            else:
-                self._positions |= position
+            self._keep(None, own_position(position))
 
     def _count(self) -> None:
         """Count what is pending, up to the next release that is due."""
@@ -437,7 +424,7 @@ class Run:
             size = self.quarantine.stat().st_size if self.quarantine.exists() else 0
             if size < known:  # somebody has taken it away: begin anew, and note that before anything is written
                 known = size
-                self._keep_position({QUARANTINE: known})
+                self._keep(None, {QUARANTINE: known})
             kept[QUARANTINE] = quarantined(self.quarantine, batch.bad, self.t, known)
         return kept
 
@@ -478,8 +465,7 @@ class Run:
                 if not due and not (timely and t > 0 and t not in self._published):
                     if timely:
                         self._last_clock = now
-                    with self._step():
-                        self._snapshot_if_large()
+                    self._snapshot_if_large()
                     return
                 begun = self._begin_all()
             self._unreported.append(self._publish(begun))
@@ -552,7 +538,7 @@ class Run:
             with self._step():
                 self._keep_measured()
                 if self._state and location and location not in (sinks := self._state.noted("sinks") or []):
-                    self._state.note(sinks=sorted([*sinks, location]))
+                    self._state.note(sinks=[*sinks, location])
 
         def stating() -> Release:
             found = make()
@@ -562,15 +548,11 @@ class Run:
 
     def _begin_all(self) -> list[tuple[Sink, Callable[[], Release]]]:
         sinks = [*self.windows.items(), (None, self.sink)]
-        with self._turn:
-            return [(sink, self._begin(sink.location, last)) for last, sink in sinks]
+        return [(sink, self._begin(sink.location, last)) for last, sink in sinks]
 
     def _publish(self, begun: list[tuple[Sink, Callable[[], Release]]]) -> Published:
         """Hand a release to the sink, its windows before it, and write down that all of them are there."""
-        *windows, (sink, make) = begun
-        for other, window in windows:
-            self._show(other, window)
-        published = self._show(sink, make)
+        published = [self._show(sink, make) for sink, make in begun][-1]
         if self._state:
             self._state.published(published.t, published.sha256)
         self._published.add(published.t)
@@ -579,5 +561,5 @@ class Run:
     def _show(self, sink: Sink, make: Callable[[], Release]) -> Published:
         """Publish; what an earlier process may have made of the same measurements stays, whatever its rounding."""
         release = make()
-        there = sink.there(release, self.run_id) if release.t in self._before else None
+        there = release.t in self._before and sink.there(release, self.run_id)
         return there or sink.publish(release, self.run_id)
