@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: demo demo-live test test-fast test-nightly setup lint types imports docs size check test-newest test-statistics fuzz
-.PHONY: test-spark bench bench-speed bench-accuracy bench-tables bench-people bench-long bench-serve bench-spark audit lock clean help
+.PHONY: test-spark bench bench-speed bench-accuracy bench-tables bench-people bench-long bench-serve bench-spark bench-pages audit lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
@@ -74,7 +74,7 @@ bench-tables: $(VENV)/.dev  ## how good releases of wide tables are, in minutes;
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.tables --size $(or $(SIZE),quick)
 
 bench-people: $(VENV)/.dev  ## errors against the cap on records of a person, and memory at ten million people; ten minutes
-	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.people --size $(or $(SIZE),full) --anew
+	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.people --size $(or $(SIZE),full)
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.people_memory
 
 bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmarks
@@ -82,6 +82,9 @@ bench: $(VENV)/.dev  ## every benchmark; slow, and it writes into docs/benchmark
 	$(BIN)/python -m benchmarks.cost
 	$(BIN)/python -m benchmarks.theorem
 	$(MAKE) bench-speed bench-accuracy bench-tables bench-people bench-long
+
+bench-pages: $(VENV)/.dev  ## the pages of all benchmarks once more, from the numbers that are kept; measures nothing
+	$(BIN)/python -m benchmarks
 
 bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 	$(BIN)/python -m benchmarks.speed

@@ -1,1 +1,1 @@
-"""What the documentation says about speed and accuracy, measured: ``python -m benchmarks.NAME``."""
+"""What the documentation says about speed and accuracy, measured by ``python -m benchmarks.NAME``."""

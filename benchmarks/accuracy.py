@@ -1,116 +1,72 @@
 """How accurate is cascade? Against the paper's mechanism, offline PMM, PMM rerun, and points drawn without any data.
 
-    python -m benchmarks.accuracy [--size quick | full] [--jobs N] [--keep] [--redraw]
+    python -m benchmarks.accuracy [--size quick | full] [--jobs N] [--keep]
 
-Writes the numbers (accuracy.json), pictures (accuracy-*.png) and a page made from the numbers (accuracy.md) into
-docs/benchmarks. Every finished case is remembered in .cache, so an interrupted run goes on where it was, and after a
-change of one mechanism only that one is measured again.
+Every finished case is kept in .cache, so an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 import headwater as hw
-from benchmarks.accuracy_cases import FULL, QUICK, Setting, Size, key, run, seeds, settings
-from benchmarks.accuracy_numbers import Measured, Numbers
-from benchmarks.accuracy_page import page
-from benchmarks.accuracy_pictures import draw
-from benchmarks.accuracy_verdicts import requirements
+from benchmarks import accuracy_page
+from benchmarks.accuracy_cases import SEEDS, Setting, run, settings
+from benchmarks.clock import seconds
+from benchmarks.kept import Kept, fingerprint
+from benchmarks.pages import publish
 
-SIZES = {size.name: size for size in (QUICK, FULL)}
-ROOT = Path(__file__).parents[1]
-RESULTS, MEMORY = ROOT / "docs" / "benchmarks", ROOT / ".cache" / "accuracy.jsonl"
+KEPT = Path(__file__).parents[1] / ".cache" / "accuracy.jsonl"
 
 
-def remembered(code: bool) -> dict[str, dict[str, Any]]:
-    """What earlier runs found; without regard to the code, the newest."""
-    if not MEMORY.exists():
-        return {}
-    entries = [json.loads(line) for line in MEMORY.read_text().splitlines() if line.endswith("}")]
-    return {one["key"] if code else one["key"].rpartition("/")[0]: one for one in entries}
-
-
-def entry(name: str, setting: Setting, seed: int) -> dict[str, Any]:
-    """One case, measured now, as it is remembered by its name."""
+def entry(setting: Setting, seed: int) -> dict[str, Any]:
+    """One case, measured now."""
     warnings.simplefilter("ignore", hw.SeededRunWarning)
-    start = process_time()
-    result = run(setting, seed)
-    return {"key": name, **asdict(result), "seconds": round(process_time() - start, 3)}
+    found: dict[str, Any] = {}
+    return {"seconds": round(seconds(lambda: found.update(run(setting, seed))), 3)} | found
 
 
-def measure(size: Size, keep: bool, jobs: int) -> Numbers:
-    plan = [(setting, seed) for setting in settings(size) for seed in range(seeds(size, setting))]
-    known = remembered(code=not keep)
-    wanted = [key(setting, seed, code=not keep) for setting, seed in plan]
-    columns = (
-        TextColumn("{task.description:52}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    MEMORY.parent.mkdir(exist_ok=True)
-    todo = {name: case for name, case in zip(wanted, plan, strict=True) if name not in known}
-    with (
-        Progress(*columns, console=Console(stderr=True)) as progress,
-        MEMORY.open("a") as memory,
-        ProcessPoolExecutor(jobs) as processes,
-    ):
+def measure(size: str, kept: Kept, jobs: int) -> dict[str, Any]:
+    """All settings; what is not kept is run in several processes."""
+    code = fingerprint()
+    plan = [(setting, seed) for setting in settings(size) for seed in range(SEEDS[size][setting.d])]
+    todo = {one.key(seed): (one, seed) for one, seed in plan if kept.find(one.key(seed), code) is None}
+    with Progress(console=Console(stderr=True)) as progress, ProcessPoolExecutor(jobs) as processes:
         bar = progress.add_task("", total=sum(setting.weight for setting, _ in todo.values()))
-        running = {processes.submit(entry, key(*case, code=True), *case): name for name, case in todo.items()}
+        running = {processes.submit(entry, *case): case for case in todo.values()}
         for future in as_completed(running):
-            name = running[future]
-            known[name] = future.result()
-            memory.write(json.dumps(known[name]) + "\n")
-            memory.flush()
-            setting, _ = todo[name]
+            setting, seed = running[future]
+            kept.add(setting.key(seed), code, future.result())
             what = f"d = {setting.d}, ε = {setting.epsilon:g}, t = {setting.times[-1]:,}, {setting.stream}"
-            progress.update(bar, description=f"{what}: {setting.mechanism}")
-            progress.advance(bar, setting.weight)
-    found: dict[Setting, list[dict[str, Any]]] = {}
-    for name, (setting, _) in zip(wanted, plan, strict=True):
-        found.setdefault(setting, []).append(known[name])
+            progress.update(bar, description=f"{what}: {setting.mechanism}", advance=setting.weight)
+    by_setting: dict[Setting, list[dict[str, Any]]] = {}
+    for setting, seed in plan:
+        by_setting.setdefault(setting, []).append(kept.find(setting.key(seed), code) or {})
     measured = [
-        Measured(s, [one["w1"] for one in entries], [one["spread"] for one in entries]) for s, entries in found.items()
+        asdict(setting) | {"w1": [one["w1"] for one in found], "upper": [one["upper"] for one in found]}
+        for setting, found in by_setting.items()
     ]
-    return Numbers(size.name, sum(known[name]["seconds"] for name in set(wanted)), measured)
+    took = sum(one["seconds"] for found in by_setting.values() for one in found)
+    return {"size": size, "seconds": round(took), "measured": measured}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", choices=SIZES, default="quick", help="quick: minutes; full: an hour of the processor")
+    parser.add_argument("--size", choices=SEEDS, default="quick", help="quick: minutes; full: an hour of the processor")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="so many processes at once")
-    parser.add_argument("--keep", action="store_true", help="use remembered results even if the code has changed since")
-    parser.add_argument(
-        "--redraw", action="store_true", help="measure nothing: make page and pictures from the numbers"
-    )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
+    parser.add_argument("--keep", action="store_true", help="use kept results even if the code has changed since")
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", hw.SeededRunWarning)
-    path = arguments.out / "accuracy.json"
-    if arguments.redraw:
-        numbers = Numbers.read(path)
-    else:
-        numbers = measure(SIZES[arguments.size], arguments.keep, arguments.jobs)
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        numbers.write(path)
-    asked = requirements(numbers)
-    (arguments.out / "accuracy.md").write_text(page(numbers, asked, SIZES[numbers.size]))
-    draw(numbers, arguments.out)
-    for requirement in asked:
-        print(f"{requirement.verdict:6} {requirement.what}: {requirement.measured} ({requirement.limit})")
+    found = measure(arguments.size, Kept(KEPT, any_code=arguments.keep), arguments.jobs)
+    publish("accuracy", found, accuracy_page.page, accuracy_page.draw)
 
 
 if __name__ == "__main__":

@@ -3,209 +3,191 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy_cases import (
-    CASCADE,
-    CHECK,
-    CHECKPOINTS,
-    EXACT_BELOW,
-    GRID,
-    HEADLINE,
-    MECHANISMS,
-    PAPER,
-    PMM,
-    RATE,
-    Size,
-)
-from benchmarks.accuracy_numbers import Foretold, Measured, Numbers
-from benchmarks.accuracy_verdicts import Requirement
+from benchmarks.accuracy_cases import CHECKPOINTS, GRID, HEADLINE, MECHANISMS, RATE, SIDE, TIMES, Setting
+from benchmarks.pages import Figure, judged, number, picture, table
 from benchmarks.streams import LENGTH, STREAMS
-from headwater.markdown import table
 
-COLUMNS = [*MECHANISMS, "cascade / PMM", "paper / cascade"]
-
-
-def figure(value: float, digits: int = 3) -> str:
-    """Never an exponent."""
-    return f"{value:,.0f}" if value >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+CASCADE, PAPER, PMM, RERUN, BLIND = MECHANISMS
+LOOK = {CASCADE: ("C0", "o-"), PAPER: ("C3", "s-"), PMM: ("C2", "^-"), RERUN: ("C1", "v-"), BLIND: ("0.55", ":")}
 
 
-def mean(measured: Measured) -> str:
-    return f"{figure(measured.mean)} ± {figure(measured.deviation, 1)}"
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """All seeds (rows) of one setting at all its times (columns)."""
+
+    setting: Setting
+    w1: np.ndarray
+    upper: np.ndarray  # what the releases of cascade expected W1 to stay below
+
+    @property
+    def scaled(self) -> np.ndarray:
+        """For each seed W1·(εt)^(1/d), the mean over the times."""
+        s = self.setting
+        values: np.ndarray = (self.w1 * (s.epsilon * np.array(s.times)) ** (1 / s.d)).mean(axis=1)
+        return values
+
+    @property
+    def mean(self) -> float:
+        """Of `scaled`, over the seeds."""
+        return float(self.scaled.mean())
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of `scaled` over the seeds."""
+        return float(self.scaled.std(ddof=1)) if len(self.scaled) > 1 else 0.0
+
+    def __str__(self) -> str:
+        s = self.setting
+        return f"{s.stream}, d = {s.d}, ε = {s.epsilon:g}, t = {s.times[0]:,}" + (" …" if len(s.times) > 1 else "")
 
 
-def compared(numbers: Numbers, group: str, stream: str, d: int, epsilon: float, length: int) -> list[str]:
-    """One row: every mechanism, and the two ratios that matter."""
-    here = {name: numbers(group, stream, d, name, epsilon=epsilon, length=length) for name in MECHANISMS}
-    ratios = [here[CASCADE].mean / here[PMM].mean, here[PAPER].mean / here[CASCADE].mean]
-    return [*(mean(here[name]) for name in MECHANISMS), f"{ratios[0]:.2f}", f"{ratios[1]:.1f}"]
+class Numbers:
+    """Everything that was measured, found by setting."""
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        self._index: dict[tuple[str, str, int, float, int, str], Measured] = {}
+        for one in found["measured"]:
+            values = {name: value for name, value in one.items() if name not in ("w1", "upper")}
+            setting = Setting(**values | {"times": tuple(values["times"])})
+            measured = Measured(setting, np.array(one["w1"]), np.array(one.get("upper", [])))
+            self._index[self._key(setting, setting.mechanism)] = measured
+
+    @staticmethod
+    def _key(s: Setting, mechanism: str) -> tuple[str, str, int, float, int, str]:
+        return s.group, s.stream, s.d, s.epsilon, s.length, mechanism
+
+    def of(self, group: str, *, mechanism: str = CASCADE) -> list[Measured]:
+        """All that was measured of a mechanism."""
+        return [m for m in self._index.values() if (m.setting.group, m.setting.mechanism) == (group, mechanism)]
+
+    def beside(self, measured: Measured, mechanism: str) -> Measured:
+        """Another mechanism in the same setting."""
+        return self._index[self._key(measured.setting, mechanism)]
+
+    def ratio(self, measured: Measured, mechanism: str) -> float:
+        """Of mean errors."""
+        return measured.mean / self.beside(measured, mechanism).mean
 
 
-def headline(numbers: Numbers, d: int) -> str:
-    streams = [m.setting.stream for m in numbers.of(CASCADE, HEADLINE) if m.setting.d == d]
-    rows = [[stream, *compared(numbers, HEADLINE, stream, d, 1.0, LENGTH)] for stream in streams]
-    return table(["stream", *COLUMNS], rows)
+def by_place(measured: Iterable[Measured], value: Callable[[Measured], float]) -> dict[str, float]:
+    return {str(m): value(m) for m in measured}
 
 
-def everywhere(numbers: Numbers) -> str:
+def figures(numbers: Numbers) -> list[Figure]:
+    """What is asked of cascade."""
+    headline, grid = numbers.of(HEADLINE), numbers.of(GRID)
+    clustered = [m for m in headline if m.setting.stream != "uniform"]
+    asked = []
+    for d, limit in ((1, 2.5), (2, 1.4), (3, 1.1), (5, 1.1)):
+        places = by_place([m for m in headline if m.setting.d == d], lambda m: numbers.ratio(m, PMM))
+        asked.append(Figure(f"W1 of cascade / of PMM, d = {d}", places, at_most=limit))
+    for goal, what in ((False, "d = 2"), (True, "d = 1, 3, 5")):
+        here = [m for m in clustered if (m.setting.d != 2) is goal]
+        places = by_place(here, lambda m: 1 / numbers.ratio(m, PAPER))
+        asked.append(Figure(f"paper / cascade, {what}, all but uniform", places, at_least=5, goal=goal))
+    for mechanism in (PAPER, BLIND):
+        difference = {m: m.scaled - numbers.beside(m, mechanism).scaled for m in (*headline, *grid)}
+        worse = sum(float(x.mean()) > float(x.std(ddof=1)) for x in difference.values())
+        what = f"settings of {len(difference)} in which cascade is worse than {mechanism}, beyond the spread of seeds"
+        asked.append(Figure(what, worse, at_most=0))
+    early = [m for m in grid if (m.setting.length, m.setting.epsilon) == (1_000, 1) and m.setting.stream != "uniform"]
+    places = by_place(early, lambda m: numbers.ratio(m, BLIND))
+    asked.append(Figure("cascade / no data read at t = 1,000, ε = 1, all but uniform", places, at_most=1))
+    rates = numbers.of(RATE)
+    first = {(m.setting.d, m.setting.stream): m.mean for m in rates if m.setting.length == 10_000}
+    late = [m for m in rates if m.setting.length == 1_000_000]
+    places = by_place(late, lambda m: m.mean / first[m.setting.d, m.setting.stream])
+    asked.append(Figure("W1·(εt)^(1/d) of cascade at t = 10⁶ / at t = 10⁴", places, at_most=1.5))
+    below = np.concatenate([(m.w1 <= m.upper).ravel() for m in (*headline, *grid)])
+    asked.append(Figure("share of releases with W1 below `expected_error().upper`", float(below.mean()), at_least=0.85))
+    return asked
+
+
+def _mean(measured: Measured) -> str:
+    return f"{number(measured.mean)} ± {number(measured.deviation, 1)}"
+
+
+def page(found: dict[str, Any]) -> str:
+    """The page in Markdown."""
+    numbers = Numbers(found)
+    plane = [m for m in numbers.of(HEADLINE) if m.setting.d == 2]
     rows = []
-    for m in numbers.of(CASCADE, GRID):
-        s = m.setting
-        label = [str(s.d), f"{s.length:,}", s.stream, f"{s.epsilon:g}"]
-        rows.append([*label, *compared(numbers, GRID, s.stream, s.d, s.epsilon, s.length)])
-    return table(["d", "t", "stream", "ε", *COLUMNS], rows)
-
-
-def times(size: Size, d: int) -> str:
-    return ", ".join(f"{t:,}" for t in size.headline[d])
-
-
-def demands(asked: list[Requirement]) -> str:
-    rows = [[r.what, r.limit, r.measured, r.verdict if r.verdict == "pass" else f"**{r.verdict}**"] for r in asked]
-    return table(["what", "asked", "measured", ""], rows)
-
-
-def misses(asked: list[Requirement]) -> str:
-    lines = [f"- {r.what} (asked: {r.limit}): " + "; ".join(r.missed) + "." for r in asked if r.missed]
-    return "\n".join(lines) if lines else "None."
-
-
-def coverage(numbers: Numbers) -> str:
-    found = list(numbers.foretold())
-    groups: list[tuple[str, Callable[[Foretold], bool]]] = [("all", lambda _: True)]
-    groups += [(f"d = {d}", _is("d", d)) for d in sorted({f.setting.d for f in found})]
-    groups += [(f"ε = {e:g}", _is("epsilon", e)) for e in sorted({f.setting.epsilon for f in found})]
-    groups += [(stream, _is("stream", stream)) for stream in STREAMS]
-    pairs = sorted({(f.setting.d, f.setting.epsilon) for f in found})
-    groups += [(f"d = {d}, ε = {e:g}", _both(_is("d", d), _is("epsilon", e))) for d, e in pairs]
-    rows = []
-    for name, chosen in groups:
-        here = [f for f in found if chosen(f)]
-        upper = np.array([f.upper / f.w1 for f in here])
-        worth = np.array([f.w1 / f.spread for f in here])
-        quantiles = [f"{q:.3f}" for q in np.quantile(worth, [0.1, 0.5, 0.9, 0.95])]
-        rows.append([name, str(len(here)), f"{np.mean(upper >= 1):.0%}", f"{np.median(upper):.1f}", *quantiles])
-    return table(["releases", "how many", "W1 ≤ upper", "median upper / W1", "10%", "50%", "90%", "95%"], rows)
-
-
-def _is(field: str, value: object) -> Callable[[Foretold], bool]:
-    return lambda f: bool(getattr(f.setting, field) == value)
-
-
-def _both(a: Callable[[Foretold], bool], b: Callable[[Foretold], bool]) -> Callable[[Foretold], bool]:
-    return lambda f: a(f) and b(f)
-
-
-def grids(numbers: Numbers, size: Size) -> str:
-    """What another grid says of the same releases at t = 100,000."""
-    rows = []
-    for m in numbers.of(CASCADE, CHECK):
-        s = m.setting
-        at = numbers(HEADLINE, s.stream, s.d, CASCADE).setting.times.index(100_000)
-        changes = [
-            numbers(CHECK, s.stream, s.d, name).w1[0][0] / numbers(HEADLINE, s.stream, s.d, name).w1[0][at] - 1
-            for name in (CASCADE, PAPER, PMM)
-        ]
-        rows.append([str(s.d), s.stream, f"{s.side} against {size.side[s.d]}", *(f"{c:+.0%}" for c in changes)])
-    return table(["d", "stream", "cells a side", CASCADE, PAPER, PMM], rows)
-
-
-def rates(numbers: Numbers) -> str:
-    rows = []
-    for m in numbers.of(CASCADE, RATE):
-        other = numbers.beside(m, PMM)
-        s = m.setting
-        rows.append([str(s.d), s.stream, f"{s.length:,}", str(s.side), mean(m), mean(other) if other else ""])
-    return table(["d", "stream", "t", "cells a side", CASCADE, PMM], rows)
-
-
-def listed(by: Iterable[tuple[int, object]]) -> str:
-    return ", ".join(f"{value} (d = {d})" for d, value in by)
-
-
-def page(numbers: Numbers, asked: list[Requirement], size: Size) -> str:
-    cells = listed((d, f"{side}^{d} cells") for d, side in size.side.items() if side)
-    sides = listed((d, f"{1 / side:.3f}") for d, side in size.side.items() if side)
+    for m in plane:
+        means = [_mean(numbers.beside(m, name)) for name in (CASCADE, PAPER, PMM)]
+        ratios = [numbers.ratio(m, PMM), 1 / numbers.ratio(m, PAPER), 1 / numbers.ratio(m, BLIND)]
+        rows.append([m.setting.stream, *means, *map(number, ratios)])
+    head = ["stream", *(CASCADE, PAPER, PMM), "cascade / PMM", "paper / cascade", "no data read / cascade"]
+    seeds = ", ".join(f"{len(m.w1)} (d = {m.setting.d})" for m in numbers.of(HEADLINE) if m.setting.stream == "uniform")
+    times = ", ".join(f"{t:,}" for t in TIMES[2])
+    cells = ", ".join(f"{n}^{d}" for d, n in SIDE.items() if n)
     return f"""# How accurate are the releases?
 
-Made by `benchmarks/accuracy.py --size {size.name}` in {numbers.seconds / 60:.0f} minutes of processor time; numbers in
-`accuracy.json`. Seeds, each with a fresh stream and fresh noise: {listed(size.seeds.items())}.
-The flights are recorded data: there only the noise is fresh. ± is the standard deviation between seeds.
+W1·√t in the plane at ε = 1, the mean over t = {times} of streams of {LENGTH:,} points; ± is the standard deviation
+between seeds. Lower is better.
 
-| mechanism | what it is |
-| --- | --- |
-| cascade | `Synthesizer(…)`: can publish at every moment, for ever, all with one ε |
-| paper | `Synthesizer(…, mechanism="paper")`: the same promise |
-| PMM | `pmm`: one release of the complete data at t, with all of ε; nothing before, nothing after |
-| PMM rerun | `pmm` at {CHECKPOINTS} moments with ε / {CHECKPOINTS} each, looked at at t |
-| no data read | points drawn evenly |
-
-## The headline: the plane at ε = 1
-
-W1·√t, the mean over t = {", ".join(f"{t:,}" for t in size.headline[2])} of streams of {LENGTH:,} points.
-
-{headline(numbers, 2)}
+{table(head, rows, "lr")}
 ![W1·√t by stream and mechanism](accuracy-headline.png)
 
-## What is asked
-
-{demands(asked)}
-"Worse beyond the spread of seeds": the mean difference, seed by seed, exceeds the standard deviation of that
-difference. Between two mechanisms that are equally good, three seeds show this in one of nine settings, ten in one of
-170; where there are few points or a small ε, cascade has said nothing yet and *is* points drawn evenly.
-
-What was missed:
-
-{misses(asked)}
-
-## Other dimensions at ε = 1
-
-W1·t^(1/d), the mean over t = {times(size, 3)} (d = 3), {times(size, 5)} (d = 5) or the times above (d = 1).
-
-d = 1:
-
-{headline(numbers, 1)}
-d = 3:
-
-{headline(numbers, 3)}
-d = 5:
-
-{headline(numbers, 5)}
-## How the error falls
+{judged(figures(numbers))}
+*Beyond the spread of seeds*: the mean difference, seed by seed, exceeds its standard deviation.
 
 ![W1 against t](accuracy-time.png)
 
-![W1 against ε](accuracy-epsilon.png)
+## What was compared
 
-W1·(εt)^(1/d) would be constant if the error fell exactly as fast as the best possible rate. On one and the same grid
-it seems to fall even faster, because the grid hides more and more of a small error; the pictures show that too. So here
-(ε = 1) the grid is the finer the larger t, with as many points in a cell (23 in d = 2, 14 in d = 3):
+- **cascade**, `Synthesizer(…)`, and **paper**, `Synthesizer(…, mechanism="paper")`: both can publish at every moment,
+  for ever, with one ε.
+- **PMM**, `pmm`: one release of the complete data at t with all of ε; nothing before, nothing after.
+- **PMM rerun**: `pmm` at {CHECKPOINTS} moments with ε / {CHECKPOINTS} each, looked at at t.
+- **no data read**: points drawn evenly.
 
-{rates(numbers)}
-## Does a release know its own error?
-
-`release.expected_error().upper` ought to lie above W1 in nine cases of ten. The last four columns are quantiles of
-W1 divided by the spread for each point, which is what the constants in `public/cells.py` scale.
-
-{coverage(numbers)}
-![True W1 against the foretold one](accuracy-expected.png)
+Streams are in `benchmarks/streams.py`; the flights are recorded data. Seeds, each with a fresh stream and fresh noise:
+{seeds}. The other settings are ε = 0.1, 1 and 4 at t = 1,000 to 1,000,000. All numbers are in `accuracy.json`, made by
+`make bench-accuracy SIZE={found["size"]}` in {found["seconds"] / 60:.0f} minutes of the processor.
 
 ## How W1 was measured
 
-In d = 1 exactly, by sorting; up to {EXACT_BELOW:,} points exactly, over all pairs; otherwise as a flow on a grid of
-{cells}, after moving every point to the centre of its cell, in the same way for every mechanism. Nothing is
-subtracted. The guaranteed error is at most one cell side: {sides}. That is pessimistic, because both sets
-move alike, but it is no small matter in d = 5, where no affordable method resolves the distances between
-100,000 points: read those figures as a comparison of mechanisms at the scale of the grid. What another
-grid changes (seed 0, t = 100,000):
+Exactly in d = 1 and for few points; otherwise as a flow on a grid of {cells} cells, after every point was moved to the
+centre of its cell, for every mechanism alike. A grid hides errors smaller than its cells, so read d = 5 as a comparison
+at the scale of the grid. Where t = 10⁶ is compared with 10⁴, the grid is finer for the larger t, with as many points in
+a cell.
+"""
 
-{grids(numbers, size)}
-Sides that are not powers of two see errors inside the halved cells that mechanisms work with.
 
-## Every setting
-
-W1·(εt)^(1/d) at the end of streams of t points.
-
-{everywhere(numbers)}"""
+def draw(found: dict[str, Any]) -> None:
+    """The picture of the headline, and of the error against t."""
+    numbers = Numbers(found)
+    plane = [m for m in numbers.of(HEADLINE) if m.setting.d == 2]
+    with picture("accuracy-headline", 1, 1, (11, 5)) as axes:
+        panel, width = axes[0][0], 0.16
+        for i, mechanism in enumerate(MECHANISMS):
+            here = [numbers.beside(m, mechanism) for m in plane]
+            at, errors = np.arange(len(here)) + (i - 2) * width, [m.deviation for m in here]
+            how: dict[str, Any] = {"color": LOOK[mechanism][0], "label": mechanism, "capsize": 2}
+            panel.bar(at, [m.mean for m in here], width * 0.92, yerr=errors, **how)
+        panel.set_xticks(range(len(plane)), [m.setting.stream for m in plane])
+        panel.set(yscale="log", ylim=(0.2, 400), ylabel="W1·√t, mean over t = 70,000 … 130,000")
+        panel.set_title("Error in the plane at ε = 1 (lower is better; bars start at 0.2; whiskers: seeds)")
+    size = (2.5 * len(STREAMS), 2.7 * len(SIDE))
+    with picture("accuracy-time", len(SIDE), len(STREAMS), size, sharex=True, sharey="row") as axes:
+        for mechanism in MECHANISMS:
+            lines: dict[tuple[int, str], list[tuple[int, np.ndarray]]] = {}
+            for m in numbers.of(GRID, mechanism=mechanism):
+                if m.setting.epsilon == 1:
+                    lines.setdefault((m.setting.d, m.setting.stream), []).append((m.setting.length, m.w1[:, -1]))
+            for (d, stream), line in lines.items():
+                panel = axes[list(SIDE).index(d)][list(STREAMS).index(stream)]
+                mean, spread = (np.array([f(values) for _, values in line]) for f in (np.mean, np.std))
+                low = np.minimum(spread, 0.9 * mean)  # a logarithmic axis has no zero
+                colour, style = LOOK[mechanism]
+                panel.errorbar(
+                    [t for t, _ in line], mean, (low, spread), fmt=style, color=colour, ms=4, lw=1.2, label=mechanism
+                )
+                panel.set(xscale="log", yscale="log", title=f"{stream}, d = {d}", xlabel="t", ylabel="W1")
+        for panel in axes.flat:
+            panel.set_visible(panel.has_data())

@@ -33,7 +33,7 @@ from typing import Any
 from tests.fuzz.mutate import TOKENS
 
 ROOT = Path(__file__).parents[1]
-PAGE, CORPUS, FOUND = ROOT / "docs" / "benchmarks", ROOT / ".cache" / "fuzz", ROOT / "out" / "fuzz"
+CORPUS, FOUND = ROOT / ".cache" / "fuzz", ROOT / "out" / "fuzz"
 SECONDS = 1_200.0  # of all targets together
 SLOW = 30  # seconds: longer than any input of a few kilobytes should take, even beside other work
 MEMORY = 8 << 30  # bytes: whoever asks for more has taken a number in a file at its word
@@ -84,15 +84,9 @@ def fuzz_one(name: str, seconds: float) -> None:
                 known.add(wrong)
                 keep(name, target.file_name, wrong, data)
 
-        limits = [
-            f"-max_total_time={seconds:.0f}",
-            f"-timeout={SLOW}",
-            f"-max_len={LENGTH}",
-            "-rss_limit_mb=0",
-            f"-dict={words}",
-        ]
-        prefix = f"-artifact_prefix={FOUND / target.file_name}-"
-        atheris.Setup([sys.argv[0], *limits, prefix, "-print_final_stats=1", str(corpus)], once)
+        limits = f"-max_total_time={seconds:.0f} -timeout={SLOW} -max_len={LENGTH} -rss_limit_mb=0 -print_final_stats=1"
+        places = [f"-dict={words}", f"-artifact_prefix={FOUND / target.file_name}-", str(corpus)]
+        atheris.Setup([sys.argv[0], *limits.split(), *places], once)
         atheris.Fuzz()
 
 
@@ -134,33 +128,31 @@ def again(path: Path) -> None:
 
 def write(outcomes: list[Outcome], names: list[str]) -> None:
     """The page and its numbers. Targets that did not run now keep what an earlier run found of them."""
-    path = PAGE / "fuzz.json"
-    known = {one["target"]: Outcome(**one) for one in json.loads(path.read_text())} if path.exists() else {}
-    known |= {one.target: one for one in outcomes}
-    all_of_them = [known[name] for name in names if name in known]
-    path.write_text(json.dumps([asdict(one) for one in all_of_them], indent=1) + "\n")
-    (PAGE / "fuzz.md").write_text(page(all_of_them))
+    from benchmarks import pages  # not at the top: see `targets`
+
+    known = {one["target"]: one for one in pages.kept("fuzz")} if (pages.FOLDER / "fuzz.json").exists() else {}
+    known |= {one.target: asdict(one) for one in outcomes}
+    pages.publish("fuzz", [known[name] for name in names if name in known], page)
 
 
-def page(outcomes: list[Outcome]) -> str:
-    from headwater.markdown import table
+def page(found: list[dict[str, Any]]) -> str:
+    """The page in Markdown."""
+    from benchmarks.pages import table
 
-    total, findings = sum(one.inputs for one in outcomes), [f for one in outcomes for f in one.findings]
-    seconds = sum(one.seconds for one in outcomes)
+    total, findings = sum(one["inputs"] for one in found), [f for one in found for f in one["findings"]]
     rows = [
-        [one.target, f"{one.inputs:,}", f"{one.inputs / one.seconds:,.0f}", f"{one.edges:,}", f"{one.kept:,}",
-         str(len(one.findings))]
-        for one in outcomes
-    ]  # fmt: skip
-    rows.append(["**all**", f"**{total:,}**", "", "", "", f"**{len(findings)}**"])
+        [one["target"], *(f"{one[part]:,}" for part in ("inputs", "edges", "kept")), f"{len(one['findings'])}"]
+        for one in found
+    ]
+    rows.append(["**all**", f"**{total:,}**", "", "", f"**{len(findings)}**"])
     text = f"""# Fuzzing everything that parses
 
-Made by `make fuzz`: {total:,} inputs in {seconds / 60:.0f} minutes of the processor. Atheris keeps an input if it
-reaches code that no earlier one did, and changes it further; checksums are put right again, so that what lies behind
-them is reached. Nothing but the documented errors may come out, no input may take longer than {SLOW} seconds or
+{table(["target", "inputs", "edges reached", "inputs kept", "findings"], rows, "lr")}
+Made by `make fuzz` in {sum(one["seconds"] for one in found) / 60:.0f} minutes of the processor. Atheris keeps an input
+if it reaches code that no earlier one did, and changes it further; checksums are put right again, so that what lies
+behind them is reached. Nothing but the documented errors may come out, no input may take longer than {SLOW} seconds or
 more than {MEMORY >> 30} GB, and no message may hold a marked value of the data.
-
-{table(["target", "inputs", "a second", "edges reached", "inputs kept", "findings"], rows, "lr")}"""
+"""
     if findings:
         text += "\n" + table(["finding", "target", "input"], [[f["what"], f["target"], f["input"]] for f in findings])
     return text + "\nWhat earlier runs found is repaired, and each of it is a test in `tests/fuzz/test_crashes.py`.\n"
@@ -188,10 +180,7 @@ def main() -> None:
     with ThreadPoolExecutor(options.jobs) as threads:
         for done in threads.map(lambda name: outcome(name, each), chosen):
             outcomes.append(done)
-            print(
-                f"{done.target}: {done.inputs:,} inputs, {done.edges:,} edges, {len(done.findings)} findings",
-                flush=True,
-            )
+            print(f"{done.target}: {done.inputs:,} inputs, {len(done.findings)} findings", flush=True)
     if options.page:
         write(outcomes, [target.name for target in targets()])
     if any(one.findings for one in outcomes):

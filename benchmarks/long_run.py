@@ -1,7 +1,6 @@
 """A long run: how large the state and the process get while a hundred million points go by.
 
-python -m benchmarks.long_run                  # writes docs/benchmarks/long-run.md and long-run.json
-python -m benchmarks.long_run --points 1000000 # a short one; it writes nothing
+    python -m benchmarks.long_run [--points N]
 
 Each case runs in a process of its own, so that its memory is its own. Sizes are taken at powers of ten, and where
 cascade holds most for its age: just before the first slow bucket of a stage closes.
@@ -10,80 +9,35 @@ cascade holds most for its age: just before the first slow bucket of a stage clo
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import resource
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from multiprocessing.connection import Connection
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import Progress
 
 import headwater as hw
-from headwater.markdown import table
+from benchmarks.pages import Figure, failed, judged, publish, table
+from benchmarks.streams import Points
 
-OUT = Path(__file__).parent.parent / "docs" / "benchmarks"
 BATCH = 100_000
-EPSILON = 1.0
 BYTES_A_POINT = {"cascade": 2.0, "paper": 16.0}
 """What the state may hold: of cascade the promise, of the paper's mechanism the cell of every point and its count."""
 TIMES, WORKING = 8, 64 << 20
-"""What the process may add to an empty one: so many states, and this.
-
-Four was asked for at first and missed (7.7 measured). One needless copy of a saved state was removed since; most of the
-rest is what `publish.tree` and `measure.leaves` remember of trees that they are asked for again. Eight is no promise of
-theory, only a bar that tells whether it gets worse.
-"""
-
-Points = NDArray[np.float64]
+"""What the process may add to an empty one: so many states, and this. Eight is no promise, only a bar for changes."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """One run: a mechanism, a stream in the square, and how long it is."""
-
-    mechanism: str
-    stream: str
-    points: int
-
-    @property
-    def name(self) -> str:
-        """As the page calls it."""
-        return f"{self.mechanism}, {self.stream}"
-
-    def stops(self) -> list[int]:
-        """When to measure: powers of ten, the end, and just before the first slow bucket of a stage closes."""
-        tens = [10**k for k in range(6, 12) if 10**k <= self.points]
-        fullest = [5 * 2 ** (q - 2) - 1 for q in range(16, 40)] if self.mechanism == "cascade" else []
-        return sorted({*tens, self.points, *(t for t in fullest if 10**6 < t < self.points)})
+def stops(mechanism: str, points: int) -> list[int]:
+    """When to measure: powers of ten, the end, and just before the first slow bucket of a stage closes."""
+    tens = [10**k for k in range(6, 12) if 10**k <= points]
+    fullest = [5 * 2 ** (q - 2) - 1 for q in range(16, 40)] if mechanism == "cascade" else []
+    return sorted({*tens, points, *(t for t in fullest if 10**6 < t < points)})
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What there was at one moment. Memory is in bytes; that of an empty process is not counted in."""
-
-    mechanism: str
-    stream: str
-    t: int
-    state: int
-    resident: int
-    peak: int
-    seconds: float
-
-    @property
-    def each(self) -> float:
-        """Bytes of state a point."""
-        return self.state / self.t
-
-
-def stream(name: str, seed: int = 0) -> Iterator[Points]:
-    """Batches without end: evenly spread, or half a crowd in twenty places."""
-    rng = np.random.default_rng(seed)
+def stream(name: str) -> Iterator[Points]:
+    """Batches without end: evenly spread, or half of them in twenty places."""
+    rng = np.random.default_rng(0)
     places = rng.random((20, 2))
     while True:
         points = rng.random((BATCH, 2))
@@ -94,113 +48,77 @@ def stream(name: str, seed: int = 0) -> Iterator[Points]:
         yield points
 
 
-def resident() -> int:
-    """Bytes of memory that this process has now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
-
-
-def peak() -> int:
-    """The most that it ever had."""
+def most_memory() -> int:
+    """Bytes that this process has had at most."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def work(case: Case, parent: Connection) -> None:
-    """Run one case, and tell how far it is: a number of points, or a measurement."""
-    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=EPSILON, mechanism=case.mechanism)
-    batches = stream(case.stream)
-    points = next(batches)
-    empty, taken = resident(), 0.0
-    for stop in case.stops():
+def run(mechanism: str, name: str, length: int) -> list[dict[str, Any]]:
+    """One case: at each stop, bytes of the state, and of memory beyond those of an empty process."""
+    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism=mechanism)
+    batches = stream(name)
+    points, empty, taken, found = next(batches), most_memory(), 0.0, []
+    for stop in stops(mechanism, length):
         while synth.t < stop:
             if not len(points):
                 points = next(batches)
-                parent.send(synth.t)
             part, points = points[: stop - synth.t], points[stop - synth.t :]
             start = time.perf_counter()
             synth.update(part)
             taken += time.perf_counter() - start
-        now = resident() - empty
-        state = len(synth.to_bytes())
-        parent.send(Measured(case.mechanism, case.stream, synth.t, state, now, peak() - empty, taken))
-    parent.send(None)
-
-
-def run(case: Case, progress: Progress) -> list[Measured]:
-    """One case in a process of its own."""
-    bar = progress.add_task(case.name, total=case.points)
-    fresh = multiprocessing.get_context("spawn")
-    here, there = fresh.Pipe(duplex=False)
-    process = fresh.Process(target=work, args=(case, there))
-    process.start()
-    there.close()
-    found: list[Measured] = []
-    try:
-        while (message := here.recv()) is not None:
-            if isinstance(message, Measured):
-                found.append(message)
-            progress.update(bar, completed=message.t if isinstance(message, Measured) else message)
-    except EOFError:
-        raise SystemExit(f"{case.name}: the run ended before its last point") from None
-    process.join()
+        sizes = {"state": len(synth.to_bytes()), "peak": most_memory() - empty, "seconds": taken}
+        found.append({"mechanism": mechanism, "stream": name, "t": stop} | sizes)
     return found
 
 
-def verdicts(found: list[Measured]) -> dict[str, bool]:
-    """What was promised, and whether it is so."""
-    result = {}
-    for mechanism in dict.fromkeys(one.mechanism for one in found):
-        of = [one for one in found if one.mechanism == mechanism]
-        most = BYTES_A_POINT[mechanism]
-        result[f"{mechanism}: the state is below {most:g} bytes a point"] = all(one.each < most for one in of)
-        result[f"{mechanism}: memory is below {TIMES} times the largest state so far and {WORKING >> 20} MB"] = all(
-            one.peak <= TIMES * max(o.state for o in of if o.stream == one.stream and o.t <= one.t) + WORKING
-            for one in of
-        )
-    return result
+def figures(found: list[dict[str, Any]]) -> list[Figure]:
+    """What is asked."""
+    asked = []
+    for mechanism, most in BYTES_A_POINT.items():
+        each, memory, largest = {}, {}, dict[str, int]()
+        for one in (one for one in found if one["mechanism"] == mechanism):
+            place, name = f"{one['stream']}, t = {one['t']:,}", one["stream"]
+            largest[name] = max(one["state"], largest.get(name, 0))
+            each[place] = one["state"] / one["t"]
+            memory[place] = one["peak"] / (TIMES * largest[name] + WORKING)
+        asked.append(Figure(f"{mechanism}: state, bytes a point", each, at_most=most))
+        what = f"{mechanism}: most memory / ({TIMES} times the state and {WORKING >> 20} MB)"
+        asked.append(Figure(what, memory, at_most=1))
+    return asked
 
 
-def page(found: list[Measured], promises: dict[str, bool]) -> str:
-    lines = [
-        "# A long run",
-        "",
-        f"Made by `benchmarks/long_run.py`: points in the square, ε = {EPSILON:g}, batches of {BATCH:,}; each run in a",
-        "process of its own. *State* is what `to_bytes()` gives. *Memory* is what the process has beyond an empty one;",
-        "*most* is the largest that it ever was, with the state and its saved copy both in memory. Rows that are no",
-        "power of ten are the moments at which cascade holds most for its age: just before the first slow bucket of a",
-        "stage closes. The bar for memory was 4 times the state before the first run, which missed it; it is 8 now.",
-        "",
-        "",
-    ]
-    head = ["mechanism, stream", "points", "state, MB", "bytes a point", "memory, MB", "most, MB", "most / state"]
+def page(found: list[dict[str, Any]]) -> str:
+    """The page in Markdown."""
+    ends = {(one["mechanism"], one["stream"]): one for one in found}  # the last one of each
     rows = [
-        [f"{one.mechanism}, {one.stream}", f"{one.t:,}", f"{one.state / 1e6:,.2f}", f"{one.each:.3f}",
-         f"{one.resident / 1e6:,.0f}", f"{one.peak / 1e6:,.0f}", f"{one.peak / one.state:.1f}",
-         f"{one.t / one.seconds / 1e6:.1f}"]
-        for one in found
+        [f"{mechanism}, {name}", f"{one['t']:,}", f"{one['state'] / 1e6:,.0f}", f"{one['state'] / one['t']:.2f}",
+         f"{one['peak'] / 1e6:,.0f}", f"{one['t'] / one['seconds'] / 1e6:.1f}"]
+        for (mechanism, name), one in ends.items()
     ]  # fmt: skip
-    kept = [[what, "pass" if held else "**miss**"] for what, held in promises.items()]
-    return "\n".join(lines) + table([*head, "million/s"], rows, "lr") + "\n" + table(["promise", ""], kept)
+    head = ["at the end", "points", "state, MB", "bytes a point", "memory, MB", "million/s"]
+    return f"""# A long run
+
+{judged(figures(found))}
+{table(head, rows, "lr")}
+Points in the square, ε = 1, batches of {BATCH:,}; each run in a process of its own. *State* is what `to_bytes()` gives.
+*Memory* is the most that the process ever had beyond an empty one, with the state and its saved copy both in memory.
+Figures above are of all {len(found)} moments that were measured: powers of ten, and those at which cascade holds most
+for its age, just before the first slow bucket of a stage closes. Made by `make bench-long`; every moment is in
+`long-run.json`.
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=int, default=10**8, help="through cascade; the paper's mechanism gets a tenth")
-    options = parser.parse_args()
-    n = max(options.points, 10)
-    cases = [Case("cascade", "uniform", n), Case("cascade", "blobs", n), Case("paper", "blobs", n // 10)]
-    with Progress(console=Console(stderr=True)) as progress:
-        found = [one for case in cases for one in run(case, progress)]
-    promises = verdicts(found)
-    text = page(found, promises)
-    print(text)
-    if options.points >= 10**8:
-        OUT.mkdir(parents=True, exist_ok=True)
-        (OUT / "long-run.md").write_text(text)
-        content = {"epsilon": EPSILON, "batch": BATCH, "measured": [asdict(one) for one in found], "promises": promises}
-        (OUT / "long-run.json").write_text(json.dumps(content, indent=1) + "\n")
-    if not all(promises.values()):
-        raise SystemExit(1)
+    parser.add_argument("--points", type=int, default=10**8, help="through cascade; fewer write nothing")
+    n = max(parser.parse_args().points, 10)
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as processes:
+        cases = [("cascade", "uniform", n), ("cascade", "blobs", n), ("paper", "blobs", n // 10)]
+        found = [one for case in cases for one in processes.apply(run, case)]
+    if n >= 10**8:
+        publish("long-run", found, page)
+    if failed(figures(found)):
+        raise SystemExit("\n".join(map(str, figures(found))))
 
 
 if __name__ == "__main__":

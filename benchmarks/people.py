@@ -1,9 +1,6 @@
 """How many records of a person should count? Errors against the cap, where people have 1 to 1,000 records.
 
-    python -m benchmarks.people [--size quick | full] [--anew]
-
-Writes the numbers (people.json), pictures and a page made from them (people.md) into docs/benchmarks. Runs of the same
-size that are there already are kept, unless `--anew` is given.
+    python -m benchmarks.people [--size quick | full]
 
 People are made up: how many records they have has a heavy tail, everyone has habits, and the habits of those with many
 records are other ones, so that a cap that is too small shows. ε = 1 is for a person, whatever the cap.
@@ -12,24 +9,22 @@ records are other ones, so that a cap that is too small shows. ε = 1 is for a p
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from statistics import mean
-from time import process_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.progress import track
 
 import headwater as hw
 from benchmarks import people_page, people_tables
-from headwater.evaluate.w1 import w1
+from benchmarks.kept import ROOT, Kept, fingerprint
+from benchmarks.pages import kept, publish
+from headwater.evaluation import w1
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs" / "benchmarks"
 EPSILON, MOST = 1.0, 1000
 CAPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 1000)
 SIZES = {"quick": ((1 << 14,), 1), "full": ((1 << 17, 20_000), 10)}
@@ -50,22 +45,6 @@ WIDE = hw.Schema(
     {f"kind{i}": hw.Category([f"k{j}" for j in range(4 + 2 * i)]) for i in range(5)}
     | {"paid": hw.Boolean(), "amount": hw.Number(0, 1), "hour": hw.Integer(0, 23)}
 )
-
-
-@dataclass(frozen=True)
-class Found:
-    """One run: the error of a release of all records, under one cap."""
-
-    records: int
-    table: str
-    tail: str
-    cap: int
-    seed: int
-    capped: float
-    error: float
-    one_way: float | None
-    delta: float = 0.0
-    per_bucket: int | None = None
 
 
 def sizes(tail: float) -> dict[int, float]:
@@ -124,8 +103,8 @@ class Case:
     delta: float = 0.0
     per_bucket: int | None = None
 
-    def run(self) -> Found:
-        """The error of one run."""
+    def run(self) -> dict[str, Any]:
+        """The error of one run: a release of all records, under this cap."""
         records = self.records
         owner, activity = people(TAILS[self.tail], records, self.seed)
         schema, data = SCHEMAS[self.table], MAKERS[self.table](owner, activity, self.seed)
@@ -141,7 +120,7 @@ class Case:
             found = hw.evaluate(data, release.sample(kind="columns"), schema)
             error = mean(error for _, _, error in found.ranked_pairs)
             one_way = mean(column.error for column in found.columns)
-        return Found(**{**asdict(self), "capped": capped, "error": error, "one_way": one_way})
+        return asdict(self) | {"capped": capped, "error": error, "one_way": one_way}
 
 
 def suggested(records: int) -> dict[str, int]:
@@ -175,19 +154,9 @@ def cases(records: int, seeds: int, *, buckets: bool) -> Iterator[Case]:
 
 SCHEMAS = {"plane": PLANE, "wide": WIDE, "visits": people_tables.VISITS, "survey": people_tables.SURVEY}
 _TABLES = {"mean": None, "error": "two-way total variation", "one_way": "one-way total variation"}
-MEASURES: dict[str, dict[str, str | None]] = {
-    "plane": {"error": "W1"},
-    "wide": _TABLES,
-    "visits": _TABLES,
-    "survey": _TABLES,
-}
+MEASURES: dict[str, dict[str, str | None]] = dict.fromkeys(SCHEMAS, _TABLES) | {"plane": {"error": "W1"}}
 """What a cap may be suggested for: as the page calls it, and as `headwater.suggest_records_per_person` does."""
-MAKERS: dict[str, Callable[..., Any]] = {
-    "plane": plane,
-    "wide": wide,
-    "visits": people_tables.visits,
-    "survey": people_tables.survey,
-}
+MAKERS: dict[str, Callable[..., Any]] = {"plane": plane, "wide": wide} | people_tables.MAKERS
 
 
 def main() -> None:
@@ -195,29 +164,15 @@ def main() -> None:
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=("quick", "full"), default="quick")
-    parser.add_argument("--anew", action="store_true")
-    options = parser.parse_args()
-    numbers, seeds = SIZES[options.size]
-    path, kept = RESULTS / "people.json", dict[str, Any]()
-    if path.exists():
-        kept = json.loads(path.read_text())
-    known = {} if options.anew or kept.get("size") != options.size else {case_of(run): run for run in kept["runs"]}
+    size = parser.parse_args().size
+    numbers, seeds = SIZES[size]
     runs = dict.fromkeys(numbers, seeds) | {OTHER_RECORDS: min(seeds, OTHER_SEEDS)}
-    kept |= {"size": options.size, "suggested": {str(records): suggested(records) for records in runs}}
+    found = {**kept("people"), "size": size, "suggested": {str(records): suggested(records) for records in runs}}
+    known, code, rows = Kept(ROOT / ".cache" / "people.jsonl"), fingerprint(), list[dict[str, Any]]()
     for records, many in runs.items():
-        for case in dict.fromkeys(cases(records, many, buckets=records == numbers[0])):
-            if case not in known:
-                start = process_time()
-                known[case] = asdict(case.run())
-                print(f"{case}: {known[case]['error']:.4f} ({process_time() - start:.1f} s)", flush=True)
-                path.write_text(json.dumps(kept | {"runs": [*known.values()]}, indent=1) + "\n")
-    path.write_text(json.dumps(kept | {"runs": [*known.values()]}, indent=1) + "\n")
-    people_page.write(RESULTS)
-
-
-def case_of(run: dict[str, Any]) -> Case:
-    """What a run that was written down had declared."""
-    return Case(**{field.name: run[field.name] for field in fields(Case) if field.name in run})
+        plan = track(dict.fromkeys(cases(records, many, buckets=records == numbers[0])), f"{records:,} records")
+        rows += [known.find(str(case), code) or known.add(str(case), code, case.run()) for case in plan]
+    publish("people", found | {"runs": rows}, people_page.page, people_page.draw)
 
 
 if __name__ == "__main__":

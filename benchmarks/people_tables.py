@@ -54,3 +54,6 @@ def survey(owner: NDArray[np.int64], activity: NDArray[np.float64], seed: int) -
         found[f"q{i}"] = np.array([f"a{j}" for j in range(size)])[place]
         level = 0.85 * level + 0.4 * rng.normal(size=n)
     return found
+
+
+MAKERS = {"visits": visits, "survey": survey}

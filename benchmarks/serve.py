@@ -1,6 +1,6 @@
 """The service: speed against the same records in process, readers beside writers, memory, and fifty kills.
 
-The service and the load have a process each. Times are those of one run on one machine; ratios are what counts.
+The service and the load have a process each.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.serve_kills import EPSILON, Outcome, attack, free_port, served
+from benchmarks.pages import Figure, failed, judged, kept, publish
+from benchmarks.serve_kills import EPSILON, attack, free_port, served
 from benchmarks.serve_tables import BATCH, KINDS, Records
+from headwater import Synthesizer
 from headwater.client import Client
-from headwater.markdown import table
-from headwater.synthesizer import Synthesizer
 
-OUT = Path(__file__).parents[1] / "docs/benchmarks"
 BATCHES, CONNECTIONS, READERS = 100, 64, 200
 
 
@@ -65,11 +64,16 @@ def settle(port: int) -> None:
         time.sleep(0.2)
 
 
-def load(
-    kind: str, port: int, seconds: float, connections: int, columns: str, pause: float = 0.0, name: str = "a"
-) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.serve_load", kind, "--port", str(port), "--seconds", str(seconds)]
-    command += ["--connections", str(connections), "--pause", str(pause), "--name", name, "--columns", columns]
+def load(kind: str, port: int, seconds: float, columns: str, name: str = "a") -> subprocess.Popen[str]:
+    """Writers or readers in a process of their own."""
+    connections, pause = (READERS, 1.0) if kind == "read" else (CONNECTIONS, 0.0)
+    how = {"kind": kind, "port": port, "seconds": seconds, "columns": columns, "name": name}
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.serve_load",
+        json.dumps(how | {"connections": connections, "pause": pause}),
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -82,12 +86,6 @@ def resident(process: subprocess.Popen[bytes]) -> float:
     """Megabytes."""
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def peak(process: subprocess.Popen[bytes]) -> float:
-    """Megabytes, at the highest."""
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def slow_readers(port: int, count: int) -> list[socket.socket]:
@@ -109,52 +107,56 @@ def measure(folder: Path, seconds: float, columns: str) -> dict[str, Any]:
         posted(port, tables[:5])  # warm
         found["posted"] = posted(port, tables)
         settle(port)
-        found["single"] = result(load("write", port, seconds, CONNECTIONS, columns))
-        readers = load("read", port, seconds + 4, READERS, columns, 1.0)
+        found["single"] = result(load("write", port, seconds, columns))
+        readers = load("read", port, seconds + 4, columns)
         time.sleep(2)
-        found["beside_readers"] = result(load("write", port, seconds, CONNECTIONS, columns, name="b"))
+        found["beside_readers"] = result(load("write", port, seconds, columns, "b"))
         found["readers"] = result(readers)
         found["memory_before"] = resident(process)
         slow = slow_readers(port, 100)
         for _ in range(3):
             posted(port, tables)
         settle(port)  # a table of a million rows that is being published takes memory for itself
-        found["memory_after"], found["memory_peak"] = resident(process), peak(process)
+        found["memory_after"] = resident(process)
         for connection in slow:
             with suppress(OSError):
                 connection.close()
-        with Client(f"http://127.0.0.1:{port}/runs/trips") as client:
-            found["records"] = client.status()["t"]
     return found
 
 
-def verdicts(found: dict[str, Any], columns: str) -> list[tuple[str, str, str, bool]]:
-    batches = found["posted"] / found["in_process"]
-    single, beside = found["single"], found["beside_readers"]
-    grown = found["memory_after"] - found["memory_before"]
-    rows = [
-        (
-            "batches of 10,000 by Arrow, against `Synthesizer.update` in process",
-            f"{found['posted']:,.0f} against {found['in_process']:,.0f} records a second: {batches:.2f}",
-            "at least 0.3",
-            batches >= 0.3,
-        ),
-        ("single records a second, durable", f"{single['rate']:,.0f}", "at least 1,000", single["rate"] >= 1000),
-        ("99% of them answered within", f"{single['p99']} ms", "below 100 ms", single["p99"] < 100),
-        (
-            f"the same beside {READERS} readers of `now`, one request a second each",
-            f"{beside['rate']:,.0f} a second: {beside['rate'] / single['rate']:.2f}",
-            "more than 0.5",
-            beside["rate"] > 0.5 * single["rate"],
-        ),
-        (
-            "memory of the process, grown by 3,000,000 records beside 100 readers who take nothing",
-            f"{grown:,.0f} MB, from {found['memory_before']:,.0f}; at the highest {found['memory_peak']:,.0f}",
-            "below 500 MB",
-            grown < 500,
-        ),
-    ]
-    return [(f"{columns} columns: {what}", *rest) for what, *rest in rows]
+def figures(found: dict[str, Any]) -> list[Figure]:
+    """What is asked."""
+    asked = list[Figure]()
+    for columns in (name for name in KINDS if name in found):
+        one, many = found[columns], f"{columns} columns: "
+        single, beside = one["single"], one["beside_readers"]
+        grown, batches = one["memory_after"] - one["memory_before"], one["posted"] / one["in_process"]
+        asked += [
+            Figure(f"{many}batches of {BATCH:,} by Arrow / `Synthesizer.update` in process", batches, at_least=0.3),
+            Figure(f"{many}records by Arrow", one["posted"], "a second"),
+            Figure(f"{many}single records, durable", single["rate"], "a second", at_least=1_000),
+            Figure(f"{many}99 % of them answered within", single["p99"], "ms", at_most=100),
+            Figure(f"{many}the rate beside {READERS} readers / without", beside["rate"] / single["rate"], at_least=0.5),
+            Figure(f"{many}memory grown by 3,000,000 records beside 100 slow readers", grown, "MB", at_most=500),
+        ]
+    if found.get("kills"):
+        kills = found["kills"]
+        what = f"lost, doubled or changed by {kills['kills']} kills with −9, of {kills['records']:,} records"
+        asked.append(Figure(what, len(kills["problems"]), at_most=0))
+    return asked
+
+
+def page(found: dict[str, Any]) -> str:
+    """The page in Markdown."""
+    return f"""# The service
+
+{judged(figures(found))}
+Service and load have a process each, on one machine of {found["cores"]} cores. Every post is on the disk when it is
+answered. Single records come over {CONNECTIONS} connections; readers of the release of this moment make one request a
+second each; slow readers ask for whole tables and events, and take nothing of the answers. Kills come while 16
+connections write with retries; afterwards the state holds exactly what was acknowledged, and replaying it gives every
+release that was served. Made by `make bench-serve`; `serve.json` has all numbers.
+"""
 
 
 def main() -> None:
@@ -163,38 +165,19 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50, help="0: keep what was measured before")
     parser.add_argument("--columns", choices=tuple(KINDS), help="only this table; nothing is written")
     chosen = parser.parse_args()
-    found, rows = dict[str, Any](), list[tuple[str, str, str, bool]]()
+    found: dict[str, Any] = {"cores": os.cpu_count()}
     for columns in [chosen.columns] if chosen.columns else KINDS:
         with TemporaryDirectory(prefix="headwater-serve-") as name:
             found[columns] = measure(Path(name), chosen.seconds, columns)
-        rows += verdicts(found[columns], columns)
     if chosen.columns:
-        sys.exit("\n".join(map(str, rows)))
+        sys.exit("\n".join(map(str, figures(found))))
     if chosen.kills:
         with TemporaryDirectory(prefix="headwater-kills-") as name:
             found["kills"] = vars(attack(Path(name), kills=chosen.kills, writers=16, most=40, seed=2026, pause=2.0))
-    elif (OUT / "serve.json").exists():
-        found["kills"] = json.loads((OUT / "serve.json").read_text()).get("kills")
-    if found.get("kills"):
-        outcome = Outcome(**found["kills"])
-        text = f"{outcome.posts:,} posts, {outcome.records:,} records, {outcome.served} releases served"
-        ok = not outcome.problems
-        said = "nothing lost, nothing twice, nothing changed" if ok else "; ".join(outcome.problems)
-        rows.append((f"{outcome.kills} kills with −9, 16 connections", f"{text}: {said}", "no loss", ok))
-    print(json.dumps(found, indent=1))
-    for row in rows:
-        print(row)
-    lines = [[what, value, wanted, "yes" if fits else "**no**"] for what, value, wanted, fits in rows]
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "serve.json").write_text(json.dumps(found, indent=2) + "\n")
-    page = (
-        f"# The service\n\n`make bench-serve` on {os.cpu_count()} cores. {(__doc__ or '').strip().splitlines()[2]}\n\n"
-    )
-    if os.sched_getscheduler(0) != os.SCHED_OTHER:
-        page += "Other work shared the machine: service and load ran at real-time priority, kills at the usual one.\n\n"
-    page += table(["what", "measured", "wanted", "holds"], lines) + "\n"
-    (OUT / "serve.md").write_text(page)
-    sys.exit(not all(fits for *_, fits in rows))
+    else:
+        found["kills"] = kept("serve").get("kills")
+    publish("serve", found, page)
+    sys.exit(failed(figures(found)))
 
 
 if __name__ == "__main__":

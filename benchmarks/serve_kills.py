@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import os
 import random
 import signal
 import socket
@@ -18,18 +16,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from headwater.run.state import State
 
 from benchmarks.serve_tables import NARROW
+from headwater import Schema, Synthesizer
 from headwater.client import Client
-from headwater.public.schema import Schema
 from headwater.run.config import RunConfig
-from headwater.run.store import Store
 from headwater.service.render import write
-from headwater.synthesizer import Synthesizer
 
 SCHEMA = NARROW.schema
 EPSILON, EVERY = 1.0, 2_000
@@ -97,19 +93,16 @@ class Writer(threading.Thread):
     def run(self) -> None:
         """Write until it is stopped."""
         try:
-            self._write()
+            while not self._stopping.is_set():
+                size = 1 if self._random.random() < 0.8 else self._random.randint(2, self._most)
+                batch = [{"x": self._random.random(), "writer": f"w{self._number}"} for _ in range(size)]
+                self._client.write(batch)
+                self.written += batch
+                self.posts += 1
         except BaseException as error:
             self.error = error
         finally:
             self._client.close()
-
-    def _write(self) -> None:
-        while not self._stopping.is_set():
-            size = 1 if self._random.random() < 0.8 else self._random.randint(2, self._most)
-            batch = [{"x": self._random.random(), "writer": f"w{self._number}"} for _ in range(size)]
-            self._client.write(batch)
-            self.written += batch
-            self.posts += 1
 
 
 class Reader(threading.Thread):
@@ -125,15 +118,12 @@ class Reader(threading.Thread):
     def run(self) -> None:
         """Read until it is stopped."""
         with Client(self._base, patience=0.2) as client:
-            self._read(client)
-
-    def _read(self, client: Client) -> None:
-        while not self._stopping.is_set():
-            with suppress(OSError, RuntimeError, HTTPException):
-                self._see(self.now, *self._get("now"))
-                for one in client.releases()[-3:]:
-                    self._see(self.published, *self._get(str(one["t"])))
-            time.sleep(0.05)
+            while not self._stopping.is_set():
+                with suppress(OSError, RuntimeError, HTTPException):
+                    self._see(self.now, *self._get("now"))
+                    for one in client.releases()[-3:]:
+                        self._see(self.published, *self._get(str(one["t"])))
+                time.sleep(0.05)
 
     def _get(self, name: str) -> tuple[int, str]:
         with urllib.request.urlopen(f"{self._base}/releases/{name}/data.parquet", timeout=20) as answer:  # noqa: S310
@@ -184,7 +174,7 @@ def attack(folder: Path, *, kills: int, writers: int, most: int, seed: int, paus
 
 def compare(folder: Path, written: list[dict[str, Any]], digests: dict[int, str]) -> list[str]:
     """Whether the journal holds exactly the rows of what was written, and replaying it gives what was served."""
-    with Store.open(folder / "out.state", observe=True) as store:
+    with State.open(folder / "out.state", observe=True) as store:
         kept = store.load()
         epsilon = RunConfig.of(store).epsilon
     if kept.snapshot is None or kept.snapshot.t:
@@ -204,26 +194,3 @@ def compare(folder: Path, written: list[dict[str, Any]], digests: dict[int, str]
     if synth.ledger().total > epsilon:
         problems.append("the ledger spends more than ε")
     return problems
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--writers", type=int, default=16)
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
-    chosen = parser.parse_args()
-    with TemporaryDirectory(prefix="headwater-kills-") as name:
-        begun = time.monotonic()
-        outcome = attack(Path(name), kills=chosen.kills, writers=chosen.writers, most=40, seed=chosen.seed, pause=2.0)
-    print(
-        f"seed {chosen.seed}: {outcome.kills} kills in {time.monotonic() - begun:,.0f} s, {chosen.writers} connections"
-    )
-    print(
-        f"{outcome.posts:,} posts with {outcome.records:,} records were acknowledged, {outcome.served} releases served"
-    )
-    print("nothing lost, nothing twice, nothing changed" if not outcome.problems else "\n".join(outcome.problems))
-    sys.exit(bool(outcome.problems))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from benchmarks.serve_tables import KINDS
 
@@ -49,7 +49,7 @@ def writing(worker: int, name: str, columns: str) -> Send:
     return send
 
 
-def reading(worker: int, name: str, columns: str) -> Send:
+def reading() -> Send:
     request = b"GET /runs/trips/releases/now/data.csv?rows=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     return lambda number: request
 
@@ -57,31 +57,15 @@ def reading(worker: int, name: str, columns: str) -> Send:
 async def load(
     port: int, kind: str, connections: int, seconds: float, pause: float, name: str, columns: str
 ) -> dict[str, object]:
-    make = writing if kind == "write" else reading
     times, known = list[float](), dict[str, int]()
-    sending = [make(worker, name, columns) for worker in range(connections)]
+    sending = [writing(worker, name, columns) if kind == "write" else reading() for worker in range(connections)]
     begun = time.perf_counter()
-    until = begun + seconds
-    tasks: list[Awaitable[None]] = [connection(port, send, until, pause, times, known) for send in sending]
-    await asyncio.gather(*tasks)
+    await asyncio.gather(*(connection(port, send, begun + seconds, pause, times, known) for send in sending))
     took = time.perf_counter() - begun
     times.sort()
     at = {f"p{part}": round(1000 * times[min(int(len(times) * part / 100), len(times) - 1)], 1) for part in (50, 99)}
     return {"rate": len(times) / took, "requests": len(times), "statuses": known, **at}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("write", "read"))
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--connections", type=int, required=True)
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--pause", type=float, default=0)
-    parser.add_argument("--name", default="load")
-    parser.add_argument("--columns", choices=tuple(KINDS), default="2")
-    chosen = vars(parser.parse_args())
-    print(json.dumps(asyncio.run(load(**chosen))))
-
-
 if __name__ == "__main__":
-    main()
+    print(json.dumps(asyncio.run(load(**json.loads(sys.argv[1])))))

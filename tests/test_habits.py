@@ -13,10 +13,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import headwater as hw
-from headwater.cli.app import app
 from tests.support.runs import same
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1), n=hw.Integer(0, 9))
@@ -54,12 +52,6 @@ def test_update_takes_files_chunks_and_generators_and_counts_what_the_whole_tabl
     parts.update(make(tmp_path))
     assert same(parts.release(), whole.release())
     assert parts.t == 300
-
-
-def test_a_cube_takes_a_generator_too() -> None:
-    synth = hw.Synthesizer(hw.unit_cube(1), epsilon=1.0)
-    synth.update(np.full((5, 1), 0.5) for _ in range(3))
-    assert synth.t == 15
 
 
 def test_batches_before_a_wrong_one_are_counted_and_the_error_says_so(tmp_path: Path) -> None:
@@ -135,14 +127,6 @@ def test_values_of_a_category_without_an_order_are_refused_with_what_to_write(gi
         assert word in str(caught.value)
 
 
-def test_the_values_of_a_category_may_come_in_a_list() -> None:
-    plain = hw.Category("a", "b", other="b")
-    assert hw.Category(["a", "b"], other="b") == hw.Category(("a", "b"), other="b") == plain
-    assert hw.Category(np.array(["a", "b"]), other="b") == plain
-    with pytest.raises(hw.SchemaError):
-        hw.Category(["a"], ["b"])
-
-
 @pytest.mark.parametrize(("epsilon", "says"), [(20.0, "promises little"), (0.001, "1,000 records")])
 def test_a_budget_that_is_odd_is_warned_of_once_and_kept(tmp_path: Path, epsilon: float, says: str) -> None:
     with pytest.warns(hw.EpsilonWarning, match=says) as caught:
@@ -156,13 +140,3 @@ def test_a_budget_that_is_odd_is_warned_of_once_and_kept(tmp_path: Path, epsilon
         assert hw.Synthesizer.load(tmp_path / "state").epsilon == epsilon
         for usual in (0.01, 1.0, 10.0):
             hw.Synthesizer(SCHEMA, epsilon=usual)
-
-
-def test_the_command_line_warns_of_an_odd_budget_and_goes_on(tmp_path: Path) -> None:
-    as_path(tmp_path)
-    SCHEMA.save(tmp_path / "s.toml")
-    words = ["run", "in.csv", "--schema", "s.toml", "--out", "out", "--epsilon", "20"]
-    words = [str(tmp_path / word) if word in ("in.csv", "s.toml", "out") else word for word in words]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    assert "warning: ε = 20 promises little" in done.output

@@ -52,7 +52,7 @@ def test_a_forked_child_does_not_go_on_with_the_run_of_its_parent(
     rows = synth.encode(more)
     uses: list[Callable[[], object]] = [
         lambda: synth.update(more),
-        lambda: synth.update_rows(rows),
+        lambda: synth.take(rows),
         synth.release,
         synth.measured,
         synth.to_bytes,
@@ -66,7 +66,7 @@ def test_a_forked_child_does_not_go_on_with_the_run_of_its_parent(
                     use()
                 except RuntimeError as error:
                     refused += "forked process" in str(error)
-            same = np.array_equal(synth.encode(more), rows) and synth.t == 100
+            same = np.array_equal(synth.encode(more).rows, rows.rows) and synth.t == 100
         finally:
             os._exit(0 if refused == len(uses) and same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -122,17 +122,6 @@ def test_no_draw_of_noise_serves_two_counts_when_threads_share_a_run(mechanism: 
     assert check_draws(record)
 
 
-def test_a_choice_that_a_mechanism_does_not_have_is_refused() -> None:
-    with pytest.raises(ValueError, match="consistency= means nothing to mechanism='cascade'"):
-        hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, consistency="halving")
-    paper = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism="paper", consistency="proportional")
-    with pytest.raises(ValueError, match="histogram needs mechanism='cascade' or 'marginals'; this run uses 'paper'"):
-        paper.histogram([[0.1, 0.2]], 0)
-    cascade = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0)
-    with pytest.raises(ValueError, match="update_counts needs mechanism='cascade'"):
-        paper.update_counts(cascade.histogram([[0.1, 0.2]], 0))
-
-
 @pytest.mark.parametrize("name", ["magic", "[/nothing]", "", "cascade "])
 def test_a_release_of_a_mechanism_that_does_not_exist_is_refused(tmp_path: Path, name: str) -> None:
     """Its file is whole and has the right checksum: only the name is made up."""
@@ -146,5 +135,5 @@ def test_a_release_of_a_mechanism_that_does_not_exist_is_refused(tmp_path: Path,
 
 def test_the_noise_of_a_run_is_its_own() -> None:
     """Without a seed no two runs share a key."""
-    keys = {hw.Synthesizer(hw.unit_cube(1), epsilon=1.0)._mechanism.noise.key for _ in range(3)}
+    keys = {hw.Synthesizer(hw.unit_cube(1), epsilon=1.0)._state.noise.key for _ in range(3)}
     assert len(keys | {Noise().key}) == 4

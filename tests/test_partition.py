@@ -49,13 +49,6 @@ def test_cells_are_found_as_by_halving_step_by_step(point: tuple[np.ndarray, int
     assert Partition(d).cells(x, depth).tolist() == [cell]
 
 
-@given(points(), st.integers(1, DEEPEST))
-def test_a_cell_is_a_child_of_the_cell_above(point: tuple[np.ndarray, int], depth: int) -> None:
-    x, d = point
-    partition = Partition(d)
-    assert partition.cells(x, depth)[0] >> np.uint64(1) == partition.cells(x, depth - 1)[0]
-
-
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_every_cut_point_and_corner_is_in_exactly_one_cell(d: int) -> None:
     """On a grid of all cut points of depth 6, faces included, the cells that claim a point number exactly one."""
@@ -81,9 +74,3 @@ def test_cells_of_one_depth_have_equal_volume_and_the_stated_diameter(d: int) ->
 def test_dimensions_below_one_are_refused(wrong: int) -> None:
     with pytest.raises(ValueError, match="dimension"):
         Partition(wrong)
-
-
-@pytest.mark.parametrize("wrong", [1.5, "2", None, True])
-def test_dimensions_that_are_no_numbers_are_refused(wrong: object) -> None:
-    with pytest.raises(TypeError, match="dimension"):
-        Partition(wrong)  # type: ignore[arg-type]

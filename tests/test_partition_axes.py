@@ -121,20 +121,6 @@ def test_sampled_points_are_possible_and_lie_in_their_cells(
         assert np.array_equal(back, points[:, number]) or (a.values is None and np.allclose(back, points[:, number]))
 
 
-def test_every_value_of_a_cell_comes_out_equally_often() -> None:
-    """A cell of 5 categories and the missing one, 6,000 points: 1,000 each; spread evenly, so within a few."""
-    partition = Partition([Axis(values=5, missing=True)])
-    root = np.zeros(1, dtype=np.uint64)
-    points = sample(partition, root, np.zeros(1, np.int64), np.array([6000]), np.random.default_rng(0), even=True)
-    _, counts = np.unique(points, return_counts=True)
-    assert len(counts) == 6
-    assert abs(counts - 1000).max() <= 20
-
-
-def test_weights_give_more_cuts() -> None:
-    assert Partition([Axis(), Axis(weight=3)]).order[:8] == (1, 1, 0, 1, 1, 1, 0, 1)
-
-
 @pytest.mark.parametrize("bad", [{"values": 0}, {"values": (1 << 53) + 1}, {"weight": 0.0}, {"weight": float("nan")}])
 def test_axes_that_make_no_sense_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"values|weight"):

@@ -8,12 +8,11 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater import Number, Schema
 from headwater.public.budget import Spend
 from headwater.public.laws import IntegerLaplace, rho_for, scale_for
-from headwater.public.numeric import Number
 from headwater.public.paper import cell_budget
 from headwater.public.person import Person
-from headwater.public.schema import Schema
 from headwater.secret.counters import level_at, level_start
 from headwater.synthesizer import Synthesizer
 

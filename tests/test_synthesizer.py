@@ -59,14 +59,6 @@ def test_a_seed_warns_that_it_protects_nobody() -> None:
 
 
 @every_mechanism
-def test_a_tiny_budget_never_splits_and_publishes_uniform_points(mechanism: str) -> None:
-    synth = make(epsilon=1e-6, mechanism=mechanism)
-    synth.update(np.zeros((5000, 2)))
-    points = synth.release().points()
-    assert abs(points.mean(axis=0) - 0.5).max() < 0.05  # 12 standard deviations
-
-
-@every_mechanism
 def test_a_huge_budget_publishes_the_data_nearly_as_it_is(mechanism: str) -> None:
     """With ε = 10^4 most levels are empty, the noise is gone, and cells are tiny.
 
@@ -81,14 +73,6 @@ def test_a_huge_budget_publishes_the_data_nearly_as_it_is(mechanism: str) -> Non
     if mechanism != "marginals":
         moved = np.abs(points[:, None] - x[None]).max(axis=2)
         assert np.median(moved.min(axis=1)) < 0.02
-
-
-@every_mechanism
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0, 0.3])
-def test_equal_points_on_a_cut_or_not(mechanism: str, value: float) -> None:
-    synth = make(epsilon=5.0, mechanism=mechanism)
-    synth.update(np.full((3000, 2), value))
-    assert synth.release().points().shape == (3000, 2)
 
 
 BAD: dict[str, tuple[object, type[Exception], str]] = {
@@ -123,12 +107,6 @@ def test_bad_points_are_refused_and_change_nothing(case: str) -> None:
     assert synth.to_bytes() == before
 
 
-def test_errors_never_show_a_value() -> None:
-    with pytest.raises(ValueError, match="above 1") as caught:
-        make().update([[0.5, 1.23456789]])
-    assert "1.2345" not in str(caught.value)
-
-
 @pytest.mark.parametrize("epsilon", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf])
 def test_budgets_that_are_no_budgets_are_refused(epsilon: float) -> None:
     with pytest.raises(ValueError, match="epsilon must be positive and finite"):
@@ -143,19 +121,11 @@ def test_budgets_that_are_no_numbers_are_refused(epsilon: object) -> None:
         make(epsilon=epsilon)  # type: ignore[arg-type]
 
 
-def test_numpy_numbers_are_budgets() -> None:
-    assert make(epsilon=np.float64(2.0)).epsilon == 2.0
-    assert make(epsilon=np.float32(0.5)).epsilon == 0.5  # type: ignore[arg-type]
-    assert make(epsilon=np.int64(3)).epsilon == 3.0  # type: ignore[arg-type]
-
-
 def test_unknown_names_and_schemas_are_refused() -> None:
     with pytest.raises(ValueError, match="mechanism must be one of auto, cascade, marginals, paper, not 'magic'"):
         make(mechanism="magic")
     with pytest.raises(ValueError, match="mechanism must be one of auto, cascade, marginals, paper, not 'marginal'"):
         hw.outlook(hw.unit_cube(2), epsilon=1.0, records=1000, mechanism="marginal")
-    with pytest.raises(ValueError, match="consistency must be one of halving, proportional"):
-        hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, mechanism="paper", consistency="magic")
     with pytest.raises(TypeError, match="schema must be a Schema"):
         hw.Synthesizer(2, epsilon=1.0)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="schema must be a Schema"):
@@ -186,40 +156,22 @@ def test_a_state_file_is_for_its_owner_only_and_says_so(tmp_path: Path) -> None:
     synth = make()
     synth.save(tmp_path / "state.hw")
     assert stat.S_IMODE((tmp_path / "state.hw").stat().st_mode) == 0o600
-    assert (tmp_path / "state.hw").read_bytes().startswith(b"headwater state 2: SECRET")
+    assert (tmp_path / "state.hw").read_bytes().startswith(b"headwater state 3: SECRET")
     assert os.listdir(tmp_path) == ["state.hw"]
 
 
-def damage_truncated(data: bytes) -> bytes:
-    return data[:-1]
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda data: data[:-1],
+    "half": lambda data: data[: len(data) // 2],
+    "nothing left": lambda data: b"",
+    "longer": lambda data: data + b"x",
+    "flipped": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :],
+    "newer": lambda data: data.replace(b"state 3:", b"state 4:").replace(b"release 2:", b"release 3:"),
+}
 
 
-def damage_half(data: bytes) -> bytes:
-    return data[: len(data) // 2]
-
-
-def damage_nothing_left(data: bytes) -> bytes:
-    return b""
-
-
-def damage_longer(data: bytes) -> bytes:
-    return data + b"x"
-
-
-def damage_flipped(data: bytes) -> bytes:
-    middle = len(data) // 2
-    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-
-
-def damage_newer(data: bytes) -> bytes:
-    return data.replace(b"state 2:", b"state 3:").replace(b"release 2:", b"release 3:")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [damage_truncated, damage_half, damage_nothing_left, damage_longer, damage_flipped, damage_newer],
-)
-def test_damaged_files_are_refused(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_are_refused(damage: str, tmp_path: Path) -> None:
     synth = make()
     synth.update(crowd(300))
     synth.save(tmp_path / "state")
@@ -227,7 +179,7 @@ def test_damaged_files_are_refused(damage: Callable[[bytes], bytes], tmp_path: P
     loads = {"state": hw.Synthesizer.load, "release": hw.Release.load}
     for name, load in loads.items():
         path = tmp_path / name
-        path.write_bytes(damage(path.read_bytes()))
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
         with pytest.raises(hw.FileRefusedError, match=name):
             load(path)
 

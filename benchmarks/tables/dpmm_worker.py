@@ -1,9 +1,8 @@
 """One offline release of dpmm, in dpmm's own environment: ``python dpmm_worker.py IN.npz OUT.npz``.
 
-IN holds ``codes`` (n × d), ``sizes`` (d), ``method`` ("mst" or "aim"), ``epsilon``, ``delta``, ``checkpoints``,
-``composition``, ``seed`` and ``limit`` (seconds of the processor until it is given up); OUT gets ``codes`` of as many
-synthetic records and the ``seconds`` of the processor that they took. Nothing of Headwater is imported here, because
-dpmm needs older libraries.
+IN holds ``codes`` (n × d), ``sizes`` (d), ``method`` ("mst" or "aim"), ``epsilon``, ``delta``, ``seed`` and ``limit``
+(seconds of the processor until it is given up); OUT gets ``codes`` of as many synthetic records and the ``seconds`` of
+the processor that they took. Nothing of Headwater is imported here, because dpmm needs older libraries.
 """
 
 from __future__ import annotations
@@ -14,26 +13,6 @@ import time
 from typing import Any
 
 import numpy as np
-
-
-def budget(epsilon: float, delta: float, checkpoints: int, composition: str) -> tuple[float, float]:
-    """(ε, δ) of one of so many runs that together have the given ones.
-
-    "basic" divides both. "zcdp" divides the ρ of concentrated privacy instead, in which dpmm does its own accounting:
-    of the ways to compose Gaussian mechanisms this leaves each run the most.
-    """
-    if checkpoints == 1:
-        return epsilon, delta
-    if composition == "basic":
-        return epsilon / checkpoints, delta / checkpoints
-    from dpmm.models.base.mechanisms.cdp2adp import cdp_rho
-
-    share = cdp_rho(epsilon, delta) / checkpoints
-    low, high = 0.0, epsilon
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if cdp_rho(middle, delta) < share else (low, middle)
-    return high, delta
 
 
 class _Diagonal:
@@ -100,9 +79,7 @@ def main() -> None:
     given = np.load(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_CPU, (int(given["limit"]), int(given["limit"]) + 5))
     names = [f"c{i}" for i in range(len(given["sizes"]))]
-    epsilon, delta = budget(
-        float(given["epsilon"]), float(given["delta"]), int(given["checkpoints"]), str(given["composition"])
-    )
+    epsilon, delta = float(given["epsilon"]), float(given["delta"])
     model: dict[str, Any] = {"mst": MSTGM, "aim": AIMGM}
     frame = pd.DataFrame(given["codes"].astype(int), columns=names)
     start, random = time.process_time(), np.random.RandomState(int(given["seed"]))

@@ -12,8 +12,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,26 +25,21 @@ ENVIRONMENT = ROOT / ".cache" / "dpmm-venv"
 WORKER = Path(__file__).with_name("dpmm_worker.py")
 DPMM = "0.1.9"
 DELTA = 1e-9
-CHECKPOINTS = 128
 TIME_LIMIT = 1800
 """Seconds of the processor after which a release is given up."""
+METHODS = ("mst", "aim")
+INDEPENDENT, NOTHING = "independent", "nothing"
+BESIDE = (INDEPENDENT, NOTHING)
 
 
-@dataclass(frozen=True)
-class Offline:
-    """A method of dpmm: its name there, how often it is rerun, and how the reruns share the budget."""
-
-    method: str
-    checkpoints: int = 1
-    composition: str = "basic"
-
-
-METHODS = {
-    "mst": Offline("mst"),
-    "aim": Offline("aim"),
-    "mst rerun": Offline("mst", CHECKPOINTS, "basic"),
-    "mst rerun, zcdp": Offline("mst", CHECKPOINTS, "zcdp"),
-}
+def release(table: Table, epsilon: float, method: str, seed: int) -> tuple[Codes | None, float | None]:
+    """Records of one release, None if they took too long, and the seconds that another process took for them."""
+    if method == INDEPENDENT:
+        return independent(table, epsilon, seed), None
+    if method == NOTHING:  # records even over the cells that errors are measured by: all that a schema says
+        rng = np.random.default_rng(seed)
+        return np.column_stack([rng.integers(0, size, len(table)) for size in domain(table)]), None
+    return dpmm(table, epsilon, method, seed)
 
 
 def independent(table: Table, epsilon: float, seed: int) -> Codes:
@@ -59,45 +54,28 @@ def independent(table: Table, epsilon: float, seed: int) -> Codes:
     return np.column_stack(made)
 
 
-def nothing(table: Table, seed: int) -> Codes:
-    """Records of which every column is even over the cells that errors are measured by: all that a schema says."""
-    rng = np.random.default_rng(seed)
-    return np.column_stack([rng.integers(0, size, len(table)) for size in domain(table)])
-
-
 def domain(table: Table) -> list[int]:
     """Cells of each column, without that for missing values where none is declared."""
-    return [
-        size - (not column.missing) for size, column in zip(table.sizes, table.schema.columns.values(), strict=True)
-    ]
+    columns = table.schema.columns.values()
+    return [size - (not column.missing) for size, column in zip(table.sizes, columns, strict=True)]
 
 
-def dpmm(table: Table, epsilon: float, method: str, seed: int) -> tuple[Codes, float] | None:
-    """Records of one release and the seconds that they took; None if they took more than `TIME_LIMIT`."""
-    how = METHODS[method]
+def dpmm(table: Table, epsilon: float, method: str, seed: int) -> tuple[Codes | None, float | None]:
+    """A release of MST or AIM."""
+    parts = (table.name, len(table), f"{epsilon:g}", method, seed, f"dpmm {DPMM}", f"delta {DELTA:g}")
     CACHE.mkdir(parents=True, exist_ok=True)
-    made = CACHE / (hashlib.sha256(key(table, epsilon, method, seed).encode()).hexdigest()[:20] + ".npz")
+    made = CACHE / (hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:20] + ".npz")
     if not made.exists():
         given, partial = made.with_suffix(".in.npz"), made.with_suffix(".part.npz")
-        np.savez(
-            given,
-            codes=table.codes().astype(np.uint16),
-            sizes=domain(table),
-            method=how.method,
-            epsilon=epsilon,
-            delta=DELTA,
-            checkpoints=how.checkpoints,
-            composition=how.composition,
-            seed=seed,
-            limit=TIME_LIMIT,
-        )
+        how: dict[str, Any] = {"method": method, "epsilon": epsilon, "delta": DELTA, "seed": seed, "limit": TIME_LIMIT}
+        np.savez(given, codes=table.codes().astype(np.uint16), sizes=domain(table), **how)
         command = [str(_python()), "-W", "ignore", str(WORKER), str(given), str(partial)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         try:
             subprocess.run(command, check=True, env=environment | {"OMP_NUM_THREADS": "1"})
         except subprocess.CalledProcessError as error:
             if error.returncode == -signal.SIGXCPU:
-                return None
+                return None, None
             raise
         finally:
             given.unlink()
@@ -106,20 +84,12 @@ def dpmm(table: Table, epsilon: float, method: str, seed: int) -> tuple[Codes, f
     return found["codes"].astype(np.int64), float(found["seconds"])
 
 
-def key(table: Table, epsilon: float, method: str, seed: int) -> str:
-    """What a release depends on."""
-    how = METHODS[method]
-    parts = (table.name, len(table), f"{epsilon:g}", how.method, how.checkpoints, how.composition, seed)
-    return "/".join(map(str, (*parts, f"dpmm {DPMM}", f"delta {DELTA:g}")))
-
-
 def _python() -> Path:
     """The interpreter of dpmm's environment, which is made when it is first needed."""
     python = ENVIRONMENT / "bin" / "python"
     if not (ENVIRONMENT / ".done").exists():
-        found = (
-            sys.executable if sys.version_info < (3, 12) else shutil.which("python3.11") or shutil.which("python3.10")
-        )
+        older = shutil.which("python3.11") or shutil.which("python3.10")
+        found = sys.executable if sys.version_info < (3, 12) else older
         if found is None:
             raise RuntimeError(f"dpmm {DPMM} needs Python 3.10 or 3.11: install one of them")
         print(f"Setting up dpmm in {ENVIRONMENT.relative_to(ROOT)} (once, a minute, 500 MB) ...", file=sys.stderr)

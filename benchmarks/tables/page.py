@@ -1,261 +1,147 @@
-"""The page that is made from the figures."""
+"""The page of the benchmark of wide tables, made from its numbers alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from statistics import mean
+from typing import Any
 
-import numpy as np
+from benchmarks.pages import Figure, judged, number, picture
+from benchmarks.pages import table as markdown
+from benchmarks.tables.cases import CASCADE, EXPECTING, MARGINALS, WITH_DELTA
+from benchmarks.tables.data import DEVELOPMENT, HELD_OUT, READERS
+from benchmarks.tables.offline import DELTA, DPMM, INDEPENDENT, NOTHING, TIME_LIMIT
 
-from benchmarks.tables import data, held_out
-from benchmarks.tables.cases import BESIDE, EXPECTING, FULL, HELD_OUT, KNOWN, NARROW, WITH_DELTA
-from benchmarks.tables.data import NAMES, table
-from benchmarks.tables.offline import CHECKPOINTS, DELTA, DPMM, TIME_LIMIT
-from benchmarks.tables.online import Row
-from benchmarks.tables.results import Numbers, Place
-from benchmarks.tables.verdicts import OURS, Requirement
-from headwater.markdown import table as markdown
-
-METHODS = ("marginals", EXPECTING, WITH_DELTA, "cascade", *BESIDE, "mst", "aim", "mst rerun", "mst rerun, zcdp")
-
-
-def _number(value: float | None, digits: int = 4) -> str:
-    return "" if value is None else f"{value:.{digits}f}".replace("0.", ".", 1) if value < 1 else f"{value:.3g}"
-
-
-def _tables() -> str:
-    rows = []
-    for name in (*NAMES, *HELD_OUT):
-        one, seen = table(name), "" if name in KNOWN else "held out" if name in HELD_OUT else "seen later"
-        rows.append([name, f"{len(one):,}", str(len(one.sizes)), _says(name), seen])
-    return markdown(["table", "records", "columns", "what it is", ""], rows)
+Place = tuple[str, int, float]
+"""A table, a time, and ε."""
+LOOK = {
+    MARGINALS: ("#0b6e99", "o-"),
+    EXPECTING: ("#0b6e99", "*"),
+    WITH_DELTA: ("#0b6e99", "o:"),
+    CASCADE: ("#8fb9c9", "o-"),
+    "mst": ("#b3402f", "s"),
+    "aim": ("#5f3f7f", "^"),
+    INDEPENDENT: ("#7a7a7a", ".--"),
+}
 
 
-def _says(name: str) -> str:
-    return " ".join(({**data.READERS, **held_out.READERS}[name].__doc__ or "").split())
+class Numbers:
+    """Errors by method and place, the means over seeds."""
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        self.rows: dict[str, dict[Place, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+        for row in found["rows"]:
+            self.rows[row["method"]][row["table"], row["t"], row["epsilon"]].append(row)
+
+    def error(self, method: str, place: Place, measure: str = "two_way") -> float | None:
+        """The mean of a measure over seeds; None where it was not measured."""
+        rows = self.rows[method].get(place)
+        return mean(row[measure] for row in rows) if rows else None
+
+    def ratios(
+        self, ours: str, theirs: str, *, least: int = 0, below: int = 1 << 60, one: bool = True, narrow: bool = True
+    ) -> dict[str, float]:
+        """Two-way errors divided by another method's, wherever both were measured, by the name of the place."""
+        found = {}
+        for place in sorted(self.rows[ours]):
+            mine, other = self.error(ours, place), self.error(theirs, place)
+            wanted = least <= place[1] < below and (place[2] == 1) is one and (narrow or ":" not in place[0])
+            if wanted and mine is not None and other:
+                found[f"{place[0]} {place[1]:,}" + ("" if one else f", ε = {place[2]:g}")] = mine / other
+        return found
 
 
-def _demands(asked: list[Requirement]) -> str:
-    return markdown(
-        ["what", "limit", "measured (worst place)", ""],
-        (
-            [one.what, one.limit, one.measured, f"**{one.verdict}**" if one.verdict == "MISS" else one.verdict]
-            for one in asked
-        ),
-    )
+def figures(found: dict[str, Any]) -> list[Figure]:
+    """What is asked."""
+    numbers = Numbers(found)
+    asked = []
+    for method in (MARGINALS, EXPECTING):
+        late = numbers.ratios(method, "mst", least=50_000)
+        asked.append(Figure(f"{method} / MST, t ≥ 50,000", late, at_most=1.4))
+        beside = numbers.ratios(method, INDEPENDENT, least=8_192)
+        asked.append(Figure(f"{method} / independent histograms, t ≥ 8,192", beside, at_most=1))
+    others = numbers.ratios(MARGINALS, INDEPENDENT, least=8_192, one=False)
+    asked.append(Figure("marginals / independent histograms at ε = 0.5 and 4", others, at_most=1, goal=True))
+    gain = numbers.ratios(WITH_DELTA, MARGINALS, least=1 << 15, narrow=False)
+    asked.append(Figure(f"marginals with δ = {DELTA:g} / without, t ≥ 32,768", gain, at_most=1))
+    few = numbers.ratios(MARGINALS, NOTHING, below=4_096)
+    asked.append(Figure("marginals / doing nothing, t < 4,096", few, at_most=1))
+    both = numbers.ratios(MARGINALS, CASCADE)
+    chosen = {place: found["auto"][place.split()[0]] for place in both}
+    regret = {place: max(1.0, ratio if chosen[place] == MARGINALS else 1 / ratio) for place, ratio in both.items()}
+    asked.append(Figure("marginals / cascade, t ≥ 4,096", numbers.ratios(MARGINALS, CASCADE, least=4_096), at_most=1))
+    asked.append(Figure("what `auto` chooses / the better of the two", regret, at_most=1.1))
+    known = [row for rows in numbers.rows[MARGINALS].values() for row in rows if row["expected"]]
+    below = mean(row["two_way"] <= row["expected"][1] for row in known)
+    asked.append(Figure("share of releases with an error below `expected_error().upper`", below))
+    costs = {f"{cost['mechanism']} on {cost['table']}": cost for cost in found["costs"]}
+    for what, ours, bare, most, goal in (
+        ("taking data frames / bare counts of all pairs", "update", "count_all", 3, True),
+        ("drawing / `Generator.random`", "draw", "random", 100, False),
+    ):
+        places = {place: cost[ours] / cost[bare] for place, cost in costs.items()}
+        asked.append(Figure(what, places, "×", at_most=most, goal=goal))
+    asked.append(Figure("a release", {place: cost["release"] for place, cost in costs.items()}, "s", at_most=2))
+    state = {place: cost["state"] for place, cost in costs.items()}
+    asked.append(Figure("state, bytes for each record and column", state, at_most=4))
+    return asked
 
 
-def _misses(asked: list[Requirement]) -> str:
-    lines = [f"- {one.what} ({one.limit}): " + "; ".join(one.missed[:12]) for one in asked if one.missed]
-    return "\n".join(lines) or "Nothing."
-
-
-def _given_up(numbers: Numbers) -> str:
-    cases = [f"{case.method.upper()} on {case.table} {case.t:,}" for case in numbers.gave_up]
-    return f": {', '.join(cases)}" if cases else ""
-
-
-def _errors(numbers: Numbers, epsilon: float) -> str:
-    methods = [method for method in METHODS if numbers.has(method)]
-    places = {place for method in methods for place in numbers.places(method) if place[2] == epsilon}
-    order = {name: at for at, name in enumerate((*NAMES, *HELD_OUT, *NARROW))}
-    rows = []
-    for place in sorted(places, key=lambda place: (order[place[0]], place[1])):
-        cells = [_pair(numbers, method, place) for method in methods]
-        rows.append([place[0], f"{place[1]:,}", *cells])
-    return markdown(["table", "t", *methods], rows)
-
-
-def _pair(numbers: Numbers, method: str, place: Place) -> str:
-    one, two = numbers.one_way(method, place), numbers.two_way(method, place)
-    return "" if two is None else f"{_number(one)} / {_number(two)}"
-
-
-def _beyond(numbers: Numbers) -> str:
-    """Worst marginals, correlations, and the classifier, at the end of each table."""
-    measures: tuple[tuple[str, Callable[[Row], float | None]], ...] = (
-        ("worst one-way", lambda row: row.errors.one_way_worst),
-        ("worst two-way", lambda row: row.errors.two_way_worst),
-        ("correlations", lambda row: row.correlation),
-        ("classifier", lambda row: row.accuracy),
-    )
-    rows = []
-    ends = {place[:2] for place in numbers.places("mst")}
-    for name, t in sorted(ends, key=lambda end: ((*NAMES, *HELD_OUT).index(end[0]), end[1])):
-        for title, of in measures:
-            found = [numbers.mean(method, (name, t, 1.0), of) for method in METHODS]
-            if any(value is not None for value in found):
-                rows.append([f"{name} {t:,}", title, *(_number(value, 3) for value in found)])
-    return markdown(["table", "", *METHODS], rows)
-
-
-def _expected(numbers: Numbers) -> str:
-    """How often the two-way error was below what the release itself expected."""
-    rows = []
-    for name in (*NAMES, *HELD_OUT, *NARROW):
-        for epsilon in FULL.epsilons:
-            told = [
-                (row.errors.two_way / row.expected[0], row.errors.two_way <= row.expected[1])
-                for row in numbers.rows
-                if row.expected
-                and row.case.table == name
-                and row.case.epsilon == epsilon
-                and row.case.method == OURS
-                and row.expected[0] > 0
-            ]
-            if told:
-                ratio = np.quantile([one for one, _ in told], [0.1, 0.5, 0.9])
-                below = np.mean([inside for _, inside in told])
-                rows.append([name, f"{epsilon:g}", str(len(told)), *(f"{q:.2f}" for q in ratio), f"{below:.0%}"])
-    if not rows:
-        return "Nothing yet.\n"
-    return markdown(["table", "ε", "releases", "10%", "median", "90%", "below the upper one"], rows)
-
-
-def _costs(numbers: Numbers) -> str:
-    rows = [
-        [
-            f"{cost.table} ({cost.columns} columns), {cost.mechanism}",
-            f"{cost.t:,}",
-            f"{cost.update:.2f} ({cost.encode:.2f} + {cost.take:.2f})",
-            f"{cost.take / cost.count_tree:.1f} / {cost.take / cost.count_all:.1f}",
-            f"{cost.take_between / cost.count_tree:.1f} / {cost.take_between / cost.count_all:.1f}",
-            f"{cost.release:.2f} ({cost.release_early:.2f})",
-            f"{cost.draw:.2f}",
-            f"{cost.draw / cost.random:.0f}",
-            f"{cost.state:.2f}",
-        ]
-        for cost in numbers.costs
-    ]
-    head = [
-        "run", "t", "update (encode + take), s", "take / bare counts (tree / all pairs)", "the same, median batch",
-        "release at t (at t/8), s",
-        "draw, s", "draw / random", "bytes per value",
-    ]  # fmt: skip
-    return markdown(head, rows)
-
-
-def _longer(numbers: Numbers) -> str:
-    """How the cost of taking records falls with the length of a stream."""
-    found = ""
-    for cost in numbers.costs:
-        if cost.longer:
-            head = ["records", *(f"{copies * cost.t:,}" for copies, _ in cost.longer)]
-            found += f"\nThe {cost.table} over and over; models are fitted when the number of records has doubled:\n\n"
-            found += markdown(
-                head, [["take / bare counts of all pairs", *(f"{ratio:.1f}" for _, ratio in cost.longer)]]
-            )
-    return found
-
-
-def _seconds(numbers: Numbers) -> str:
-    rows = []
-    for name in NAMES:
-        cells = []
-        for method in (OURS, "mst", "aim"):
-            values = [
-                row.release + row.draw
-                for row in numbers.rows
-                if row.case.method == method and row.case.table == name and row.release  # 0: the time is not known
-            ]
-            cells.append(f"{np.median(values):.1f}" if values else "")
-        rows.append([name, str(len(table(name).sizes)), *cells])
-    return markdown(["table", "columns", "Headwater, release and draw", "MST", "AIM"], rows)
-
-
-def _seeds(numbers: Numbers) -> str:
-    counts = {
-        method: {numbers.seeds(method, place) for place in numbers.places(method)}
-        for method in (OURS, "cascade", "mst")
-    }
-    return ", ".join(
-        f"{method} {min(c)} to {max(c)}" if len(c) > 1 else f"{method} {min(c)}" for method, c in counts.items() if c
-    )
-
-
-def page(numbers: Numbers, asked: list[Requirement]) -> str:
-    """The whole page."""
-    chosen = sorted({(row.case.table, row.mechanism) for row in numbers.rows if row.case.method == "auto"})
-    auto = ", ".join(f"{name}: {mechanism}" for name, mechanism in chosen) or "nothing yet"
-    epsilons = [
-        epsilon for epsilon in FULL.epsilons if epsilon != 1 and any(r.case.epsilon == epsilon for r in numbers.rows)
-    ]
-    more = "\n".join(f"ε = {epsilon:g}:\n\n{_errors(numbers, epsilon)}" for epsilon in epsilons)
-    if more:
-        more = f"## Other ε\n\n![Two-way error against ε](tables-epsilon.png)\n\n{more}\n"
+def page(found: dict[str, Any]) -> str:
+    """The page in Markdown."""
+    numbers, rows = Numbers(found), []
+    for name in READERS:
+        place = max(p for p in numbers.rows["mst"] if p[0] == name and p[2] == 1)
+        ours = [number(numbers.error(MARGINALS, place, measure) or 0, 2) for measure in ("one_way", "two_way")]
+        ratios = []
+        for method, other in ((MARGINALS, "mst"), (EXPECTING, "mst"), (WITH_DELTA, "mst"), (MARGINALS, INDEPENDENT)):
+            mine, theirs = numbers.error(method, place), numbers.error(other, place)
+            ratios.append(f"{mine / theirs:.2f}" if mine and theirs else "")
+        rows.append([name + (" (held out)" if name in HELD_OUT else ""), f"{place[1]:,}", *ours, *ratios])
+    head = ["table", "t", "one-way", "two-way", "two-way / MST", "expecting t", "with δ", "/ independent"]
+    about = "".join(f"- **{name}**: {' '.join((reader.__doc__ or '').split())}\n" for name, reader in READERS.items())
     return f"""# How good are releases of wide tables?
 
-Made by `make bench-tables SIZE={numbers.size}` on {numbers.made}; all figures are in `tables.json`.
-Seeds: {_seeds(numbers)}.
+Errors of marginals at ε = 1, and ratios of two-way errors: to MST with all of ε and a δ on one release, and to
+independent histograms. Below 1 Headwater is better.
 
-Errors are total variation between real and synthetic marginals, the mean over all columns / over all pairs of columns,
-numeric columns cut into 16 equal cells, a missing value in a cell of its own.
-
-| method | what it is |
-| --- | --- |
-| marginals | `Synthesizer(…, mechanism="marginals")`: online; a release at any moment, for ever, all with one pure ε |
-| {EXPECTING} | `Synthesizer(…, mechanism="marginals", expect=t)`: planned for t records, which offline methods know |
-| {WITH_DELTA} | `Synthesizer(…, mechanism="marginals", delta={DELTA:g})`: the same with a δ |
-| cascade | `Synthesizer(…, mechanism="cascade")`: the promise of marginals without a δ |
-| independent | offline, pure ε: a Laplace histogram of each column by itself, ε split evenly |
-| nothing | records that are even over those cells, whatever the data: what a schema alone gives |
-| mst, aim | offline, δ = {DELTA:g}: MST and AIM of dpmm {DPMM}, one release of the complete data at t with all of ε |
-| mst rerun | MST at {CHECKPOINTS} moments with ε / {CHECKPOINTS} and δ / {CHECKPOINTS} each, looked at at t |
-| mst rerun, zcdp | the same, but the ρ of concentrated privacy is split: each run has about ε / √{CHECKPOINTS} |
-
-All offline methods get the 16 cells by which errors are measured, which Headwater lacks. dpmm calibrates its noise
-to adding or removing a record, Headwater to replacing one, which is up to twice as hard. Both favour the others.
-A release of MST or AIM is given up after {TIME_LIMIT // 60} minutes of the processor{_given_up(numbers)}.
-
-## The tables
-
-{_tables()}
-Rows of the flights come in order of time, so what is measured drifts; the other tables are shuffled. `flights:4` is the
-first four columns. The design began with {", ".join(KNOWN)}. The other tables were to be held out, but their errors
-were looked at while constants were chosen: read them as further examples, not as an independent test.
-Constants were chosen without {", ".join(HELD_OUT)} (`held_out.py`), but for two of the first stage with pairs.
-
-## What is asked
-
-At ε = 1 unless said otherwise, means over seeds.
-
-{_demands(asked)}
-What was missed:
-
-{_misses(asked)}
-
-## Errors, ε = 1
-
-One-way / two-way.
-
-{_errors(numbers, 1.0)}
+{markdown(head, rows, "lr")}
 ![Two-way error against t](tables-time.png)
 
-{more}## Worst marginals, correlations, a classifier
+Ratios of two-way errors at ε = 1 unless said otherwise, and costs; the number of places is in brackets:
 
-"Correlations" is the mean difference of Pearson's correlation over pairs of columns that are numeric or have two
-values. "Classifier" is the accuracy on real records of gradient-boosted trees trained on synthetic ones: whether a
-diamond's price is above the median, whether a flight arrives more than 15 minutes late.
+{judged(figures(found))}
+## What was compared
 
-{_beyond(numbers)}
-## What auto chooses
+Errors are total variation between real and synthetic marginals, the mean over all columns or over all pairs of columns.
+Numeric columns are cut into 16 equal cells, a missing value has a cell of its own.
 
-{auto}.
+- **marginals**: `Synthesizer(…, mechanism="marginals")`; a release at any moment, for ever, all with one pure ε. With
+  `expect=t` it is planned for t records, which offline methods know; with `delta={DELTA:g}` it has their δ.
+- **cascade**: the same promise as marginals without δ.
+- **MST, AIM**: dpmm {DPMM}, δ = {DELTA:g}, one release of the complete data at t, given up after
+  {TIME_LIMIT // 60} minutes of the processor.
+- **independent**: offline, pure ε; a Laplace histogram of each column by itself. **nothing**: even over all cells.
 
-## Does a release know its own error?
+All offline methods get the 16 cells by which errors are measured, which Headwater lacks. dpmm calibrates its noise to
+adding or removing a record, Headwater to replacing one, which is up to twice as hard. Both favour the others.
 
-The measured two-way error of marginals divided by `release.expected_error().typical`: quantiles over releases, and how
-many lie below `.upper`, which ought to be nine in ten.
+{about}
+The flights come in order of time, the other tables are shuffled. Constants were chosen without the tables held out, but
+for two of the first stage with pairs; errors of all others were seen meanwhile. Costs are seconds of the processor, one
+thread. Made by `make bench-tables SIZE={found["size"]}` on {found["made"]}; every row, with the worst marginals and
+correlations, is in `tables.json`.
+"""
 
-{_expected(numbers)}
-## Costs
 
-Seconds of the processor, one thread. Taking codes is compared with bare `numpy.bincount` calls of the one-way marginals
-and as many pairs as a spanning tree has, or all pairs, on the same batches; "median batch" leaves out the batches in
-which a large bucket ends and a model is fitted to choose its pairs. Bytes are those that a run holds between
-updates, divided by records and columns, the most of all times.
-
-{_costs(numbers)}{_longer(numbers)}
-One release, seconds (median over times and seeds; MST and AIM with their inner loops made three times faster than
-dpmm's own, with equal results):
-
-{_seconds(numbers)}"""
+def draw(found: dict[str, Any]) -> None:
+    """Two-way errors against t."""
+    numbers = Numbers(found)
+    with picture("tables-time", 2, 4, (13, 6.4)) as axes:
+        for axis, name in zip(axes.flat, DEVELOPMENT, strict=False):
+            for method, (colour, style) in LOOK.items():
+                at = sorted(t for table, t, epsilon in numbers.rows[method] if (table, epsilon) == (name, 1))
+                errors = [numbers.error(method, (name, t, 1)) for t in at]
+                axis.plot(at, errors, style, color=colour, label=method, markersize=4, linewidth=1.3)
+            axis.set(title=name, xscale="log", yscale="log", xlabel="records t", ylabel="two-way total variation")
+        axes.flat[-1].set_visible(False)

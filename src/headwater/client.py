@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-from headwater.public.bad_rows import row_text
-from headwater.public.frames import kind_of, record_of
-from headwater.public.values import is_missing
+from headwater.public.tables import is_missing, kind_of, record_of
+from headwater.public.tally import row_text
 
 _AGAIN = (408, 429, 502, 503, 504)
 _LONGEST = 1.0  # seconds between two attempts
@@ -24,10 +23,8 @@ class ServiceError(RuntimeError):
 
     Parameters
     ----------
-    status
-        The status code.
-    detail
-        What is wrong and what to do.
+    status, detail
+        The status code, and what is wrong and what to do.
     more
         Everything else that the answer said, such as ``row`` and ``column``.
     """
@@ -46,10 +43,8 @@ class Client:
         Of the run, such as ``"http://127.0.0.1:8640/runs/trips"``.
     token
         What `headwater token` printed, if the service needs one.
-    patience
-        For how many seconds a request is sent again while the service is away or its queue is full.
-    timeout
-        For how many seconds one attempt may take.
+    patience, timeout
+        For how many seconds a request is sent again while the service is away or busy, and one attempt may take.
 
     Examples
     --------
@@ -82,24 +77,21 @@ class Client:
         Parameters
         ----------
         table
-            A list of dictionaries, or any table that can be made an Arrow table.
+            A list of dictionaries, or any data frame or Arrow table.
         key
             The idempotency key. Give your own if a later run of your program may write the same again.
         """
-        content, media_type = _encoded(table)
-        return self.write_bytes(content, media_type, key=key)
+        return self.write_bytes(*_encoded(table), key=key)
 
     def write_bytes(self, content: bytes, media_type: str, *, key: str | None = None) -> int:
         """Write records that are encoded already, such as the content of a CSV file.
 
         Parameters
         ----------
-        content
-            The records.
-        media_type
-            Such as ``"text/csv"``.
+        content, media_type
+            The records, and what they are, such as ``"text/csv"``.
         key
-            The idempotency key.
+            As for `write`.
         """
         headers = {"Content-Type": media_type, "Idempotency-Key": key or uuid.uuid4().hex}
         answer = json.loads(self._request("POST", "/records", headers, content))
@@ -126,10 +118,8 @@ class Client:
 
         Parameters
         ----------
-        t
-            Its time; this moment unless given.
-        last
-            Only about the last so many records; of this moment's release only.
+        t, last
+            The time of a published one; this moment unless given, and then perhaps of the last so many records only.
         """
         return dict(json.loads(self._request("GET", f"/releases/{_name(t)}/card{_query(last=last)}")))
 
@@ -138,12 +128,10 @@ class Client:
 
         Parameters
         ----------
-        rows
-            How many records; as many as have come unless given.
+        rows, last
+            How many records; only about the last so many records of the stream.
         where
             Conditions, such as ``{"origin": "JFK", "delay": (0, 30)}``.
-        last
-            Only about the last so many records of the stream.
         """
         return self._table(None, rows=rows, where=where, last=last)
 
@@ -152,12 +140,8 @@ class Client:
 
         Parameters
         ----------
-        t
-            Its time.
-        rows
-            How many of its records; all of them unless given.
-        where
-            Conditions, as for `now`.
+        t, rows, where
+            Its time; how many of its records, and conditions as for `now`.
         """
         return self._table(t, rows=rows, where=where, last=None)
 
@@ -245,33 +229,24 @@ def _encoded(table: Any) -> tuple[bytes, str]:  # noqa: ANN401 - any kind of tab
         return "\n".join(lines).encode(), "application/x-ndjson"
     import pyarrow as pa
 
-    if isinstance(table, Mapping):
-        table = pa.table(dict(table))
-    elif isinstance(table, pa.RecordBatch):
+    if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     elif not isinstance(table, pa.Table):
-        table = _arrow(table)
+        names = list(table) if isinstance(table, Mapping) else table.columns
+        table = pa.table({str(name): _array(table[name]) for name in names})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream"
 
 
-def _arrow(frame: Any) -> Any:  # noqa: ANN401 - of any library, as a pyarrow.Table
-    """A data frame with the types that it has; columns without one as text, each value by itself."""
-    import narwhals
+def _array(column: Any) -> Any:  # noqa: ANN401 - a column of any library as one of Arrow
+    """A column with the type that it has; one without as text, each value by itself."""
     import pyarrow as pa
 
-    known = narwhals.from_native(frame, eager_only=True)
-    columns = {name: known[name] for name in known.columns}
-    if all(_is_typed(column.to_native()) for column in columns.values()):
-        return known.to_arrow()
-    return pa.table(
-        {
-            name: column.to_arrow() if _is_typed(column.to_native()) else _texts(column.to_list())
-            for name, column in columns.items()
-        }
-    )
+    if not _is_typed(column):
+        return _texts(column.to_list())
+    return column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column)
 
 
 def _texts(values: list[Any]) -> Any:  # noqa: ANN401 - a pyarrow.Array

@@ -10,17 +10,14 @@ from typing import Any, cast
 import numpy as np
 
 from headwater.public import files
-from headwater.public.bad_rows import BadRow, flags_of
 from headwater.public.budget import Budget, Guarantee, OverdrawnError, check_delta, check_epsilon
 from headwater.public.errors import TableError
-from headwater.public.frames import TABLE_KINDS
-from headwater.public.input_schema import InputSchema
 from headwater.public.person import OWN
-from headwater.public.protocol import AnySchema, Arrays, Header, with_null_records
-from headwater.public.schema import Schema, schema_from_dict
-from headwater.public.series import Values
-from headwater.public.tally import Tally
-from headwater.secret.batch import Batch, Span, check_counts, check_rows, fastest
+from headwater.public.protocol import AnySchema, Arrays, Header, Span, with_null_records
+from headwater.public.schema import InputSchema, Schema, schema_from_dict
+from headwater.public.tables import TABLE_KINDS, Values
+from headwater.public.tally import BadRow, Tally, flags_of
+from headwater.secret.batch import Batch, check_counts, check_rows, fastest
 from headwater.secret.mechanism import Mechanism, mechanism_class
 from headwater.secret.noise import GAUSSIAN_VERSION, Noise, restored_keys
 from headwater.secret.people import NOBODY, SOMEBODY, People
@@ -117,11 +114,17 @@ class State:
             if batch.counts is not None:
                 raise ValueError("counted records have no owners: give update() the records where there is a person=")
             check_rows(self.people.split(batch.rows, width)[0], like, self.mechanism.sizes)
-            return replace(batch, rows=self.people.stamped(batch.rows, width))
+            return self.stamped(batch)
         batch = replace(batch, rows=check_rows(batch.rows, like, self.mechanism.sizes))
         if batch.starts is not None:
             check_counts(batch, self.t if t is None else t, lambda number: self.bucket(number, batch.until))
         return batch
+
+    def stamped(self, batch: Batch) -> Batch:
+        """A batch with the period of this moment, where periods of people go by the clock: before it is kept."""
+        if self.people is None:
+            return batch
+        return replace(batch, rows=self.people.stamped(batch.rows, len(self.mechanism.sizes)))
 
     def bucket(self, number: int, until: int | None = None) -> Span:
         """The fastest bucket of a record: see `headwater.Synthesizer.bucket`."""
@@ -131,16 +134,18 @@ class State:
 
     def after(self, batch: Batch, kind: str | None = None) -> State:
         """With more records, which `checked` has checked."""
-        mechanism, people, rows = self.mechanism, self.people, batch.rows
+        mechanism, people, tally = self.mechanism, self.people, self.tally + batch.tally
         if people is not None:
-            rows, hashes, stamps = people.split(rows, len(mechanism.sizes))
+            rows, hashes, stamps = people.split(batch.rows, len(mechanism.sizes))
             counted, people = people.after(hashes, stamps, self.t, lambda t: mechanism.spans(t)[0].end)
             if not counted.all():
                 rows = with_null_records(rows.copy(), ~counted)
+            batch = replace(batch, rows=rows)
         for q in range(self.t.bit_length(), (self.t + batch.records).bit_length()):
             mechanism.ledger(1 << q).check(self.budget.of_record)
-        mechanism = mechanism.update(replace(batch, rows=rows))
-        return replace(self, mechanism=mechanism, tally=self.tally + batch.tally, kind=kind or self.kind, people=people)
+        # not by `replace`, which takes longer than counting a few records
+        unchanged = self.schema, self.budget, self.expect, self.public, self.noise
+        return State(*unchanged, mechanism.update(batch), tally, kind or self.kind, people)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         files.write(path, _BANNER, *self._parts(), mode=0o600)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 import numpy as np
 
 from headwater.public import protocol as registry
-from headwater.public.bad_rows import policy_of
 from headwater.public.budget import (
     Budget,
     Guarantee,
@@ -21,15 +20,14 @@ from headwater.public.budget import (
     warn_of_delta,
     warn_of_epsilon,
 )
+from headwater.public.cube import UnitCube
 from headwater.public.files import this_process
-from headwater.public.frames import kind_of
-from headwater.public.input_schema import InputSchema
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema, Facts, Kept, Measured, Span
 from headwater.public.release import Release, release_seed, run_id
-from headwater.public.schema import Schema
-from headwater.public.tally import Tally
-from headwater.public.unit_cube import UnitCube
+from headwater.public.schema import InputSchema, Schema
+from headwater.public.tables import kind_of
+from headwater.public.tally import Tally, policy_of
 from headwater.secret.batch import Batch, count_by_bucket, whole_numbers
 from headwater.secret.mechanism import Mechanism
 from headwater.secret.noise import GAUSSIAN_VERSION, new_keys, new_person_key
@@ -196,7 +194,9 @@ class Synthesizer:
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         for part in batches_of(table, self.input_schema, policy):
             try:
-                self.take(self.encode(part, bad_rows=policy), kind=_table_kind(self.schema, part))
+                batch, kind = self._state.encode(part, policy), _table_kind(self.schema, part)
+                with self._lock:
+                    self._state = self._state.after(self._state.stamped(batch), kind)
             except (TypeError, ValueError) as error:
                 if self.t > before:
                     error.add_note(f"The {self.t - before:,} records before this batch were counted.")
@@ -286,7 +286,7 @@ class Synthesizer:
         """
         return self._state.bucket(_whole("number", number), until)
 
-    def take(self, batch: Batch, *, kind: str | None = None) -> None:
+    def take(self, batch: Batch) -> None:
         """Count a batch, all of it or nothing: the same as `update` with the records themselves, bit for bit.
 
         Parameters
@@ -294,11 +294,9 @@ class Synthesizer:
         batch
             As `encode` gave it, here or elsewhere; counted ones are all records after the first `t` up to any number,
             each of them once.
-        kind
-            What kind of table releases give, unless asked for another.
         """
         with self._lock:
-            self._state = self._state.after(self._state.checked(batch), kind)
+            self._state = self._state.after(self._state.checked(batch))
 
     def checked(self, batch: Batch, t: int | None = None) -> Batch:
         """A batch that `take` can take, or an error that says what is wrong with it.

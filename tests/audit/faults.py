@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -17,7 +18,7 @@ from headwater import state as synthesizer_state
 from headwater.audit import experiments
 from headwater.public import cells as cell_model
 from headwater.public import laws as joint_law
-from headwater.public.budget import Budget
+from headwater.public.budget import Budget, Ledger
 from headwater.public.cascade import plan as plan_module
 from headwater.public.cascade.counts import NoisyCounts
 from headwater.public.cascade.history import History, Measured, Trees
@@ -25,16 +26,17 @@ from headwater.public.cascade.model import CascadeModel
 from headwater.public.cascade.plan import Stage, Timescale
 from headwater.public.cascade.tree import LEAF, Tree
 from headwater.public.cells import round_in_order
+from headwater.public.cube import UnitCube
 from headwater.public.laws import IntegerLaplace, deviation_for, scale_for
-from headwater.public.unit_cube import UnitCube
 from headwater.secret import bucket as bucket_module
 from headwater.secret import cascade as cascade_module
 from headwater.secret import noise as joint_noise
 from headwater.secret import paper as paper_module
+from headwater.secret.batch import Batch
 from headwater.secret.cascade import CascadeMechanism
+from headwater.secret.held import Part
 from headwater.secret.leaves import count_leaves
 from headwater.secret.noise import Noise
-from headwater.state import SynthesizerState
 
 Integers = NDArray[np.int64]
 POINTS = joint_law.log_points
@@ -120,8 +122,7 @@ def a_loose_conversion(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_adds_up(patch: pytest.MonkeyPatch) -> None:
     """A run begins whatever its ledger says."""
-    patch.setattr(SynthesizerState, "guarantee", property(lambda self: self.budget.guarantee))
-    patch.setattr(SynthesizerState, "check_doublings", lambda self, t: None)
+    patch.setattr(CascadeMechanism, "ledger", lambda self, t=None: Ledger(()))
 
 
 def half_the_noise_in_a_plan(patch: pytest.MonkeyPatch) -> None:
@@ -159,11 +160,11 @@ def bucket_ends_by_data(patch: pytest.MonkeyPatch) -> None:
     """A bucket that begins with a high point is closed when it is half full."""
     update = CascadeMechanism.update
 
-    def hasty(self: CascadeMechanism, rows: NDArray[np.uint64]) -> None:
-        if len(rows) and self.t == self.start and int(rows[0, 0]) >> (self.finest - 1):
-            slow, *fast = self.stage.timescales
+    def hasty(self: CascadeMechanism, batch: Batch) -> CascadeMechanism:
+        if batch.records and self.t == self.start and int(batch.rows[0, 0]) >> (self.finest - 1):
+            self, (slow, *fast) = copy(self), self.stage.timescales
             self.stage = replace(self.stage, timescales=(replace(slow, size=slow.size // 2), *fast))
-        update(self, rows)
+        return update(self, batch)
 
     patch.setattr(CascadeMechanism, "update", hasty)
 
@@ -236,12 +237,17 @@ class WithRawData(Measured):
     raw: NDArray[Any]
 
 
+def high(mechanism: CascadeMechanism) -> NDArray[Any]:
+    """For each point of the open bucket, whether it is in the upper half of the cube."""
+    depth = mechanism._deepest(mechanism.stage)
+    return np.concatenate([np.empty(0, np.int64), *(part.rows[:, 0] >> (depth - 1) for part in mechanism._held.parts)])
+
+
 def _raw_data_crosses(patch: pytest.MonkeyPatch) -> None:
     measured = CascadeMechanism.measured
 
-    def leaking(self: CascadeMechanism, start: int, seed: int) -> WithRawData:
-        raw = self._cells[: self.t - self.start] >> (self._kept - 1)
-        return WithRawData(**vars(measured(self, start, seed)), raw=raw)
+    def leaking(self: CascadeMechanism, seed: int) -> WithRawData:
+        return WithRawData(**vars(measured(self, seed)), raw=high(self))
 
     patch.setattr(CascadeMechanism, "measured", leaking)
 
@@ -284,18 +290,16 @@ def an_uncounted_boundary_point(patch: pytest.MonkeyPatch) -> None:
 
 def trees_from_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Nothing is split if the first point of the bucket is high."""
-    update, next_trees = CascadeMechanism.update, History.next_trees
+    take, next_trees = CascadeMechanism._take, History.next_trees
     at_work: list[CascadeMechanism] = []
 
-    def seen(self: CascadeMechanism, rows: NDArray[np.uint64]) -> None:
+    def seen(self: CascadeMechanism, part: Part) -> None:
         at_work[:] = [self]
-        update(self, rows)
+        take(self, part)
 
     def peeking(self: History, timescales: Sequence[Timescale], *rest: Any) -> Trees:  # noqa: ANN401 - handed on
-        (run,) = at_work
-        high = run.t > run.start and int(run._cells[0]) >> (run._kept - 1)
         found = next_trees(self, timescales, *rest)
-        return [(LEAF,) * len(trees) for trees in found] if high else found
+        return [(LEAF,) * len(trees) for trees in found] if high(at_work[0])[:1].any() else found
 
-    patch.setattr(CascadeMechanism, "update", seen)
+    patch.setattr(CascadeMechanism, "_take", seen)
     patch.setattr(History, "next_trees", peeking)

@@ -12,15 +12,17 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headwater import state as synthesizer_state
+from headwater import synthesizer
 from headwater.audit import Case
-from headwater.public.protocol import with_null_records
+from headwater.public.cube import UnitCube
 from headwater.public.release import Release
-from headwater.public.unit_cube import UnitCube
 from headwater.secret import noise as randomness
 from headwater.secret import people as module
+from headwater.secret.batch import Batch
 from headwater.secret.noise import Noise
 from headwater.secret.people import NOBODY, Groups, Hashes, People, hash_each
+from headwater.secret.pmm import measure_once
+from headwater.state import State
 
 
 @contextmanager
@@ -67,16 +69,26 @@ def bounds_from_data(_: Case) -> AbstractContextManager[object]:
 @contextmanager
 def seed_from_records(case: Case) -> Iterator[None]:
     """The records of a release are drawn with a seed that the real records decide."""
-    update, points, seen = case.kind.update, Release.points, [0]
+    points, seen = Release.points, [0]
 
-    def remembered(self: Any, rows: NDArray[Any]) -> None:  # noqa: ANN401 - any mechanism
-        seen[0] = zlib.crc32(rows.tobytes(), seen[0] if self.t else 0)
-        update(self, rows)
+    def remembered(self: Any, batch: Batch) -> Any:  # noqa: ANN401 - any mechanism
+        seen[0] = zlib.crc32(batch.rows.tobytes(), seen[0] if self.t else 0)
+        return update(self, batch)
+
+    def all_at_once(records: NDArray[np.float64], *rest: Any) -> Any:  # noqa: ANN401 - handed on
+        seen[0] = zlib.crc32(records.tobytes())
+        return measure_once(records, *rest)
 
     def peeking(self: Release) -> NDArray[np.float64]:
         return points(replace(self, seed=self.seed ^ (seen[0] & 0xFFFF)))
 
-    with patch.object(case.kind, "update", remembered), patch.object(Release, "points", peeking):
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(Release, "points", peeking))
+        if case.online:
+            update = case.kind.update
+            stack.enter_context(patch.object(case.kind, "update", remembered))
+        else:
+            stack.enter_context(patch.object(synthesizer, "measure_once", all_at_once))
         yield
 
 
@@ -128,12 +140,15 @@ def forgetting() -> AbstractContextManager[object]:
 
 def shifting() -> AbstractContextManager[object]:
     """Records beyond the cap are left out, so that all later ones move up."""
-    real = with_null_records
+    after = State.after
 
-    def dropped(rows: NDArray[Any], beyond: NDArray[np.bool_] | None) -> NDArray[Any]:
-        return real(rows, beyond) if beyond is None else real(rows, beyond)[~beyond]
+    def dropped(self: State, batch: Batch, kind: str | None = None) -> State:
+        assert self.people is not None
+        _, hashes, stamps = self.people.split(batch.rows, len(self.mechanism.sizes))
+        counted, _ = self.people.after(hashes, stamps, self.t, lambda t: self.mechanism.spans(t)[0].end)
+        return after(self, replace(batch, rows=batch.rows[counted]), kind)
 
-    return patch.object(synthesizer_state, "with_null_records", dropped)
+    return patch.object(State, "after", dropped)
 
 
 def uncapped_buckets() -> AbstractContextManager[object]:

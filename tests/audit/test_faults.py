@@ -13,9 +13,10 @@ from headwater.audit import AuditAlarm, Experiment, audit_pairs, check_counting,
 from headwater.audit.streams import Pair, heap, kind_of_pair, replaced
 from headwater.audit.suite import tables, with_delta
 from headwater.public.budget import Budget, OverdrawnError
+from headwater.public.cascade import plan as plan_module
 from headwater.public.cascade.plan import Stage, stage_at
+from headwater.public.cube import unit_cube
 from headwater.public.laws import deviation_for, rho_for
-from headwater.public.unit_cube import unit_cube
 from headwater.secret import cascade as cascade_module
 from headwater.synthesizer import Synthesizer
 from tests.audit import faults
@@ -46,13 +47,13 @@ COUNTS_WITH_DELTA = replace(COUNTS, delta=0.3)
 
 def ledgers() -> None:
     """Of every stage to a million records."""
-    for stage in Synthesizer(unit_cube(2), epsilon=1.0).plan(until=10**6).stages:
+    for stage in plan_module.plan(2, Budget(1.0), 10**6).stages:
         check_ledger(stage.ledger(), 1.0)
 
 
 def ledgers_with_delta() -> None:
     """The same of a line, where a record counts in many trees, with a δ."""
-    for stage in Synthesizer(unit_cube(1), epsilon=1.0, delta=0.01).plan(until=10**6).stages:
+    for stage in plan_module.plan(1, Budget(1.0, 0.01), 10**6).stages:
         check_ledger(stage.ledger(), Budget(1.0, 0.01))
 
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from headwater.audit import AuditAlarm
 from headwater.audit.files import Command, FilePair, check_files, file_pairs
 from headwater.cli.app import app
-from headwater.public.categorical import Category
-from headwater.public.numeric import Integer
+from headwater.public.categories import Category
+from headwater.public.numbers import Integer
 from headwater.public.schema import Schema
 from headwater.synthesizer import Synthesizer
 
@@ -90,9 +90,9 @@ def check_tables() -> None:
     for replacement in ((LARGE - 2.0, 1), (LARGE, 0.5), (LARGE, "1"), (LARGE, 2.0), (LARGE, True), (None, 2)):
         changed = [*RECORDS[:position], replacement, *RECORDS[position + 1 :]]
         for name, shape in (("a list of records", _list), ("a dictionary of lists", _columns)):
-            kept = synth.encode(shape(RECORDS))
+            kept = synth.encode(shape(RECORDS)).rows
             try:
-                other = synth.encode(shape(changed))
+                other = synth.encode(shape(changed)).rows
             except (ValueError, TypeError):
                 continue  # the record itself is refused
             differs = np.flatnonzero((kept != other).any(axis=1)).tolist() if len(kept) == len(other) else [-1]

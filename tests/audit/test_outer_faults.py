@@ -12,8 +12,8 @@ import headwater as hw
 from headwater.audit import AuditAlarm, Case, Experiment, audit_pairs, check_sensitivity
 from headwater.audit.conformance import EPSILON, IN_RHO
 from headwater.audit.suite import DELTA, people, with_delta, worst_cases
+from headwater.audit.traits import traits_of
 from headwater.public import protocol as registry
-from headwater.secret.mechanism import mechanism_class
 from tests.audit import outer_faults as faults
 from tests.audit.toys import TOYS
 
@@ -22,7 +22,7 @@ FAULTS = (faults.too_little_noise, faults.bounds_from_data, faults.seed_from_rec
 PEOPLE = (faults.one_more, faults.counted_after, faults.colliding, faults.forgetting, faults.shifting)
 NAMES = (*registry.names(), *TOYS)
 ONLINE = (*registry.online(), *TOYS)
-WITH_DELTA = [name for name in registry.names() if mechanism_class(name).deltas]
+WITH_DELTA = [name for name in registry.names() if traits_of(name).deltas]
 CASES = [*((name, 0.0) for name in NAMES), *((name, DELTA) for name in WITH_DELTA)]
 
 
@@ -52,7 +52,7 @@ def test_a_fault_round_a_mechanism_raises_the_alarm(
 def test_a_run_whose_noise_is_zero_is_refuted_by_a_hundred_runs(mechanism: str, delta: float) -> None:
     with faults.without_noise():
         for experiment in with_delta(worst_cases(mechanism, 2, 1.0), delta)[:3]:
-            counts = replace(experiment, noisy_counts=experiment.kind.online, windows=(), reloads=())
+            counts = replace(experiment, noisy_counts=experiment.online, windows=(), reloads=())
             (found,) = audit_pairs([counts], 100, processes=1, seed=0)
             if found.alarm:
                 return
@@ -66,7 +66,7 @@ def test_a_fault_in_caps_raises_the_alarm(mechanism: str, fault: Callable[[], Ab
 
     Where counts are compared with thresholds the trace sees a part of the loss only: what shifts, and no sums.
     """
-    if mechanism_class(mechanism).thresholds and fault is not faults.shifting:
+    if traits_of(mechanism).thresholds and fault is not faults.shifting:
         pytest.skip("a mechanism with thresholds")
     with fault():
         assert any(map(alarms, people(mechanism, EPSILON, noisy_counts=True)[::-1]))

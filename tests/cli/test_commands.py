@@ -257,7 +257,7 @@ def test_an_unexpected_error_does_not_print_what_it_says(trips: Path, monkeypatc
     def broken(*_: object) -> None:
         raise KeyError("a person's secret")
 
-    monkeypatch.setattr("headwater.run.durable.DurableSynthesizer.count", broken)
+    monkeypatch.setattr("headwater.run.run.Run._count", broken)
     done = run()
     assert done.exit_code == Exit.BUG
     assert "secret" not in done.output.replace("is secret", "")
@@ -273,7 +273,7 @@ def test_a_value_error_that_is_none_of_ours_does_not_print_what_it_says(
     trips: Path, monkeypatch: pytest.MonkeyPatch, wrong: Callable[[], object]
 ) -> None:
     """Arrow and Python put values into theirs; ours name options."""
-    monkeypatch.setattr("headwater.run.durable.DurableSynthesizer.count", lambda *_: wrong())
+    monkeypatch.setattr("headwater.run.run.Run._count", lambda *_: wrong())
     done = run()
     assert done.exit_code == Exit.BUG, done.output
     assert "secret" not in done.output.replace("is secret", "")
@@ -358,18 +358,6 @@ def test_a_run_imports_neither_pandas_nor_polars(trips: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip().endswith("set()")
-
-
-def test_a_copy_of_a_file_that_was_read_counts_only_if_the_user_says_so(trips: Path) -> None:
-    assert run("--out", "releases").exit_code == 0
-    (trips / "copy.csv").write_bytes((trips / "trips.csv").read_bytes())
-    again = ("run", "copy.csv", "--schema", "trips.toml", "--epsilon", "1", "--every", "1000", "--out", "releases")
-    refused = call(*again)
-    assert refused.exit_code == int(Exit.INPUT)
-    assert "copy.csv: the file holds what was read as trips.csv" in " ".join(refused.output.split())
-    assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000003000"
-    assert call(*again, "--same-again").exit_code == 0
-    assert max(path.name for path in (trips / "releases").iterdir()) == "release-000000006000"
 
 
 def test_every_number_of_an_option_is_refused_with_the_way_to_write_it() -> None:

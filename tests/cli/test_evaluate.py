@@ -127,3 +127,15 @@ def test_releases_of_one_run_are_drawn_together_though_its_policy_changed(place:
     assert [card["schema"].get("bad_rows") for card in cards] == [None, None, "null"]
     drawn = call("report releases --against in.txt")
     assert drawn.exit_code == 0, drawn.output
+
+
+def test_files_with_a_column_of_people_are_compared_as_they_are(place: Path) -> None:
+    """Such a column is in no schema; other columns that the run left out are no reason to refuse a file either."""
+    Path("p.toml").write_text('headwater = 1\ncolumns.x = {kind = "number", low = 0, high = 1}\n')
+    Path("people.csv").write_text("x,who\n" + "".join(f"{i % 97 / 97},{i % 40}\n" for i in range(200)))
+    person = "--person who --records-per-person 5"
+    done = call(f"run people.csv --schema p.toml --epsilon 1 --out others {person}")
+    assert done.exit_code == 0, done.output
+    for command in ("evaluate people.csv others/release-000000000200", "report others --against people.csv"):
+        compared = call(command)
+        assert compared.exit_code == 0, compared.output

@@ -52,7 +52,7 @@ def test_the_mechanism_on_the_page_is_the_one_that_is_checked() -> None:
     (shown,) = re.findall(r"```python\n# measure.py\n(.*?)\n# model.py\n(.*?)```", PAGE, flags=re.DOTALL)
     for module, code in zip(("measure", "model"), shown, strict=True):
         assert (
-            (ROOT / "tests" / "checks" / "toy" / f"{module}.py")
+            (ROOT / "tests" / "audit" / "toy" / f"{module}.py")
             .read_text(encoding="utf-8")
             .endswith(f"\n{code.rstrip()}\n")
         )

@@ -18,7 +18,7 @@ import tomli_w
 
 import headwater as hw
 from headwater.public.folder import publish
-from headwater.run.store import Store
+from headwater.run.state import State
 
 POSITION = {"input": {"file": 2}}
 """What a run keeps beside its records."""
@@ -175,7 +175,7 @@ def stores() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.state"
         synth = synthesizers()[3]
-        with Store.create(path, {"schema": synth.schema.to_dict(), "epsilon": 8.0, "mechanism": "cascade"}) as store:
+        with State.create(path, {"schema": synth.schema.to_dict(), "epsilon": 8.0, "mechanism": "cascade"}) as store:
             store.append(np.zeros((synth.t, 1), np.uint64), {"file": 1})
             store.snapshot(synth.t, synth.to_bytes())
             store.append(synth.encode(np.full((3, 2), 0.25)), POSITION)

@@ -11,14 +11,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from headwater.run.store.database import digest
 from typer.testing import CliRunner
 
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 from headwater.public.files import FileRefusedError
+from headwater.run.lock import StoreError
 from headwater.run.restore import read_state
-from headwater.run.store import Store, StoreError
-from headwater.run.store.database import digest
+from headwater.run.state import State
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate_bytes, mutate_file, mutate_value
 from tests.fuzz.target import FoundError, Target
@@ -60,7 +61,7 @@ def use_store(change: Change, folder: Path) -> None:
     os.chmod(path, 0o600)
     if what != "bytes":
         change_store(path, what, content)
-    with Store.open(path, allow_copy=True) as store:
+    with State.open(path, allow_copy=True) as store:
         store.load()
         _ = store.config, store.releases()
     read_state(path).release()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import hashlib
 import json
 import lzma
 from collections.abc import Callable
@@ -14,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from headwater.public.errors import SchemaError, TableError
+from headwater import Schema, SchemaError, TableError, unit_cube
 from headwater.public.files import FileRefusedError
 from headwater.public.release import Release
-from headwater.public.schema import Schema, schema_from_dict
-from headwater.public.unit_cube import unit_cube
+from headwater.public.schema import schema_from_dict
 from headwater.report.releases import find
 from headwater.run import Schedule
 from headwater.secret.read.draft import draft as draft_file
@@ -166,33 +164,6 @@ def draft(data: bytes, folder: Path) -> None:
     draft_file(path)
 
 
-def make_position(rng: Random) -> tuple[str, Any]:
-    suffix = rng.choice((".csv", ".jsonl", ".arrow"))
-    position = {"records": 3, "finished": [], "name": f"resume{suffix}"}
-    whole = seeds.csv_files()[0] if suffix == ".csv" else seeds.json_files()[0]
-    header = whole.index(b"\n") + 1 if suffix == ".csv" else 0
-    place = {"header": header, "end": len(whole), "sha256": _sha(whole), "start": header, "line": 2, "skip": 1}
-    if suffix == ".arrow":
-        place = {"row": 3, "sha256": _sha(seeds.columnar_files()[2][1])}
-    whole_position = {**position, "place": place}
-    return suffix, whole_position if rng.random() < 0.05 else mutate_value(whole_position, rng)
-
-
-def use_position(case: tuple[str, Any], folder: Path) -> None:
-    suffix, position = case
-    known = {".csv": seeds.csv_files()[0], ".jsonl": seeds.json_files()[0], ".arrow": seeds.columnar_files()[2][1]}
-    path = folder / f"resume{suffix}"
-    path.write_bytes(known[suffix])
-    with open_source(path, seeds.TABLE, position) as source:
-        for batch in source:
-            if batch is not None:
-                seeds.TABLE.encode(batch.table)
-
-
-def _sha(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
 def make_table(rng: Random) -> Any:  # noqa: ANN401 - any table
     rows = rng.choice(seeds.wrong_rows())
     if rng.random() < 0.4:
@@ -250,7 +221,6 @@ TARGETS = [
     Target("JSON lines", use_records(".jsonl"), TABLE, corpus=seeds.json_files, secrets=SECRETS),
     Target("Parquet and Arrow", use_records(".arrow"), TABLE, corpus=columnar_files),
     Target("draft of a schema", draft, (TableError, SchemaError), corpus=seeds.csv_files),
-    Target("position", use_position, TABLE, make_position, secrets=SECRETS),
     Target("tables", use_table, TABLE, make_table, secrets=SECRETS),
     Target("publishing interval", use_every, corpus=intervals, arguments=True),
     *ARGUMENTS,

@@ -20,8 +20,9 @@ from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 from headwater.public.card import read_card
 from headwater.public.schema import schema_from_dict
+from headwater.run.lock import StateDamagedError, StoreError
 from headwater.run.restore import read_state
-from headwater.run.store import StateDamagedError, Store, StoreError
+from headwater.run.state import State
 from headwater.secret.read.sample import sample_of
 from headwater.secret.read.source import open_source
 from tests.fuzz import seeds
@@ -206,8 +207,8 @@ def test_a_card_with_a_wrong_entry(tmp_path: Path, key: str, value: str) -> None
 # Files of records ---------------------------------------------------------------------------------------------------
 
 
-def read_all(path: Path, schema: hw.Schema, position: Any = None) -> None:  # noqa: ANN401 - any position
-    with open_source(path, schema, position) as source:
+def read_all(path: Path, schema: hw.Schema) -> None:
+    with open_source(path, schema) as source:
         for batch in source:
             assert batch is not None
             schema.encode(batch.table)
@@ -247,52 +248,6 @@ def test_half_a_character_in_json(tmp_path: Path) -> None:
     assert "qZx7" not in str(caught.value)
 
 
-def test_a_position_with_a_long_way_to_go(tmp_path: Path) -> None:
-    """Whether a text is among four billion numbers was asked number by number."""
-    path = tmp_path / "people.csv"
-    path.write_bytes(seeds.csv_files()[0])
-    place = {"header": 0, "start": 0, "end": 0, "line": 1, "skip": "x", "sha256": ""}
-    with pytest.raises(hw.TableError, match="does not say where"):
-        read_all(path, seeds.TABLE, {"records": 2**60, "finished": [], "name": path.name, "place": place})
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".arrow"])
-def test_a_position_that_reading_never_gave(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"people{suffix}"
-    content = {".csv": seeds.csv_files()[0], ".jsonl": seeds.json_files()[0], ".arrow": seeds.columnar_files()[2][1]}
-    path.write_bytes(content[suffix])
-    with open_source(path, seeds.TABLE, batch_rows=2) as source:
-        first = next(source)
-    assert first is not None
-    good = json.loads(json.dumps(first.position))
-    read_all(path, seeds.TABLE, good)
-    wrong: list[Any] = [5, [], {}, "x", True]
-    for key in good:
-        wrong += [good | {key: value} for value in (None, -1, "x", [5], {"a": 1}, HUGE, 1.5) if good[key] != value]
-        wrong.append({name: value for name, value in good.items() if name != key})
-    for key in good["place"]:
-        for value in (None, -1, "x", [5], HUGE, 2**61, 1.5):
-            wrong.append(good | {"place": good["place"] | {key: value}})
-        wrong.append(good | {"place": {name: value for name, value in good["place"].items() if name != key}})
-    allowed = [good | {"records": HUGE}]  # a count that nothing contradicts
-    allowed += [
-        {name: value for name, value in good.items() if name != new} for new in ("taken", "inode")
-    ]  # older ones
-    for position in wrong:
-        lines_only = isinstance(position, dict) and _differs_in(position, good) in ({"line"}, {"row"})
-        if position in allowed or lines_only:
-            continue
-        with pytest.raises(hw.TableError):
-            read_all(path, seeds.TABLE, position)
-
-
-def _differs_in(position: dict[str, Any], good: dict[str, Any]) -> set[str]:
-    place = position.get("place")
-    if not isinstance(place, dict) or {**position, "place": good["place"]} != good:
-        return set()
-    return {key for key in good["place"] if place.get(key) != good["place"][key] and place.get(key) == 2**61}
-
-
 # Stores -------------------------------------------------------------------------------------------------------------
 
 HEAD = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3, 1], "position": seeds.POSITION}
@@ -322,7 +277,7 @@ def test_a_store_whose_parts_were_made_up(tmp_path: Path, what: str, content: di
 
 def _store(folder: Path) -> Path:
     path, synth = folder / "run.state", hw.Synthesizer.from_bytes(seeds.states()[3])
-    with Store.create(path, {}) as store:
+    with State.create(path, {}) as store:
         store.append(np.zeros((synth.t, 1), np.uint64))
         store.snapshot(synth.t, synth.to_bytes())
         store.append(synth.encode(np.full((3, 2), 0.25)))
@@ -334,4 +289,4 @@ def test_a_store_whose_tables_have_names_that_are_no_text(tmp_path: Path) -> Non
     path = _store(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE journal", b"CREATE TABLE jo\xffrnal"))
     with pytest.raises(StoreError):
-        Store.open(path, allow_copy=True)
+        State.open(path, allow_copy=True)

@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
+from headwater import Category, Number, Schema, TableError
 from headwater.kafka import TopicBatch
-from headwater.public.categorical import Category
-from headwater.public.errors import TableError
-from headwater.public.numeric import Number
-from headwater.public.schema import Schema
 from tests.support.batch_points import points_in_places
 
 ONE = Schema(x=Number(0, 1, missing=True))

@@ -48,18 +48,6 @@ def test_the_cap_is_that_of_a_dictionary(limit: int, bits: int) -> None:
     assert again.caps.counts(groups.people).tolist() == np.minimum(groups.sizes, limit).tolist()
 
 
-def test_an_update_leaves_the_table_before_as_it_was() -> None:
-    """So that an update that is interrupted has done nothing."""
-    rng = np.random.default_rng(0)
-    hashes = rng.integers(0, 2**63, (500, 2)).astype(np.uint64)
-    _, before = people_of(3).after(hashes[rng.integers(0, 500, 1000)], None, 0)
-    kept = [array.copy() for level in before.caps.levels for array in (level.high, level.low, level.counts)]
-    for _ in range(5):
-        before.after(hashes[rng.integers(0, 500, 700)], None, 1000)
-    now = [array for level in before.caps.levels for array in (level.high, level.low, level.counts)]
-    assert all((a == b).all() for a, b in zip(kept, now, strict=True))
-
-
 def test_a_person_takes_17_bytes() -> None:
     """Twice that at most, before arrays are merged."""
     hashes = np.random.default_rng(0).integers(0, 2**63, (50_000, 2)).astype(np.uint64)
@@ -73,16 +61,6 @@ def test_a_person_takes_17_bytes() -> None:
     assert sum(array.nbytes for array in people.caps.state().values()) == 17 * 50_000
 
 
-def test_periods_of_arrivals_start_anew() -> None:
-    """At multiples of a number of arrivals, wherever batches end."""
-    hashes = np.array([[1, 1]] * 40, dtype=np.uint64)
-    people, found = people_of(3, per=10), []
-    for start, end in ((0, 4), (4, 17), (17, 18), (18, 40)):
-        counted, people = people.after(hashes[start:end], None, start)
-        found += counted.tolist()
-    assert found == ([True] * 3 + [False] * 7) * 4
-
-
 def test_periods_of_the_clock_go_forward_only() -> None:
     """A clock that is set back does not give anybody a second period of the same time."""
     hashes = np.array([[1, 1]] * 8, dtype=np.uint64)
@@ -90,18 +68,6 @@ def test_periods_of_the_clock_go_forward_only() -> None:
     counted, people = people_of(2, per="1d").after(hashes, stamps, 0)
     assert counted.tolist() == [True, True, False, True, True, False, True, True]
     assert people.period == 7
-
-
-def test_both_caps_hold_and_only_records_that_count_use_them_up() -> None:
-    """At most two in a bucket of ten and five in all."""
-    people = people_of(5, per_bucket=2)
-    hashes = np.array([[1, 1]] * 45, dtype=np.uint64)
-    found = []
-    for start, end in ((0, 3), (3, 25), (25, 45)):
-        counted, people = people.after(hashes[start:end], None, start, lambda t: (t // 10 + 1) * 10)
-        found += counted.tolist()
-    assert np.flatnonzero(found).tolist() == [0, 1, 10, 11, 20]
-    assert People.restore(*people.state()).in_bucket is not None
 
 
 def test_a_table_that_no_run_left_is_refused() -> None:

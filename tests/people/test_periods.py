@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.public.series import read_values
+from headwater.public.tables import values_of
 from headwater.secret.people import Caps, People
 
 BUCKET = 10
@@ -51,7 +51,7 @@ def counted(person: hw.Person, names: Sequence[int], stamps: Sequence[int], rng:
     people, found, place = People.begin(person, bytes(32)), [], 0
     while place < len(names):
         end = place + int(rng.choice([0, 1, 2, 5, 30]))
-        hashes, _, _ = people.read(read_values(column[place:end]), None)
+        hashes, _, _ = people.read(values_of(column[place:end]), None)
         flags, people = people.after(
             hashes,
             np.array(stamps[place:end], dtype=np.uint64) if person.seconds else None,

@@ -4,7 +4,6 @@ import json
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ import pyarrow.parquet
 import pytest
 
 import headwater as hw
-from headwater.kafka import TopicBatch, encode
 from headwater.public import files
 from headwater.public.errors import SchemaError, TableError
-from headwater.run import FolderSink, Run, RunConfig
-from headwater.secret.people import hash_people, identity
+from headwater.secret.people import hash_people
 from headwater.state import _BANNER
+from tests.support.runs import nulls
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
 PERSON = hw.Person("who", records=3)
@@ -101,32 +99,6 @@ def test_files_name_people(kind: str, tmp_path: Path, wanted: bytes) -> None:
     assert content(synth) == content(hw.Synthesizer.from_bytes(wanted))
 
 
-@pytest.mark.parametrize("form", ["json", "csv"])
-def test_topics_name_people(form: str, tmp_path: Path) -> None:
-    """In CSV the person is the last column."""
-    text = [json.dumps(r) if form == "json" else f"{r['x']},{r['y']},{r['who']}" for r in records()]
-    batch = TopicBatch([line.encode() for line in text], [(0, i) for i in range(N)], {})
-    with Run.open(RunConfig(SCHEMA, 1.0, seed=1, person=PERSON), FolderSink(tmp_path / "out")) as run:
-        rows, _, _ = encode(run, batch, form)
-        assert np.array_equal(rows, run.synth.encode(table()))
-
-
-@pytest.mark.parametrize("mechanism", ["cascade", "marginals", "paper"])
-def test_a_batch_is_its_records(mechanism: str) -> None:
-    """Encoded one by one, in pieces, elsewhere, and after the state was saved."""
-    whole, single, pieces = (started(mechanism=mechanism) for _ in range(3))
-    whole.update(table())
-    for record in records():
-        single.update(record)
-    rows = started(mechanism=mechanism).encode(table())
-    for start in range(0, N, 37):
-        pieces.update_rows(rows[start : start + 37])
-        pieces = hw.Synthesizer.from_bytes(pieces.to_bytes())
-    assert whole.capped == single.capped == pieces.capped > 0
-    for other in (single, pieces):
-        assert np.array_equal(whole.release().points(), other.release().points())
-
-
 def test_no_release_and_no_row_has_the_person(tmp_path: Path) -> None:
     synth = started()
     synth.update(pd.DataFrame(table()))
@@ -155,7 +127,7 @@ def test_a_state_that_told_people_apart_by_another_rule_is_refused(monkeypatch: 
     """Else somebody with a name of either kind would have a second cap."""
     state = started().to_bytes()
     monkeypatch.setattr("headwater.secret.people.NAMES_VERSION", 99)
-    with pytest.raises(hw.FileRefusedError, match="distinguished people by another rule"):
+    with pytest.raises(hw.FileRefusedError, match="people by another rule"):
         hw.Synthesizer.from_bytes(state)
 
 
@@ -185,7 +157,7 @@ def test_who_a_record_belongs_to_is_decided_by_it_alone() -> None:
     def read(*items: object) -> list[list[int]]:
         found = pd.DataFrame({"x": 0.5, "y": 0.5, "who": pd.Series(["a"] * 200 + [*items], dtype=object)})
         synth = started(person=hw.Person("who", records=3, null="nowhere"))
-        rows: list[list[int]] = synth.encode_batch(found, bad_rows="null").rows[200:].tolist()
+        rows: list[list[int]] = synth.encode(found, bad_rows="null").rows[200:].tolist()
         return rows
 
     for last in (1, True, 1.0, "1", None, b"1"):
@@ -205,21 +177,6 @@ def test_what_names_nobody_is_refused_without_the_value(wrong: object) -> None:
         started().update([{"x": 0.1, "y": 0.1, "who": "a"}] * 2 + [{"x": 0.1, "y": 0.1, "who": wrong}])
     assert "7.5" not in str(caught.value)
     assert "2024" not in str(caught.value)
-
-
-def test_a_missing_column_is_refused() -> None:
-    with pytest.raises(TableError, match="who"):
-        started().update({"x": [0.1], "y": [0.2]})
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_file_without_the_column_is_refused(kind: str, tmp_path: Path) -> None:
-    """JSON lines without the key too: they must not become people of their own."""
-    path = as_file(tmp_path, kind)
-    synth = started(person=hw.Person("customer", records=3, null="own"))
-    with pytest.raises(TableError, match="customer"):
-        synth.update(path)
-    assert synth.t == 0
 
 
 def test_a_person_in_the_schema_and_a_person_of_a_cube_are_refused() -> None:
@@ -254,84 +211,23 @@ def test_nobody_is_refused_unless_declared() -> None:
 def test_nobody_is_a_person_of_its_own() -> None:
     """Always counted: nobody else has that record."""
     synth = started(person=hw.Person("who", records=1, null="own"))
-    synth.update(NULLS)
+    assert nulls(synth, NULLS, "stop") == [False, False, False, True]
     assert (synth.t, synth.tally.bad, synth.capped) == (4, 0, 1)
-    plain = hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1)
-    plain.update({"x": [0.1, 0.2, 0.3, 9.0], "y": [0.5, 0.5, 0.5, "bad"]}, bad_rows="null")
-    assert np.array_equal(plain._mechanism.state()[1]["cells"], synth._mechanism.state()[1]["cells"])
 
 
 def test_nobody_is_nowhere() -> None:
     synth = started(person=hw.Person("who", records=2, null="nowhere"))
-    synth.update(NULLS)
+    assert nulls(synth, NULLS, "stop") == [False, True, True, False]
     assert (synth.t, synth.tally.bad, synth.capped) == (4, 0, 0)
-    assert synth._mechanism.state()[1]["null"].tolist() == [1, 2]
+    assert list(synth.tally.lines()) == ["who: 2 missing (50%)"]
 
 
 def test_bad_records_use_up_the_cap_of_their_person() -> None:
     """Otherwise what is in one record would decide whether another one counts."""
     rows = [{"x": "?", "y": 0.5, "who": "a"}, *[{"x": 0.1, "y": 0.5, "who": "a"}] * 3]
     synth = started(person=hw.Person("who", records=2))
-    synth.update(rows, bad_rows="null")
+    assert nulls(synth, rows) == [True, False, True, True]
     assert (synth.tally.bad, synth.capped) == (1, 2)
-    assert synth._mechanism.state()[1]["null"].tolist() == [0, 2, 3]
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_lines_that_cannot_be_read_are_nobodys(kind: str, tmp_path: Path) -> None:
-    path = as_file(tmp_path, kind)
-    lines = path.read_text().splitlines()
-    lines[10] = "not a record"
-    path.write_text("\n".join(lines) + "\n")
-    synth = started()
-    synth.update(path, bad_rows="null")
-    assert synth.t == N
-    assert synth.tally.bad == 1
-
-
-@pytest.mark.parametrize("null", ["own", "nowhere"])
-def test_the_operator_is_told_how_many_records_named_nobody(null: str) -> None:
-    synth = started(person=hw.Person("who", records=3, null=null))
-    synth.update({"x": [0.5] * 4, "y": [0.5] * 4, "who": ["a", None, "", None]})
-    assert list(synth.tally.lines()) == ["who: 3 missing (75%)"]
-
-
-def said(call: Callable[[], object]) -> str:
-    with pytest.raises(TableError) as refused:
-        call()
-    return str(refused.value)
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_file_without_the_person_is_told_so_and_one_beside_the_schema_is_not_sent_into_it(
-    kind: str, tmp_path: Path
-) -> None:
-    path = as_file(tmp_path, kind)
-    absent = said(lambda: started(person=hw.Person("account", records=3)).update(path))
-    assert '"account", which names the person; give that column beside those of the schema' in absent
-    assert "out of the schema" not in absent
-    extra = said(lambda: hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1).update(path))
-    assert 'does not name "who"' in extra
-    assert "does not belong in the schema: a run names it by person= (--person)" in extra
-
-
-def test_a_table_without_the_person_is_told_so() -> None:
-    other = hw.Person("account", records=3)
-    xy = {name: column for name, column in table().items() if name != "who"}
-    for given in (xy, pd.DataFrame(xy), [{"x": 0.5, "y": 0.5}]):
-        absent = said(partial(started(person=other).update, given))
-        assert "the column that names the person is missing; give that column beside those of the schema" in absent
-    array = said(lambda: started().update(np.zeros((2, 2))))
-    assert 'for each column of the schema, in order, and last the one that names the person ("who")' in array
-    assert "name it by person= instead" in said(lambda: hw.Synthesizer(SCHEMA, epsilon=1.0, seed=1).update(table()))
-
-
-@pytest.mark.parametrize("odd", ["1" * 4000 + "e999", 10**5000, "1" * 5000], ids=["power", "whole", "text"])
-def test_a_name_of_thousands_of_digits_is_a_name(odd: str | int) -> None:
-    hashes = hash_people(["ann", odd, "bob", odd], bytes(32)).tolist()
-    assert hashes[1] == hashes[3]
-    assert [hashes[0], hashes[2]] == hash_people(["ann", "bob"], bytes(32)).tolist()
-    assert identity(10**5000) == b"1" + b"0" * 5000
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow", "records", "bytes"])

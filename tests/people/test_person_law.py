@@ -104,7 +104,7 @@ def costs_in_rho(one: list[int], other: list[int], until: int) -> tuple[list[int
         rows = np.arange(until)[:, None] // np.arange(1, columns + 1) % 2
         rows[here], rows[there] = 1, NULL
         with watching(lambda address: hash(address[1:]) % 5) as record:
-            mechanism.update(rows.astype(np.uint16))
+            mechanism = mechanism.update(hw.Batch(rows.astype(np.uint16)))
         stage = mechanism.stage_at(one[0])
         measured.append([m for m in record if stage.start <= m.addresses[0][1] < stage.end])
     tables, costs = [0, 0], [Fraction(0), Fraction(0)]
@@ -151,7 +151,7 @@ def rho_between(person: hw.Person, places: list[int], monkeypatch: pytest.Monkey
     for value in ("a", "d"):
         tables.append({})
         synth = hw.Synthesizer(schema, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person, seed=1)
-        end = synth._mechanism.bucket_end(synth._mechanism.bucket_end(0))  # type: ignore[attr-defined]
+        end = synth._mechanism.spans(synth._mechanism.spans(0)[0].end)[0].end
         mine = np.isin(np.arange(end), places)
         column = np.where(mine, value, "b")
         synth.update({**dict.fromkeys(schema.names, column), "who": np.where(mine, end + 1, np.arange(end))})
@@ -209,7 +209,8 @@ def test_without_one_stages_in_epsilon_come_before_stages_in_rho(columns: int, e
         assert (20 * ledger.total <= 1) if pure else (400 * ledger.rho <= rho_for(1.0, 1e-9))
     if early and not late:
         assert str(synth.plan(1 << 24)).count("ρ, Gaussian") not in (0, str(synth.plan(1 << 24)).count("\n"))
-    assert len(alone.plan(1 << 20).stages) == len(synth.plan(1 << 20).stages)
+    plans: list[Any] = [one.plan(1 << 20) for one in (alone, synth)]
+    assert len(plans[0].stages) == len(plans[1].stages)
 
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-9, 0.01, 0.3, 0.5])

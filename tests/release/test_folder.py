@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +34,6 @@ def test_a_release_is_a_table_and_a_card_that_matches_it(tmp_path: Path) -> None
     assert pq.read_table(place / "data.parquet").num_rows == card["rows"] == card["t"] == 300
     assert hw.Schema.from_dict(card["schema"]) == SCHEMA
     assert 0 < card["expected_error"]["typical"] < card["expected_error"]["upper"]
-
-
-def test_a_mechanism_that_cannot_tell_its_error_says_nothing(tmp_path: Path) -> None:
-    text = (publish(release(mechanism="paper"), tmp_path) / "card.json").read_text()
-    assert json.loads(text)["expected_error"] is None
-    assert "NaN" not in text
 
 
 def test_anyone_may_read_a_release(tmp_path: Path) -> None:

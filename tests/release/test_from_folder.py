@@ -11,7 +11,6 @@ import pytest
 
 import headwater as hw
 from headwater.public.card import has_table, read_card
-from headwater.public.files import FileRefusedError
 from headwater.public.folder import folders, prune, publish
 
 SCHEMA = hw.Schema(
@@ -64,15 +63,6 @@ def test_rows_of_a_folder_can_be_drawn_some_or_many_or_those_that_fulfil_conditi
     assert ((ranged >= 0) & (ranged <= 1)).all()
     with pytest.raises(ValueError, match="copy the folder"):
         found.save(tmp_path / "file")
-
-
-def test_a_cube_can_be_read_back(tmp_path: Path) -> None:
-    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, seed=1)
-    synth.update(np.random.default_rng(0).random((200, 2)))
-    made = synth.release()
-    for format_ in ("parquet", "csv"):
-        found = hw.Release.load(publish(made, tmp_path / format_, format=format_))
-        assert np.array_equal(found.sample(), made.sample())
 
 
 def test_a_table_that_is_not_the_one_on_the_card_is_refused(tmp_path: Path) -> None:
@@ -161,17 +151,3 @@ def test_moments_in_csv_have_the_digits_of_their_steps_and_days_are_dates(tmp_pa
     assert sum(batch.num_rows for batch in again) == 200
     made.to_csv(tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == (place / "data.csv").read_bytes()
-
-
-def test_types_of_moments_in_frames_are_those_of_their_kind() -> None:
-    synth = hw.Synthesizer(MOMENTS, epsilon=1.0, seed=1)
-    synth.update(MOMENTS.decode(np.random.default_rng(0).random((50, 9))))
-    assert str(synth.release().to_arrow().schema.field("day").type) == "timestamp[us]"
-    assert str(synth.release().to_pandas()["day"].dtype) == "datetime64[us]"
-
-
-def test_a_folder_of_releases_says_which_of_them_can_be_read(tmp_path: Path) -> None:
-    publish(release(500), tmp_path)
-    newest = publish(release(600), tmp_path)
-    with pytest.raises(FileRefusedError, match=rf"folder of releases, of which {newest.name} is the last"):
-        hw.Release.load(tmp_path)

@@ -35,20 +35,6 @@ def test_it_cannot_be_changed() -> None:
     assert release.points().any()
 
 
-def test_it_knows_what_it_is() -> None:
-    release = a_release()
-    assert (release.t, release.epsilon, release.mechanism) == (500, 4.0, "paper")
-    assert "500 points" in str(release)
-
-
-def test_its_leaf_counts_are_those_of_its_points() -> None:
-    release = a_release()
-    leaves = cells(release)
-    found, counts = np.unique(Partition(2).cells(release.points(), int(leaves.depths[0])), return_counts=True)
-    assert found.tolist() == sorted(leaves.cells.tolist())
-    assert counts[np.argsort(np.argsort(leaves.cells))].tolist() == leaves.counts.tolist()
-
-
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     release = a_release()
     release.save(tmp_path / "r")
@@ -56,12 +42,6 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     assert loaded.facts == release.facts
     assert np.array_equal(loaded.points(), release.points())
     assert stat.S_IMODE((tmp_path / "r").stat().st_mode) == 0o644
-
-
-def test_an_empty_release_is_saved_and_loaded(tmp_path: Path) -> None:
-    release = hw.Synthesizer(hw.unit_cube(3), epsilon=1.0, seed=0).release()
-    release.save(tmp_path / "r")
-    assert hw.Release.load(tmp_path / "r").points().shape == (0, 3)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -102,15 +82,6 @@ def test_points_stay_inside_their_cells(even: bool) -> None:
             partition, cells, np.full(3, depth), np.array([50, 50, 50]), np.random.default_rng(0), even=even
         )
         assert partition.cells(points, depth).tolist() == np.repeat(cells, 50).tolist()
-
-
-@pytest.mark.parametrize("even", [True, False])
-def test_points_are_uniform_in_their_cells(even: bool) -> None:
-    """Kolmogorov distance of 20,000 points to uniform; exceeds 0.02 with probability below 10^−6."""
-    cell, rng = np.array([5], dtype=np.uint64), np.random.default_rng(1)
-    points = sample(Partition(1), cell, np.array([3]), np.array([20_000]), rng, even=even)
-    inside = np.sort(points[:, 0] * 8 - 5)
-    assert np.abs(inside - (np.arange(20_000) + 0.5) / 20_000).max() < 0.02
 
 
 def test_windows_have_no_theorem_and_a_silent_start_no_promise() -> None:

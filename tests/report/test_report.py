@@ -13,15 +13,14 @@ import pytest
 
 from headwater import FileRefusedError, evaluate, unit_cube
 from headwater.audit.cases import SCHEMAS, Case
-from headwater.evaluate.evaluation import NOT_PRIVATE
-from headwater.evaluate.inputs import rows_of
+from headwater.evaluation.evaluation import NOT_PRIVATE
+from headwater.evaluation.inputs import rows_of
 from headwater.public import protocol as registry
-from headwater.public.categorical import Boolean, Category
+from headwater.public.categories import Boolean, Category
 from headwater.public.folder import publish
-from headwater.public.numeric import Integer, Number
+from headwater.public.moments import Datetime, TimeOfDay
+from headwater.public.numbers import Integer, Number
 from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
 from headwater.report import write_report
 
 # pyarrow ships no types

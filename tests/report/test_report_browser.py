@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.numeric import Integer, Number
+from headwater.public.categories import Boolean, Category
+from headwater.public.moments import Datetime
+from headwater.public.numbers import Integer, Number
 from headwater.public.schema import Schema
-from headwater.public.times import Datetime
 from headwater.report import write_report
 from tests.report.test_report import HOSTILE, write_release
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -382,10 +383,9 @@ def test_a_file_that_is_not_what_the_state_has_noted_is_refused_and_the_run_goes
         path.symlink_to(tmp_path / "moved")
     elif how != "missing":
         path.write_bytes(spoiled(there, good, how))
-    for attempt in (
-        lambda: open_run(tmp_path),
-        lambda: Run.resume(tmp_path / "run.state", FolderSink(tmp_path / "out")),
-    ):
+    attempts: list[Callable[[], Run]] = [lambda: open_run(tmp_path)]
+    attempts.append(lambda: Run.resume(tmp_path / "run.state", FolderSink(tmp_path / "out")))
+    for attempt in attempts:
         with pytest.raises(StoreError, match=r"missing|damaged|another run|link") as caught:
             attempt()
         assert caught.value.path == path

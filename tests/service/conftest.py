@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from headwater.public.categorical import Category
-from headwater.public.numeric import Number
-from headwater.public.schema import Schema
+from headwater import Category, Number, Schema
 from headwater.run import Schedule
 from headwater.service import Limits, RunSettings, Service, ServiceConfig
 from headwater.service.app import create_app

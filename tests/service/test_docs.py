@@ -134,14 +134,20 @@ def write_certificate(folder: Path, name: str) -> None:
         ("[runs.trips]\nepsilon = 1", "schema is missing"),
         ('[runs.trips]\nschema = "trips.toml"', "epsilon is missing"),
         ('[runs.trips]\nschema = "trips.toml"\nepsilon = 1\nevery = "never"', "neither a number"),
-        ('[limits]\nrecords = 0\n[runs.trips]\nschema = "trips.toml"\nepsilon = 1', "above 0"),
+        (
+            '[limits]\nrecords = 0\n[runs.trips]\nschema = "trips.toml"\nepsilon = 1',
+            "limits.records: Expected `int` >= 1",
+        ),
         ('host = "0.0.0.0"\n[runs.trips]\nschema = "trips.toml"\nepsilon = 1', "without tokens"),
         (
             '[runs.a]\nschema="trips.toml"\nepsilon=1\nout="o"\n[runs.b]\nschema="trips.toml"\nepsilon=1\nout="o"',
             "share",
         ),
         ('[runs.trips]\nschema = "trips.toml"\nepsilon = 1\nkeep = 0', "runs.trips.keep must be a whole number"),
-        ('[runs.trips]\nschema = "trips.toml"\nepsilon = 1\npublic = "no"', "runs.trips.public must be true or false"),
+        (
+            '[runs.trips]\nschema = "trips.toml"\nepsilon = 1\npublic = "no"',
+            "runs.trips.public: Expected `bool`, got `str`",
+        ),
         ("[[", "not TOML"),
     ],
 )

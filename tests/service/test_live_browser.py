@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from headwater.public.categorical import Category
-from headwater.public.numeric import Number
-from headwater.public.schema import Schema
+from headwater import Category, Number, Schema
 from tests.service.test_process import Process
 
 pytestmark = pytest.mark.slow  # processes, browsers and brokers

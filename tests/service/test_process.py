@@ -18,7 +18,8 @@ import pytest
 from benchmarks.serve_kills import answering, free_port
 from headwater.client import Client, ServiceError
 from headwater.public.schema import Schema
-from headwater.run.store import Store
+from headwater.run.state import State
+from headwater.service import tokens
 from tests.service.conftest import SCHEMA, records
 
 pytestmark = pytest.mark.slow  # processes, browsers and brokers
@@ -27,10 +28,10 @@ pytestmark = pytest.mark.slow  # processes, browsers and brokers
 class Process:
     """A service of one run called trips."""
 
-    def __init__(self, folder: Path, schema: Schema = SCHEMA, more: str = "") -> None:
+    def __init__(self, folder: Path, schema: Schema = SCHEMA, more: str = "", limits: str = "") -> None:
         self.folder, self.port = folder, free_port()
         schema.save(folder / "trips.toml")
-        limits = "[limits]\nbody_seconds = 1.5\nbody_bytes = 100000"
+        limits = f"[limits]\nbody_seconds = 1.5\nbody_bytes = 100000\n{limits}"
         run = '[runs.trips]\nschema = "trips.toml"\nepsilon = 1\nevery = "100"\nout = "out"'
         (folder / "service.toml").write_text(f"port = {self.port}\n{more}\n{limits}\n{run}\n")
         self.start()
@@ -40,6 +41,11 @@ class Process:
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         answering(self.port, self.process)
+
+    def end(self) -> None:
+        """Kill it."""
+        self.process.kill()
+        self.process.wait()
 
     @property
     def log(self) -> str:
@@ -171,6 +177,32 @@ def test_events_tell_what_changed_and_a_client_hears_them(process: Process) -> N
         assert seen[0] == t - 3
 
 
+def test_a_revoked_token_loses_its_stream_and_its_half_sent_post_within_a_second(tmp_path: Path) -> None:
+    read, write = (tokens.create(tmp_path / "tokens", role) for role in ("read", "write"))
+    process = Process(tmp_path, more='tokens = "tokens"')
+    try:
+        with closing(socket.create_connection(("127.0.0.1", process.port), timeout=10)) as stream:
+            head = b"GET /runs/trips/events HTTP/1.1\r\n" + HOST + b"Authorization: Bearer %s\r\n\r\n"
+            stream.sendall(head % read.encode())
+            while b"event: state" not in stream.recv(65536):
+                pass
+            with closing(socket.create_connection(("127.0.0.1", process.port), timeout=10)) as post:
+                post.sendall(
+                    POST + b"Authorization: Bearer %s\r\nContent-Length: 20\r\n\r\n" % write.encode() + BODY[:5]
+                )
+                for token in (read, write):
+                    tokens.revoke(tmp_path / "tokens", token)
+                begun = time.monotonic()
+                time.sleep(1.1)
+                post.sendall(BODY[5:])
+                assert statuses(post.recv(65536)) == [401]
+            while b"0\r\n\r\n" not in stream.recv(65536):
+                pass
+            assert time.monotonic() - begun < 3  # one second, on a machine of its own
+    finally:
+        process.end()
+
+
 def test_the_client_writes_tables_of_any_kind_and_reads_them(process: Process) -> None:
     import pandas
     import polars
@@ -213,7 +245,7 @@ def test_sigterm_ends_it_in_order_and_the_next_one_goes_on(process: Process) -> 
         connection.recv(100)
         process.process.send_signal(signal.SIGTERM)
         assert process.process.wait(30) == 0
-    with Store.open(process.folder / "out.state", observe=True) as store:
+    with State.open(process.folder / "out.state", observe=True) as store:
         kept = store.load()
     assert kept.snapshot is not None
     assert (kept.snapshot.t, kept.journal) == (t, [])

@@ -13,15 +13,7 @@ from typing import Self
 
 
 class Cluster:
-    """One master and two workers.
-
-    Parameters
-    ----------
-    folder
-        For logs and for what workers write.
-    memory
-        Of each executor, in megabytes.
-    """
+    """One master and two workers, with logs in a folder; memory is of each executor, in megabytes."""
 
     def __init__(self, folder: Path, memory: int = 512) -> None:
         import pyspark
@@ -46,19 +38,7 @@ class Cluster:
     def start_worker(self) -> subprocess.Popen[bytes]:
         """Another worker."""
         work, self.started = self.folder / f"work{self.started}", self.started + 1
-        options = (
-            "--host",
-            "127.0.0.1",
-            "-c",
-            "1",
-            "-m",
-            f"{2 * self.memory}m",
-            "--webui-port",
-            "0",
-            "-d",
-            str(work),
-            self.url,
-        )
+        options = f"--host 127.0.0.1 -c 1 -m {2 * self.memory}m --webui-port 0 -d {work} {self.url}".split(" ")
         worker = self._start("worker.Worker", *options, log=f"worker{self.started}")
         self._wait_for(f"worker{self.started}", "Successfully registered")
         return worker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pytest
 from pyarrow import csv, parquet
 
 import headwater as hw
+from headwater import spark
 from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from tests.support.runs import TABLE
 
-CASES: dict[str, tuple[Any, str]] = {
+Some = Any
+"""A schema of a table or a cube, or an object of Spark."""
+CASES: dict[str, tuple[Some, str]] = {
     "cube, cascade": (hw.unit_cube(2), "cascade"),
     "cube, marginals": (hw.unit_cube(2), "marginals"),
     "table, cascade": (TABLE, "cascade"),
@@ -35,7 +39,7 @@ DDL = {
 }
 
 
-def records(schema: Any, n: int, seed: int) -> pa.Table:  # noqa: ANN401 - of a table or a cube
+def records(schema: Some, n: int, seed: int) -> pa.Table:
     """Records that are made up."""
     rng = np.random.default_rng(seed)
     if not isinstance(schema, Schema):
@@ -50,7 +54,7 @@ def records(schema: Any, n: int, seed: int) -> pa.Table:  # noqa: ANN401 - of a 
     )
 
 
-def ddl(schema: Any) -> str:  # noqa: ANN401 - of a table or a cube
+def ddl(schema: Some) -> str:
     return DDL["table" if isinstance(schema, Schema) else "cube"]
 
 
@@ -63,17 +67,16 @@ def write_files(folder: Path, tables: list[pa.Table], kind: str) -> None:
             csv.write_csv(table, path, csv.WriteOptions(include_header=False))
         else:
             parquet.write_table(table, path, row_group_size=500)
-        import os
-
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
-def as_input(schema: Any, table: pa.Table) -> Any:  # noqa: ANN401 - an array, or the table
+def as_input(schema: Some, table: pa.Table) -> Some:
+    """The table; of a cube an array."""
     return table if isinstance(schema, Schema) else np.column_stack([table.column(name) for name in ("x", "y")])
 
 
 def one_process(
-    schema: Any,  # noqa: ANN401 - of a table or a cube
+    schema: Some,
     mechanism: str,
     tables: list[pa.Table],
     folder: Path,
@@ -96,3 +99,22 @@ def one_process(
 def releases(out: Path) -> dict[str, bytes]:
     """The bytes of every published table."""
     return {path.parent.name: path.read_bytes() for path in sorted(out.glob("release-*/*.parquet"))}
+
+
+def by_stream(frame: Some, schema: Some, mechanism: str, folder: Path, every: int, **how: Any) -> dict[str, bytes]:  # noqa: ANN401
+    """The releases of a stream that is read to its end."""
+    fixed: dict[str, Any] = {"epsilon": 1.0, "seed": 3, "trigger": {"availableNow": True}}
+    fixed |= {"every": every, "mechanism": mechanism}
+    with spark.stream(frame, schema, state=folder / "state", out=folder / "out", **(fixed | how)) as query:
+        query.wait()
+    return releases(folder / "out")
+
+
+def check_update(frame: Some, schema: Some, table: pa.Table, mechanism: str = "auto", delta: float = 0.0) -> None:
+    """That a frame gives what one process gives of a table."""
+    make: dict[str, Any] = {"epsilon": 1.0, "mechanism": mechanism, "seed": 3, "delta": delta}
+    synth, plain = (hw.Synthesizer(schema, **make) for _ in range(2))
+    plain.update(as_input(schema, table))
+    assert spark.update(synth, frame) == plain.t
+    assert synth.tally == plain.tally
+    assert np.array_equal(synth.release().points(), plain.release().points())

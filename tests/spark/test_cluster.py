@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +13,35 @@ import pytest
 
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.spark import counting, stream, update
-from headwater.spark.footers import stretches_of
-from headwater.spark.frames import Placed, place
-from headwater.spark.grouping import Repeats
+from headwater.spark import count, stream, update
+from headwater.spark.files import footers
+from headwater.spark.frame import Placed, place, survey
 from headwater.spark.stream import POSITION, OtherQueryError
 from tests.spark.cluster import Cluster
-from tests.spark.support import CASES, QUIET, as_input, ddl, one_process, records, releases, write_files
+from tests.spark.support import (
+    CASES,
+    QUIET,
+    Some,
+    by_stream,
+    check_update,
+    ddl,
+    one_process,
+    records,
+    releases,
+    write_files,
+)
 from tests.support.runs import TABLE
 
-NOW = {"availableNow": True}
 pytestmark = QUIET
 
 
-def files(spark: Any, schema: Any, folder: Path, kind: str, **options: str) -> Any:  # noqa: ANN401
+def files(spark: Some, schema: Some, folder: Path, kind: str, **options: str) -> Some:
     """A stream of files."""
     return spark.readStream.schema(ddl(schema)).options(**options).format(kind).load(str(folder))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_stream_of_files_gives_what_one_process_gives(spark: Any, tmp_path: Path, case: str) -> None:  # noqa: ANN401
+def test_a_stream_of_files_gives_what_one_process_gives(spark: Some, tmp_path: Path, case: str) -> None:
     """Several files a micro-batch, splits far smaller than files, releases due inside of buckets and micro-batches."""
     schema, mechanism = CASES[case]
     kind = "parquet" if "cube" in case else "csv"
@@ -44,16 +50,14 @@ def test_a_stream_of_files_gives_what_one_process_gives(spark: Any, tmp_path: Pa
     expected = one_process(schema, mechanism, tables, tmp_path / "one", 900)
     spark.conf.set("spark.sql.files.maxPartitionBytes", "8k")
     frame = files(spark, schema, tmp_path / "in", kind, maxFilesPerTrigger="2")
-    how: dict[str, Any] = {"epsilon": 1.0, "every": 900, "mechanism": mechanism, "trigger": NOW, "seed": 3}
-    with stream(frame, schema, state=tmp_path / "state", out=tmp_path / "out", **how) as query:
-        query.wait()
-        assert query.run.position(POSITION)["batch"] == 2
+    assert by_stream(frame, schema, mechanism, tmp_path, 900) == expected
     assert len(expected) == 5
-    assert releases(tmp_path / "out") == expected
+    with Run.resume(tmp_path / "state", FolderSink(tmp_path / "out")) as run:
+        assert run.position(POSITION)["batch"] == 2
 
 
 def test_micro_batches_of_parquet_are_read_once(
-    spark: Any,  # noqa: ANN401
+    spark: Some,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -61,30 +65,24 @@ def test_micro_batches_of_parquet_are_read_once(
     schema, found = hw.unit_cube(2), list[Any]()
     write_files(tmp_path / "in", [records(schema, n, n) for n in (700, 1300)], "parquet")
 
-    def both(frame: Any) -> Any:  # noqa: ANN401
-        said = stretches_of(frame)
+    def both(placed: Placed) -> Some:
+        said = footers(placed)
         assert said is not None
-        monkeypatch.setattr(counting, "stretches_of", lambda _: None)
-        for stretches in (said[0], counting._survey(placed(frame))[0]):
-            found.append(sorted((one.source[0][-16:], one.first, one.records) for one in stretches))
-        return None
+        for stretches in (said[0], survey(placed)):
+            files = {one.source[0][-16:] for one in stretches}
+            found.append({file: sum(one.records for one in stretches if one.source[0][-16:] == file) for file in files})
+        return said
 
-    def placed(frame: Any) -> Placed:  # noqa: ANN401
-        return Placed(frame, ("x", "y"), ("headwater_order_0", "headwater_order_1"))
-
-    monkeypatch.setattr(counting, "stretches_of", both)
+    monkeypatch.setattr(count, "footers", both)
     spark.conf.set("spark.sql.files.maxPartitionBytes", "8k")
     frame = files(spark, schema, tmp_path / "in", "parquet")
-    how: dict[str, Any] = {"epsilon": 1.0, "every": 900, "trigger": NOW, "seed": 3}
-    with stream(frame, schema, state=tmp_path / "state", out=tmp_path / "out", **how) as query:
-        query.wait()
-    footers, counted = found
-    assert footers == counted
-    assert len(footers) > 2
-    assert sum(one[2] for one in footers) == 2000
+    by_stream(frame, schema, "auto", tmp_path, 900)
+    of_footers, counted = found
+    assert of_footers == counted
+    assert sorted(counted.values()) == [700, 1300]
 
 
-def messages(schema: Any, n: int, seed: int, order: Any = None) -> tuple[pa.Table, pa.Table]:  # noqa: ANN401
+def messages(schema: Some, n: int, seed: int, order: Some = None) -> tuple[pa.Table, pa.Table]:
     """Records as Kafka's source gives them, offsets with gaps, in some order; and in that of partition and offset."""
     rng, table = np.random.default_rng(seed), records(schema, n, seed)
     partition, offset = rng.integers(0, 3, n), np.empty(n, dtype=np.int64)
@@ -96,29 +94,19 @@ def messages(schema: Any, n: int, seed: int, order: Any = None) -> tuple[pa.Tabl
     return whole.take(in_order if order is None else order), table.take(in_order)
 
 
-def of_topic(spark: Any, schema: Any, n: int, seed: int) -> tuple[Any, pa.Table]:  # noqa: ANN401
-    """The same as a frame."""
-    whole, table = messages(schema, n, seed)
-    return spark.createDataFrame(whole), table
-
-
 @pytest.mark.parametrize("case", ["cube, cascade", "table, marginals"])
-def test_the_order_of_a_topic_decides_however_a_frame_is_cut(spark: Any, case: str) -> None:  # noqa: ANN401
+def test_the_order_of_a_topic_decides_however_a_frame_is_cut(spark: Some, case: str) -> None:
     """Shuffled, partitioned by value, sorted by value: the same places, so the same release."""
     schema, mechanism = CASES[case]
-    frame, ordered = of_topic(spark, schema, 3000, 1)
-    make: dict[str, Any] = {"epsilon": 1.0, "mechanism": mechanism, "seed": 3}
-    plain = hw.Synthesizer(schema, **make)
-    plain.update(as_input(schema, ordered))
+    mixed, in_order = messages(schema, 3000, 1)
+    frame = spark.createDataFrame(mixed)
     value = frame.columns[0]
     for cut in (frame, frame.repartition(3, value), frame.orderBy(value)):
-        synth = hw.Synthesizer(schema, **make)
-        assert update(synth, cut) == 3000
-        assert np.array_equal(synth.release().points(), plain.release().points())
+        check_update(cut, schema, in_order, mechanism)
 
 
 @pytest.mark.parametrize("case", ["cube, marginals", "table, cascade"])
-def test_a_stream_with_offsets_gives_what_one_process_gives(spark: Any, tmp_path: Path, case: str) -> None:  # noqa: ANN401
+def test_a_stream_with_offsets_gives_what_one_process_gives(spark: Some, tmp_path: Path, case: str) -> None:
     """Micro-batches as Kafka's source gives them: partitions alternate, and in each of them offsets rise."""
     schema, mechanism = CASES[case]
     tables = list[pa.Table]()
@@ -131,13 +119,10 @@ def test_a_stream_with_offsets_gives_what_one_process_gives(spark: Any, tmp_path
     expected = one_process(schema, mechanism, tables, tmp_path / "one", 800)
     kind = ddl(schema) + ", topic string, partition int, offset bigint"
     frame = spark.readStream.schema(kind).option("maxFilesPerTrigger", "1").parquet(str(tmp_path / "in"))
-    how: dict[str, Any] = {"epsilon": 1.0, "every": 800, "mechanism": mechanism, "trigger": NOW, "seed": 3}
-    with stream(frame, schema, state=tmp_path / "state", out=tmp_path / "out", **how) as query:
-        query.wait()
-    assert releases(tmp_path / "out") == expected
+    assert by_stream(frame, schema, mechanism, tmp_path, 800) == expected
 
 
-def test_without_an_order_a_shuffled_frame_is_refused(spark: Any) -> None:  # noqa: ANN401
+def test_without_an_order_a_shuffled_frame_is_refused(spark: Some) -> None:
     frame = spark.createDataFrame(records(hw.unit_cube(2), 100, 1))
     synth = hw.Synthesizer(hw.unit_cube(2), epsilon=1.0)
     assert update(synth, frame) == 100
@@ -163,7 +148,7 @@ def test_without_an_order_a_shuffled_frame_is_refused(spark: Any) -> None:  # no
     assert synth.t == 100
 
 
-def test_columns_of_a_frame_are_left_out_if_the_schema_says_so(spark: Any) -> None:  # noqa: ANN401
+def test_columns_of_a_frame_are_left_out_if_the_schema_says_so(spark: Some) -> None:
     frame = spark.createDataFrame(pa.table({"x": [0.5, 0.25], "rownames": [7, 8]}))
     schema = hw.Schema(x=hw.Number(0, 1))
     with pytest.raises(hw.TableError, match=r'"rownames".*ignore_extra = true'):
@@ -171,7 +156,7 @@ def test_columns_of_a_frame_are_left_out_if_the_schema_says_so(spark: Any) -> No
     assert place(frame, schema.with_reading(ignore_extra=True)).frame.columns == ["x"]
 
 
-def test_files_in_partitions_of_a_table_are_refused_without_an_order(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_files_in_partitions_of_a_table_are_refused_without_an_order(spark: Some, tmp_path: Path) -> None:
     """Their paths hold values; a stream of them is refused when the first micro-batch shows them."""
     table = records(TABLE, 100, 1).append_column("place", pa.array(range(100)))
     spark.createDataFrame(table).write.partitionBy("paid").parquet(str(tmp_path / "in"))
@@ -181,16 +166,16 @@ def test_files_in_partitions_of_a_table_are_refused_without_an_order(spark: Any,
         update(synth, frame.drop("place"))
     assert update(synth, frame, order=["place"]) == 100
     flowing = spark.readStream.schema(ddl(TABLE)).parquet(str(tmp_path / "in"))
-    query = stream(flowing, TABLE, epsilon=1.0, state=tmp_path / "s", out=tmp_path / "out", every=50, trigger=NOW)
+    query = stream(flowing, TABLE, epsilon=1.0, state=tmp_path / "s", out=tmp_path / "out", every=50)
     with pytest.raises(hw.TableError, match=r"names hold values.*order="):
         query.wait()
     query.stop()
     assert query.run.t == 0
 
 
-def test_an_older_state_is_noticed_by_a_table_as_well(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_an_older_state_is_noticed_by_a_table_as_well(spark: Some, tmp_path: Path) -> None:
     """It is put back with its lock file, into the same files."""
-    from headwater.run.store import StateCopiedError
+    from headwater.run.lock import StateCopiedError
     from headwater.spark import TableSink
 
     (tmp_path / "state").mkdir()
@@ -210,111 +195,58 @@ def test_an_older_state_is_noticed_by_a_table_as_well(spark: Any, tmp_path: Path
         Run.open(config, sink, state=tmp_path / "state" / "a")
 
 
-def test_a_frame_without_an_order_is_taken_by_partition_and_row(spark: Any) -> None:  # noqa: ANN401
+def test_a_frame_without_an_order_is_taken_by_partition_and_row(spark: Some) -> None:
     table = records(hw.unit_cube(2), 5000, 2)
     frame = spark.createDataFrame(table)
     assert frame.rdd.getNumPartitions() > 1
-    plain, synth = (hw.Synthesizer(hw.unit_cube(2), epsilon=1.0, seed=3) for _ in range(2))
-    plain.update(np.array(frame.collect()))
-    assert update(synth, frame) == 5000
-    assert np.array_equal(synth.release().points(), plain.release().points())
+    check_update(frame, hw.unit_cube(2), pa.Table.from_pylist([row.asDict() for row in frame.collect()]))
 
 
-def test_buckets_that_many_partitions_share_are_added_up_by_spark(spark: Any) -> None:  # noqa: ANN401
-    """The first bucket of marginals at a small ε holds all of the records of 40 partitions."""
-    frame, ordered = of_topic(spark, TABLE, 2000, 3)
-    plain, synth = (hw.Synthesizer(TABLE, epsilon=0.02, mechanism="marginals", seed=3) for _ in range(2))
-    plain.update(ordered)
-    update(synth, frame.repartitionByRange(40, "partition", "offset"))
-    assert synth.bucket(0)[1] > 2000
-    further = records(TABLE, 6000, 4)
-    for one in (plain, synth):
-        one.update(further)
-    assert np.array_equal(synth.release().points(), plain.release().points())
-
-
-def test_a_replayed_micro_batch_is_not_counted_again(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_a_replayed_micro_batch_is_not_counted_again(spark: Some, tmp_path: Path) -> None:
     """Spark lost what it knew of the last two micro-batches, and reads them again in other partitions."""
     schema, mechanism = CASES["table, cascade"]
     tables = [records(schema, n, n) for n in (900, 1100, 700)]
     expected = one_process(schema, mechanism, tables, tmp_path / "one", 600)
-    how: dict[str, Any] = {"epsilon": 1.0, "every": 600, "mechanism": mechanism, "trigger": NOW, "seed": 3}
-    how |= {"state": tmp_path / "state", "out": tmp_path / "out", "checkpoint": str(tmp_path / "checkpoint")}
     write_files(tmp_path / "in", tables[:2], "csv")
+    checkpoint = tmp_path / "state.checkpoint"
+
+    def again() -> dict[str, bytes]:
+        frame = files(spark, schema, tmp_path / "in", "csv", maxFilesPerTrigger="1")
+        return by_stream(frame, schema, mechanism, tmp_path, 600)
+
     spark.conf.set("spark.sql.files.maxPartitionBytes", "8k")
-    with stream(files(spark, schema, tmp_path / "in", "csv", maxFilesPerTrigger="1"), schema, **how) as query:
-        query.wait()
-    assert sorted(path.name for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*")) == ["0", "1"]
-    for path in (tmp_path / "checkpoint" / "commits").glob("*1*"):
+    again()
+    assert sorted(path.name for path in (checkpoint / "commits").glob("[0-9]*")) == ["0", "1"]
+    for path in (checkpoint / "commits").glob("*1*"):
         path.unlink()
     write_files(tmp_path / "in", tables, "csv")
     spark.conf.set("spark.sql.files.maxPartitionBytes", "128m")
-    with stream(files(spark, schema, tmp_path / "in", "csv", maxFilesPerTrigger="1"), schema, **how) as query:
-        query.wait()
-        assert query.run.t == 2700
-    assert {name: data for name, data in releases(tmp_path / "out").items() if name in expected} == expected
-    shutil.rmtree(tmp_path / "checkpoint")
-    query = stream(files(spark, schema, tmp_path / "in", "csv"), schema, **how)
+    found = again()
+    assert {name: data for name, data in found.items() if name in expected} == expected
+    shutil.rmtree(checkpoint)
     with pytest.raises(OtherQueryError, match="fed by another query"):
-        query.wait()
-    query.stop()
+        again()
     with Run.resume(tmp_path / "state", FolderSink(tmp_path / "out")) as run:
         assert run.t == 2700
 
 
-def test_a_worker_that_is_killed_in_the_middle_changes_nothing(spark: Any, cluster: Cluster, tmp_path: Path) -> None:  # noqa: ANN401
-    schema, mechanism = CASES["cube, cascade"]
-    tables = [records(schema, 3000, n) for n in range(3)]
-    write_files(tmp_path / "in", tables, "csv")
-    expected = one_process(schema, mechanism, tables, tmp_path / "one", 2000)
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "16k")
-
-    def slowly(batches: Any) -> Any:  # noqa: ANN401
-        import time
-
-        import numpy as np
-
-        seen = 0
-        for batch in batches:
-            time.sleep(0.4)
-            yield batch.append_column("row", np.arange(seen, seen + batch.num_rows))
-            seen += batch.num_rows
-
-    frame = files(spark, schema, tmp_path / "in", "csv", maxFilesPerTrigger="1")
-    slow = frame.selectExpr("*", "_metadata.file_path AS file", "_metadata.file_block_start AS place")
-    slow = slow.mapInArrow(slowly, ddl(schema) + ", file string, place bigint, row bigint")
-    how: dict[str, Any] = {"epsilon": 1.0, "every": 2000, "mechanism": mechanism, "trigger": NOW, "seed": 3}
-
-    def kill() -> None:
-        time.sleep(3)
-        cluster.kill(cluster.workers.pop(0))
-        cluster.workers.append(cluster.start_worker())
-
-    killer = threading.Thread(target=kill)
-    with stream(
-        slow, schema, state=tmp_path / "s", out=tmp_path / "out", order=["file", "place", "row"], **how
-    ) as query:
-        killer.start()
-        query.wait()
-    killer.join()
-    assert releases(tmp_path / "out") == expected
-
-
-def test_bad_rows_follow_the_policy_and_say_where_they_are(spark: Any, cluster: Cluster, tmp_path: Path) -> None:  # noqa: ANN401
+def test_bad_rows_follow_the_policy_and_say_where_they_are(spark: Some, cluster: Cluster, tmp_path: Path) -> None:
     """Values are in no log of Spark and in none of its event logs, which its UI is made from."""
     tables = [records(TABLE, 50, 1), records(TABLE, 60, 2)]
     paid = tables[1].column("paid").to_pylist()
     paid[7] = "mysterious-4711"
     tables[1] = tables[1].set_column(2, "paid", pa.array(paid))
-    how: dict[str, Any] = {"epsilon": 1.0, "every": 40, "trigger": NOW, "seed": 3, "mechanism": "cascade"}
+    how: dict[str, Any] = {"epsilon": 1.0, "every": 40, "trigger": {"availableNow": True}, "seed": 3}
+    how |= {"mechanism": "cascade"}
     spark.conf.set("spark.sql.files.maxPartitionBytes", "128m")
-    for policy in ("stop", "null", "quarantine"):
+    for policy in ("stop", "null"):
         write_files(tmp_path / "in", tables, "csv")
         folder = tmp_path / policy
         frame = files(spark, TABLE, tmp_path / "in", "csv", maxFilesPerTrigger="1")
         query = stream(frame, TABLE, state=folder / "state", out=folder / "out", bad_rows=policy, **how)
         if policy == "stop":
-            with pytest.raises(hw.TableError, match=r'part-001.csv, row 7, column "paid": .*--bad-rows null') as caught:
+            way_out = r'part-001.csv, row 7, column "paid": .*go on without such rows: bad_rows="null"'
+            with pytest.raises(hw.TableError, match=way_out) as caught:
                 query.wait()
             assert "4711" not in str(caught.value)
             assert query.run.t == 50
@@ -322,50 +254,15 @@ def test_bad_rows_follow_the_policy_and_say_where_they_are(spark: Any, cluster: 
             continue
         query.wait()
         assert (query.run.t, query.run.tally.bad) == (110, 1)
-        quarantine = query.run.quarantine
         query.stop()
         assert releases(folder / "out") == one_process(TABLE, "cascade", tables, folder / "one", 40, bad_rows=policy)
-        assert quarantine is not None
-        assert quarantine.exists() == (policy == "quarantine")
-        if policy == "quarantine":
-            assert "mysterious-4711" in quarantine.read_text()
-            assert '"record": 58' in quarantine.read_text()
+    with pytest.raises(ValueError, match='"stop" or "null"'):
+        stream(frame, TABLE, state=tmp_path / "q", out=tmp_path / "r", bad_rows="quarantine", **how)
     found = [path for path in cluster.folder.rglob("*") if path.is_file() and b"mysterious" in path.read_bytes()]
     assert found == []
 
 
-def test_one_run_for_each_public_key(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
-    schema = hw.unit_cube(2)
-    table = records(schema, 3000, 5)
-    regions = np.random.default_rng(0).choice(["north", "south", "nowhere"], 3000, p=[0.6, 0.35, 0.05])
-    whole = table.append_column("region", pa.array(regions.tolist()))
-    (tmp_path / "in").mkdir()
-    pa.parquet.write_table(whole, tmp_path / "in" / "a.parquet")
-    frame = spark.readStream.schema(ddl(schema) + ", region string").parquet(str(tmp_path / "in"))
-    how: dict[str, Any] = {
-        "epsilon": 1.0,
-        "every": 500,
-        "trigger": NOW,
-        "seed": 3,
-        "key": {"region": ["north", "south"]},
-    }
-    query = stream(frame, schema, state=tmp_path / "a", out=tmp_path / "b", **how)
-    with pytest.raises(hw.TableError, match="a key that is not listed"):
-        query.wait()
-    query.stop()
-    with stream(frame, schema, state=tmp_path / "states", out=tmp_path / "out", bad_rows="null", **how) as query:
-        query.wait()
-        assert {key: run.t for key, run in query.runs.items()} == {
-            k: int((regions == k).sum()) for k in ("north", "south")
-        }
-    for seed, key in ((3, "north"), (4, "south")):
-        own = [table.filter(pa.array(regions == key))]
-        expected = one_process(schema, "auto", own, tmp_path / f"one {key}", 500, seed=seed)
-        assert releases(tmp_path / "out" / key) == expected
-    assert '"north"' in (tmp_path / "out" / "keys.json").read_text()
-
-
-def test_a_release_is_a_table_of_spark(spark: Any) -> None:  # noqa: ANN401
+def test_a_release_is_a_table_of_spark(spark: Some) -> None:
     synth = hw.Synthesizer(TABLE, epsilon=1.0, seed=3)
     synth.update(records(TABLE, 500, 1))
     frame = synth.release().to_spark(spark)
@@ -376,7 +273,7 @@ def test_a_release_is_a_table_of_spark(spark: Any) -> None:  # noqa: ANN401
     )
 
 
-def test_releases_as_a_table(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_releases_as_a_table(spark: Some, tmp_path: Path) -> None:
     """Published once: a second attempt, as after a kill, leaves the table as it is."""
     from headwater.spark import TableSink
 
@@ -398,7 +295,7 @@ def test_releases_as_a_table(spark: Any, tmp_path: Path) -> None:  # noqa: ANN40
         sink.begin(other.run_id)
 
 
-def test_people_are_hashed_by_executors_and_capped_by_the_owner(spark: Any, cluster: Cluster, tmp_path: Path) -> None:  # noqa: ANN401
+def test_people_are_hashed_by_executors_and_capped_by_the_owner(spark: Some, cluster: Cluster, tmp_path: Path) -> None:
     """As one process that takes the same records: which records count depends on the order. With a δ as well.
 
     Nobody is named in a log or an event log of Spark.
@@ -418,30 +315,23 @@ def test_people_are_hashed_by_executors_and_capped_by_the_owner(spark: Any, clus
         capped = run.tally.capped
     assert capped > 700
     frame = spark.readStream.schema(ddl(TABLE) + ", who string").parquet(str(tmp_path / "in"))
-    how: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, "mechanism": "marginals", "seed": 3, "every": 500}
-    how |= {"trigger": NOW, "person": person}
-    with stream(frame, TABLE, state=tmp_path / "state", out=tmp_path / "out", **how) as query:
-        query.wait()
-        assert (query.run.t, query.run.tally.capped) == (1200, capped)
-    assert releases(tmp_path / "out") == releases(tmp_path / "one")
+    how: dict[str, Any] = {"delta": 1e-9, "person": person}
+    assert by_stream(frame, TABLE, "marginals", tmp_path, 500, **how) == releases(tmp_path / "one")
+    with Run.resume(tmp_path / "state", FolderSink(tmp_path / "out")) as run:
+        assert (run.t, run.tally.capped) == (1200, capped)
     synth = hw.Synthesizer(TABLE, epsilon=1.0, delta=1e-9, mechanism="marginals", seed=3, person=person)
     update(synth, spark.read.parquet(str(tmp_path / "in")))
     assert synth.capped == capped
     assert [path for path in cluster.folder.rglob("*") if path.is_file() and b"secret-" in path.read_bytes()] == []
-    with pytest.raises(ValueError, match="do not go together"):
-        stream(frame, TABLE, state=tmp_path / "s", out=tmp_path / "t", key={"paid": ["card"]}, **how)
 
 
-def test_a_frame_with_a_delta_has_the_buckets_of_its_run(spark: Any) -> None:  # noqa: ANN401
+def test_a_frame_with_a_delta_has_the_buckets_of_its_run(spark: Some) -> None:
     table = records(TABLE, 3000, 1)
-    plain, synth = (hw.Synthesizer(TABLE, epsilon=1.0, delta=1e-9, mechanism="marginals", seed=3) for _ in range(2))
-    plain.update(table)
-    update(synth, spark.createDataFrame(table))
-    assert np.array_equal(synth.release().points(), plain.release().points())
+    check_update(spark.createDataFrame(table), TABLE, table, "marginals", 1e-9)
 
 
-def test_places_that_cannot_be_are_refused(spark: Any) -> None:  # noqa: ANN401
-    frame, _ = of_topic(spark, TABLE, 50, 1)
+def test_places_that_cannot_be_are_refused(spark: Some) -> None:
+    frame = spark.createDataFrame(messages(TABLE, 50, 1)[0])
     synth = hw.Synthesizer(TABLE, epsilon=1.0)
     wrong = {
         "same place": (frame.withColumn("offset", frame["offset"] % 7), None),
@@ -455,40 +345,7 @@ def test_places_that_cannot_be_are_refused(spark: Any) -> None:  # noqa: ANN401
     assert synth.t == 0
 
 
-def test_a_batch_that_was_misjudged_to_repeat_goes_another_way_or_is_refused(
-    spark: Any,  # noqa: ANN401
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Groups of Spark take more bytes than what workers pack: if only these fit, the batch is counted by workers."""
-    schema, settings = hw.unit_cube(2), spark.sparkContext._jsc.sc().conf()
-    points = records(schema, 20_000, 1)
-    plain, synth = (hw.Synthesizer(schema, epsilon=1.0, seed=3) for _ in range(2))
-    placed = replace(place(spark.createDataFrame(points), schema), repeats=Repeats(codes=0.0))  # all are equal, it says
-    config, seen, by_workers = RunConfig(schema, 1.0), list[int](), counting._counted
-
-    def watched(*given: Any) -> Any:  # noqa: ANN401
-        found = by_workers(*given)
-        seen.append(found.num_rows)
-        return found
-
-    monkeypatch.setattr(counting, "_counted", watched)
-    try:
-        settings.set("spark.driver.maxResultSize", "20k")
-        with pytest.raises(hw.TableError, match=r"or raise spark\.driver\.maxResultSize"):
-            counting.count(placed, config, {0: 0}, "stop")
-        assert not seen
-        settings.set("spark.driver.maxResultSize", "250k")
-        counts = counting.count(placed, config, {0: 0}, "stop")[0].counts
-        assert seen
-    finally:
-        settings.remove("spark.driver.maxResultSize")
-    assert counts is not None
-    synth.update_counts(counts)
-    plain.update(as_input(schema, points))
-    assert np.array_equal(synth.release().points(), plain.release().points())
-
-
-def test_more_than_the_driver_takes_is_refused_with_a_way_out(spark: Any) -> None:  # noqa: ANN401
+def test_more_than_the_driver_takes_is_refused_with_a_way_out(spark: Some) -> None:
     """Spark ends such a job; its words name tasks and bytes, and not what can be done."""
     schema, settings = hw.unit_cube(2), spark.sparkContext._jsc.sc().conf()
     frame, synth = spark.createDataFrame(records(schema, 20_000, 1)), hw.Synthesizer(schema, epsilon=1.0, seed=3)

@@ -10,13 +10,12 @@ from headwater.audit import Experiment, Pair
 from headwater.audit.streams import BELOW_HALF, Points, heap, kind_of_pair, replaced
 from headwater.audit.suite import MOST, moments, people, with_delta
 from headwater.public import protocol as registry
-from headwater.public.budget import record_epsilon
-from headwater.public.numeric import Number
-from headwater.public.person import Person
+from headwater.public.budget import Budget, record_epsilon
+from headwater.public.cascade.plan import plan as cascade_plan
+from headwater.public.marginals.plan import plan as marginals_plan
+from headwater.public.numbers import Number
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
 from headwater.secret.mechanism import mechanism_class
-from headwater.synthesizer import Synthesizer
 
 SCHEMA = Schema(x0=Number(0, 1), x1=Number(0, 1))
 
@@ -31,7 +30,7 @@ def long_cascade(dimension: int, epsilon: float, until: int) -> Experiment:
 
     Too slow to sample, not too slow to trace.
     """
-    stage = Synthesizer(unit_cube(dimension), epsilon=epsilon).plan(until=until).stages[-1]
+    stage = cascade_plan(dimension, Budget(epsilon), until).stages[-1]
     sizes = [scale.size for scale in stage.timescales]
     middle = stage.start + sizes[0] // 2
     times = tuple(sorted({stage.start, middle, *(middle + size for size in sizes[1:]), stage.start + sizes[0]}))
@@ -41,8 +40,8 @@ def long_cascade(dimension: int, epsilon: float, until: int) -> Experiment:
 
 def people_in_pairs(epsilon: float, records: int = 3, delta: float = 0.0) -> list[Experiment]:
     """People in marginals of two columns, from the first stage up to the first one in which pairs are measured."""
-    person = Person("person", records=records)
-    stages = Synthesizer(SCHEMA, epsilon=epsilon, delta=delta, person=person, mechanism="marginals").plan(MOST).stages
+    budget = Budget(epsilon, delta, records=records).of_record
+    stages = marginals_plan(SCHEMA.dimension, budget, MOST).stages
     first = next(i for i, stage in enumerate(stages) if stage.pairs)
     ends = tuple(stage.end for stage in stages[max(first - 1, 0) : first + 1])
     return with_delta(people("marginals", epsilon, records, columns=2, ends=ends), delta)

@@ -11,7 +11,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -24,6 +23,7 @@ from headwater.public.cascade.counts import NoisyCounts
 from headwater.public.cascade.plan import Stage, Timescale, stage_at
 from headwater.public.cascade.tree import Tree, possible
 from headwater.public.partition import Axis, Partition
+from headwater.public.protocol import Span
 from headwater.secret import cascade as cascade_module
 from headwater.secret.cascade import CascadeMechanism, resolution
 from headwater.secret.leaves import count_leaves
@@ -218,13 +218,6 @@ def log_zero(scale: float) -> float:
     return float(log_pmf(np.zeros(1, dtype=np.int64), scale)[0])
 
 
-def fork(mechanism: CascadeMechanism) -> CascadeMechanism:
-    """A second run that has come as far: what can change in place is copied."""
-    twin = copy(mechanism)
-    vars(twin).update({k: copy(v) for k, v in vars(mechanism).items() if isinstance(v, list | dict | np.ndarray)})
-    return twin
-
-
 def laws(
     tiny: Tiny, choose: Choose, *, fault: Fault | None = None, streams: Sequence[Sequence[Lot]] | None = None
 ) -> dict[Stream, Law]:
@@ -246,31 +239,30 @@ def laws(
             return
         for lot in streams[len(stream)]:
             for path in paths(choose):
-                twin, noise.publish = fork(mechanism), path
-                ends[:] = [((), 0.0)]
-                feed(twin, places[list(lot)])
+                noise.publish, ends[:] = path, [((), 0.0)]
+                twin = feed(mechanism, places[list(lot)])
                 ask(twin)
                 for further, chance in list(ends):
                     walk(twin, (*stream, lot), output + further, log + chance)
 
     with watching(noise) as patch:
         mechanism = tiny.start(patch, noise, fault)
-        measure = CascadeMechanism.measure_bucket
+        measure = CascadeMechanism._measure
 
-        def measuring(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
+        def measuring(self: CascadeMechanism, timescale: int, span: Span, trees: Trees) -> NoisyCounts:
             outer = noise.publish
             assert isinstance(outer, Path)
-            last = tiny.is_last(timescale, start)
-            most = tiny.size(timescale, start) if last else None
+            last = tiny.is_last(timescale, span.start)
+            most = tiny.size(timescale, span.start) if last else None
             (before, log), ends[:] = ends[0], []
             # After the last bucket nothing is left to be run for each of its outputs.
             for path in paths(choose) if last else [outer]:
-                summary, chance = published(path, lambda: measure(self, timescale, start, trees))
+                summary, chance = published(path, lambda: measure(self, timescale, span, trees))
                 ends.append(((*before, *as_output(summary, most)), log + chance))
             noise.publish = outer
             return summary
 
-        patch.setattr(CascadeMechanism, "measure_bucket", measuring)
+        patch.setattr(CascadeMechanism, "_measure", measuring)
         walk(mechanism, (), (), 0.0)
     return found
 
@@ -289,20 +281,21 @@ def neighbours(streams: Sequence[Stream]) -> Iterator[tuple[Stream, Stream]]:
 def sample(tiny: Tiny, stream: Stream, runs: int, seed: int = 0) -> Counter[Output]:
     """What as many runs with real noise publish."""
     found, output, places = Counter[Output](), list[object](), np.array(tiny.places)
-    measure = CascadeMechanism.measure_bucket
+    measure = CascadeMechanism._measure
 
-    def measuring(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
-        summary = measure(self, timescale, start, trees)
-        output.extend(as_output(summary, tiny.size(timescale, start) if tiny.is_last(timescale, start) else None))
+    def measuring(self: CascadeMechanism, timescale: int, span: Span, trees: Trees) -> NoisyCounts:
+        summary = measure(self, timescale, span, trees)
+        last = tiny.is_last(timescale, span.start)
+        output.extend(as_output(summary, tiny.size(timescale, span.start) if last else None))
         return summary
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CascadeMechanism, "measure_bucket", measuring)
+        patch.setattr(CascadeMechanism, "_measure", measuring)
         for run in range(runs):
             mechanism = tiny.start(patch, Noise(seed=seed + run))
             output.clear()
             for lot in stream:
-                feed(mechanism, places[list(lot)])
+                mechanism = feed(mechanism, places[list(lot)])
                 ask(mechanism)
             found[tuple(output)] += 1
     return found

@@ -16,6 +16,7 @@ from headwater.public.cascade.counts import NoisyCounts
 from headwater.public.cascade.plan import Timescale
 from headwater.public.cascade.tree import Tree
 from headwater.public.laws import IntegerLaplace, scale_for
+from headwater.public.protocol import Span
 from headwater.secret import cascade as cascade_module
 from headwater.secret.cascade import TIMESCALE_BIT, TREE_BIT, CascadeMechanism
 from headwater.secret.leaves import count_leaves
@@ -94,6 +95,11 @@ def shape(tree: Tree) -> bytes:
     return b"|".join(np.packbits(split).tobytes() + bytes([len(split) % 256]) for split in tree.splits)
 
 
+def cells_of(mechanism: CascadeMechanism, span: Span) -> tuple[NDArray[Any], int]:
+    """The records of a bucket as cells, in order of arrival, and the depth of these."""
+    return np.concatenate(mechanism._held.within(span)[0])[:, 0], mechanism._deepest(mechanism.stage)
+
+
 # --- planted faults ---------------------------------------------------------------------------------------
 
 
@@ -105,11 +111,11 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> None:
 
 def tree_of_raw_counts(patch: pytest.MonkeyPatch) -> None:
     """Half of the trees are left unsplit where the first point of the bucket is low."""
-    measure = CascadeMechanism.measure_bucket
+    measure = CascadeMechanism._measure
 
-    def peeking(self: CascadeMechanism, number: int, start: int, trees: Trees) -> NoisyCounts:
-        low = self._cells[start - self.start] < 1 << (self._kept - 1)
+    def peeking(self: CascadeMechanism, number: int, span: Span, trees: Trees) -> NoisyCounts:
+        (cells, *_), depth = cells_of(self, span)
         bare = Tree((np.zeros(1, dtype=bool),))
-        return measure(self, number, start, tuple(bare for _ in trees) if low else trees)
+        return measure(self, number, span, tuple(bare for _ in trees) if cells < 1 << (depth - 1) else trees)
 
-    patch.setattr(CascadeMechanism, "measure_bucket", peeking)
+    patch.setattr(CascadeMechanism, "_measure", peeking)

@@ -18,7 +18,8 @@ import numpy as np
 from headwater.public.cells import CellCounts
 from headwater.public.paper import cell_budget
 from headwater.public.partition import Cells, Points
-from headwater.public.protocol import AnySchema
+from headwater.public.protocol import AnySchema, Rows
+from headwater.secret.batch import Batch
 from headwater.secret.counters import THRESHOLD, HybridCounter, InhomogeneousCounter, SubCounter, level_at, level_start
 from headwater.secret.noise import Noise
 
@@ -40,14 +41,15 @@ class LiteralPaper:
         self._cells: dict[tuple[int, int], InhomogeneousCounter] = {}  # A_θ for every θ = (depth, cell)
         self._history: list[int] = []  # d = 1 only
 
-    def encode(self, points: Points) -> Cells:
+    def encode(self, points: Points) -> Rows:
         """The cell of every point."""
-        return self.partition.cells(points, self.partition.deepest)
+        return self.partition.cells(points, self.partition.deepest)[:, None]
 
-    def update(self, cells: Cells) -> None:
+    def update(self, batch: Batch) -> LiteralPaper:
         """Take the points one by one."""
-        for point in cells.tolist():
+        for point in batch.rows[:, 0].tolist():
             self._step(point)
+        return self
 
     def _step(self, point: int) -> None:
         self.t += 1

@@ -15,17 +15,16 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from headwater import Boolean, Category, Integer, Number, Schema
 from headwater.public.budget import Budget
-from headwater.public.categorical import Boolean, Category
 from headwater.public.laws import DiscreteGaussian, ExponentialChoice, IntegerLaplace, JointLaplace, Law, PermuteAndFlip
 from headwater.public.marginals.measured import NoisyTable
 from headwater.public.marginals.questions import Question
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
 from headwater.secret import bucket as bucket_module
 from headwater.secret.bucket import Bucket
 from headwater.secret.marginals import MarginalsMechanism
 from headwater.secret.noise import Noise
+from tests.support.runs import feed
 
 Integers = NDArray[np.int64]
 Fault = Callable[[pytest.MonkeyPatch], None]
@@ -219,9 +218,9 @@ def run(
     """A run over some points, in as many lots; what it asked is in ``noise.events``."""
     with watching(noise, fault):
         mechanism = MarginalsMechanism(schema, epsilon, noise)
-        for lot in np.array_split(mechanism.encode(points), lots):
-            mechanism.update(lot)
-            mechanism.measured(0, 0)
+        for lot in np.array_split(points, lots):
+            mechanism = feed(mechanism, lot)
+            mechanism.measured(0)
     return mechanism
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 import headwater as hw
 from headwater.public.partition import Axis, Partition
-from headwater.public.protocol import AnySchema
+from headwater.public.protocol import AnySchema, null_records
 
+M = TypeVar("M")
 TABLE = hw.Schema(
     size=hw.Number(0, 10),
     age=hw.Integer(0, 120, missing=True),
@@ -32,14 +34,38 @@ def cube(cut: int | Partition | tuple[Axis, ...] | list[Axis]) -> AnySchema:
     return _Cut(cut if isinstance(cut, Partition) else Partition(cut))  # type: ignore[return-value]
 
 
-def feed(mechanism: Any, points: NDArray[Any]) -> None:  # noqa: ANN401 - of any kind
-    """Take points."""
-    mechanism.update(mechanism.encode(points))
+def feed(mechanism: M, points: NDArray[Any]) -> M:
+    """The mechanism with these points too."""
+    found: M = mechanism.update(hw.Batch(mechanism.encode(points)))  # type: ignore[attr-defined]
+    return found
+
+
+def nulls(synth: hw.Synthesizer, given: object, bad_rows: str = "null") -> list[bool]:
+    """Which records a run counts and otherwise ignores, of those that it takes here."""
+    kind, found = type(synth._mechanism), list[bool]()
+    update = kind.update
+
+    def seen(self: Any, batch: hw.Batch) -> Any:  # noqa: ANN401 - a mechanism
+        found.extend(null_records(batch.rows).tolist())
+        return update(self, batch)
+
+    with patch.object(kind, "update", seen):
+        synth.update(given, bad_rows=bad_rows)
+    return found
 
 
 def ask(mechanism: Any, since: int = 0) -> None:  # noqa: ANN401 - of any kind
     """Ask for all that is measured."""
-    mechanism.measured(mechanism.window(since), 0)
+    mechanism.measured(0).after(since)
+
+
+def plain(found: Any) -> Any:  # noqa: ANN401 - of any kind
+    """All that something measured says, to be compared with ``==``."""
+    if is_dataclass(found):
+        return [plain(getattr(found, field.name)) for field in fields(found)]
+    if isinstance(found, dict):
+        return {key: plain(value) for key, value in found.items()}
+    return list(map(plain, found)) if isinstance(found, list | tuple) else np.asarray(found, object).tolist()
 
 
 def same(one: hw.Release, other: hw.Release) -> bool:

@@ -7,13 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.time_units import microseconds
-from headwater.public.times import Datetime
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, TimeOfDay
+from headwater.public.columns import Column
+from headwater.public.moments import microseconds
 
 steps = st.sampled_from(["1us", "1ms", "1s", "7s", "1min", "15min", "1h", "5h", "1d"])
 zones: st.SearchStrategy[Any] = st.sampled_from([None, UTC, timezone(timedelta(hours=-3, minutes=-30))])

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
-from headwater.public.bad_rows import BadRow, row_texts
 from headwater.public.cascade import counts as pool
 from headwater.public.marginals.model import without_nulls
 from headwater.public.protocol import null_records
-from headwater.public.tally import Tally
+from headwater.public.tally import BadRow, Tally, row_texts
 from headwater.secret.read.columnar import as_text
 
 SCHEMA = hw.Schema(

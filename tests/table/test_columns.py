@@ -12,12 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
-from headwater.public.errors import SchemaError, TableError
-from headwater.public.numeric import Integer, Number
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
+from headwater import Boolean, Category, Datetime, Integer, Number, SchemaError, TableError, TimeOfDay
+from headwater.public.columns import Column
 from tests.table.strategies import columns, same, values_of
 
 
@@ -360,3 +356,9 @@ def test_columns_are_values(column: Column) -> None:
 def test_one_is_not_true() -> None:
     assert Category(1) != Category(True)
     assert Category("1") != Category(1)
+
+
+def test_values_of_a_category_have_a_name_as_in_a_schema_file() -> None:
+    assert Category(values=["a", "b"], missing=True) == Category("a", "b", missing=True)
+    with pytest.raises(SchemaError, match="given twice"):
+        Category("a", values=["b"])

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from headwater.public.column import Column
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
+from headwater import Integer, Number, Schema
+from headwater.public.columns import Column
 from headwater.secret.read.source import open_source
 from tests.support.batch_points import points_in_places
 from tests.support.nightly import NIGHTLY

@@ -10,12 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.errors import SchemaError, TableError, listed, quoted
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, SchemaError, TableError, TimeOfDay
+from headwater.public.errors import listed, quoted
 
 pa, pd, pl = (pytest.importorskip(library) for library in ("pyarrow", "pandas", "polars"))
 

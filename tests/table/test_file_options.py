@@ -13,8 +13,7 @@ from headwater.public.errors import SchemaError
 from headwater.public.schema import Schema
 from headwater.run.config import RunConfig
 from headwater.secret.read.draft import draft
-from headwater.secret.read.memory import JsonLines, read_bytes
-from headwater.secret.read.source import open_source
+from headwater.secret.read.source import open_source, read_bytes
 
 TOP = 'headwater = 1\nencoding = "latin-1"\ndelimiter = ";"\ninput_format = "csv"\nignore_extra = true\n'
 COLUMNS = '[columns.city]\nkind = "category"\nvalues = ["Köln", "Bonn"]\n'
@@ -69,6 +68,7 @@ def test_it_is_kept_and_is_not_part_of_what_a_record_is(tmp_path: Path) -> None:
         ("delimiter = 1", ["delimiter must be one plain character"]),
         ('input_format = "xlsx"', ["format must be one of csv"]),
         ('ignore_extra = "no"', ["ignore_extra must be true or false"]),
+        ("multiline = 1", ["multiline must be true or false"]),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, line: str, words: list[str]) -> None:
@@ -88,9 +88,6 @@ def test_bytes_that_are_no_file_are_read_as_they_say_themselves(tmp_path: Path) 
     line = '{"city": "Köln", "more": 1}'.encode()
     (batch,) = read_bytes(line + b"\n", schema, "jsonl")
     assert batch.table["city"].to_pylist() == ["Köln"]
-    quick = JsonLines(schema).read([line])
-    assert quick is not None
-    assert quick.table["city"].to_pylist() == ["Köln"]
 
 
 def test_a_draft_declares_how_its_file_was_read(tmp_path: Path) -> None:

@@ -12,13 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.errors import TableError
-from headwater.public.frames import TABLE_KINDS, kind_of
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, TableError, TimeOfDay
+from headwater.public.tables import TABLE_KINDS, kind_of
 from tests.table.strategies import same, tables
 
 pa, pd, pl = (pytest.importorskip(library) for library in ("pyarrow", "pandas", "polars"))
@@ -277,7 +272,7 @@ def test_no_library_of_tables_is_imported_with_the_package() -> None:
     code = (
         "import sys, headwater\n"
         "from headwater.public.schema import Schema\n"
-        "from headwater.public.columns import Number\n"
+        "from headwater import Number\n"
         "schema = Schema(x=Number(0, 1))\n"
         "schema.decode(schema.encode({'x': [0.5]}), 'records')\n"
         "print([name for name in ('pandas', 'polars', 'pyarrow') if name in sys.modules])"

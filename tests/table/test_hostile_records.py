@@ -22,20 +22,19 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from headwater.service.bodies import lines_of
 
 from headwater.client import _encoded
-from headwater.public.bad_rows import BadRow, row_texts
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
+from headwater.public.categories import Boolean, Category
+from headwater.public.columns import Column
 from headwater.public.errors import TableError
-from headwater.public.numeric import Integer, Number
+from headwater.public.moments import Datetime, TimeOfDay
+from headwater.public.numbers import Integer, Number
 from headwater.public.person import Person
 from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
-from headwater.secret.read.json_value import DEEPEST
-from headwater.secret.read.memory import read_bytes
-from headwater.service.bodies import lines_of
+from headwater.public.tally import BadRow, row_texts
+from headwater.secret.read.json_lines import DEEPEST
+from headwater.secret.read.source import read_bytes
 from headwater.synthesizer import Synthesizer
 from tests.support.nightly import NIGHTLY
 

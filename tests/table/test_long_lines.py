@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwater.public.categorical import Category
-from headwater.public.errors import TableError
+from headwater import Category, Schema, TableError
 from headwater.public.person import Person
-from headwater.public.schema import Schema
 from headwater.run import FolderSink, Run, RunConfig, feed
 from headwater.secret.read.source import open_source
 

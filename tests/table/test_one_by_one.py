@@ -19,19 +19,18 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from headwater.public.series import _arrow_dictionary, _arrow_text, read_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
+from headwater.public.categories import Boolean, Category
+from headwater.public.columns import Column
+from headwater.public.cube import unit_cube
 from headwater.public.errors import TableError
-from headwater.public.numeric import Integer, Number
+from headwater.public.moments import Datetime, TimeOfDay
+from headwater.public.numbers import Integer, Number
 from headwater.public.schema import Schema
-from headwater.public.series import _arrow_dictionary, _arrow_text, read_values
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import unit_cube
-from headwater.secret.read.tables import read_points
+from headwater.secret.read.source import read_points
 
 BIG = 2**53 + 1
 GAPS: list[Any] = [None, float("nan"), np.nan, pd.NA, pd.NaT, Decimal("nan"), np.datetime64("NaT"), ""]

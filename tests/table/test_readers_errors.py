@@ -13,12 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from headwater.public.categorical import Category
-from headwater.public.errors import TableError
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import UnitCube, unit_cube
+from headwater import Category, Datetime, Integer, Number, Schema, TableError, unit_cube
+from headwater.public.cube import UnitCube
 from headwater.secret.read.source import open_source
 
 SCHEMA = Schema(a=Number(0, 9), b=Category("p", "q", "r\n\nr"), d=Datetime("2024-01-01", "2025-01-01"))
@@ -69,7 +65,7 @@ CSV_ERRORS = {
     "old line ends": (HEAD.replace("\n", "\r") + GOOD.replace("\n", "\r"), 1, None, "carriage return"),
     "one old line end": (HEAD + GOOD + f"1,{SECRET}\rp,2024-01-02\n", 3, None, "carriage return"),
     "missing column": ("a,b\n1,p\n", 1, None, 'missing column "d"'),
-    "extra column": (f"a,b,note,d\n1,p,{SECRET},2024-01-02\n", 1, None, 'does not name "note"'),
+    "extra column": (f"a,b,note,d\n1,p,{SECRET},2024-01-02\n", 1, None, "1 .* that the schema does not name"),
     "same column twice": ("a,b,d,a\n1,p,2024-01-02,1\n", 1, None, r'same name \("a"\)'),
     "no header": (f"1,{SECRET},2024-01-02\n", 1, None, 'missing column "a", "b", "d".*first line must hold'),
     "quote in the header": ('a,b"x,d\n', 1, None, "quote in the middle"),
@@ -82,7 +78,8 @@ def test_csv_errors_name_line_and_column(tmp_path: Path, name: str, block_bytes:
     text, line, column, match = CSV_ERRORS[name]
     path = tmp_path / "people.csv"
     path.write_bytes(text.encode())
-    error = error_of(path, block_bytes=block_bytes)
+    several = "quoted newlines" in name
+    error = error_of(path, block_bytes=block_bytes, multiline=several)
     assert (error.file, error.line, error.column) == (str(path), line, column)
     assert error.remedy
     with pytest.raises(TableError, match=match):
@@ -101,7 +98,7 @@ JSON_ERRORS = {
         JSON_GOOD + f'{{"a": 1, "b": "p", "d": "2024-01-02", "note": "{SECRET}"}}\n',
         2,
         None,
-        'does not name "note"',
+        "1 .* that the schema does not name",
     ),
     "key twice": (JSON_GOOD + '{"a": 1, "a": 1, "b": "p", "d": "2024-01-02"}\n', 2, None, "twice"),
     "nested": (JSON_GOOD + f'{{"a": ["{SECRET}"], "b": "p", "d": "2024-01-02"}}\n', 2, "a", "nested"),
@@ -173,7 +170,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path
     ("columns", "match"),
     [
         ({"a": [1.0], "b": ["p"]}, 'missing column "d"'),
-        ({"a": [1.0], "b": ["p"], "d": ["2024-01-02"], "note": [SECRET]}, 'does not name "note"'),
+        ({"a": [1.0], "b": ["p"], "d": ["2024-01-02"], "note": [SECRET]}, "1 .* that the schema does not name"),
         ({"a": [[1.0]], "b": ["p"], "d": ["2024-01-02"]}, 'column "a": a column of nested values'),
         ({"a": [1.0, 2.0], "b": ["p", SECRET], "d": ["2024-01-02"] * 2}, 'row 1, column "b"'),
     ],
@@ -221,7 +218,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o600)
     code = """if True:
         import os, sys
-        from headwater.public.columns import Number
+        from headwater.public.numbers import Number
         from headwater.public.errors import TableError
         from headwater.secret.read import read
         from headwater.public.schema import Schema

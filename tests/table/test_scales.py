@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.evaluate.inputs import tables_of
+from headwater.evaluation.inputs import tables_of
 from headwater.public.errors import SchemaError
 from headwater.public.folder import folders
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed

@@ -11,14 +11,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.errors import SchemaError, TableError
-from headwater.public.numeric import Integer, Number
+from headwater import (
+    Boolean,
+    Category,
+    Datetime,
+    Integer,
+    Number,
+    Schema,
+    SchemaError,
+    TableError,
+    TimeOfDay,
+    unit_cube,
+)
+from headwater.public.cube import UnitCube
 from headwater.public.partition import Partition
-from headwater.public.schema import Schema, schema_from_dict
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import UnitCube, unit_cube
+from headwater.public.schema import schema_from_dict
 from headwater.synthesizer import Synthesizer
 from tests.table.strategies import same, schemas, tables
 

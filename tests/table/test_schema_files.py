@@ -10,12 +10,7 @@ import pytest
 import tomli_w
 from hypothesis import given
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.errors import SchemaError
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, SchemaError, TimeOfDay
 from tests.table.strategies import schemas
 
 SCHEMA = Schema(

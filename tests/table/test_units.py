@@ -6,7 +6,8 @@ import pytest
 
 import headwater as hw
 from headwater.public.errors import SchemaError, TableError
-from headwater.secret.read.tables import read
+from headwater.secret.read.source import read
+from tests.support.reading import rows
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_files_are_read_with_units_and_releases_are_written_without(tmp_path: Pa
         }
     )
     (tmp_path / "in.csv").write_text('price\n"$1,250"\n$7\n12\n')
-    assert [table["price"].to_pylist() for table in read(tmp_path / "in.csv", schema)] == [[1250, 7, 12]]
+    assert [row["price"] for row in rows(tmp_path / "in.csv", schema)] == [1250, 7, 12]
     release = hw.pmm({"price": ["$1,250", "$7"] * 50}, schema, epsilon=1.0)
     release.to_csv(tmp_path / "out.csv")
     assert "$" not in (tmp_path / "out.csv").read_text()
@@ -63,6 +64,6 @@ def test_files_are_read_with_units_and_releases_are_written_without(tmp_path: Pa
 def test_a_number_that_means_missing_does_so_however_it_is_written(tmp_path: Path, text: str) -> None:
     schema = hw.Schema(x=hw.Number(0, 1, missing=True, null_values=["-200"]), n=hw.Boolean())
     (tmp_path / "in.csv").write_text(f"x,n\n{text},yes\n0.5,no\n")
-    assert [table["x"].to_pylist() for table in read(tmp_path / "in.csv", schema)] == [[None, 0.5]]
+    assert [row["x"] for row in rows(tmp_path / "in.csv", schema)] == [None, 0.5]
     assert hw.Integer(0, 9, missing=True, null_values=["-200"]).read_text(text) is None
     assert hw.Number(0, 9, missing=True, null_values=["-200"], decimal=",").read_text("-200,0") is None

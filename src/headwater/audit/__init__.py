@@ -13,6 +13,7 @@ from headwater.audit.files import check_files, file_pairs
 from headwater.audit.findings import AuditReport, ExactFinding, Finding, judge
 from headwater.audit.losses import Loss, check_counting, check_ledger, check_sensitivity, loss_between
 from headwater.audit.streams import Pair
+from headwater.audit.traits import Traits
 
 __all__ = [
     "AuditAlarm",
@@ -24,6 +25,7 @@ __all__ = [
     "Finding",
     "Loss",
     "Pair",
+    "Traits",
     "audit_pairs",
     "check_counting",
     "check_files",

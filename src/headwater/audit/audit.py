@@ -10,20 +10,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from fractions import Fraction
 
-import headwater
 from headwater.audit.events import Value
 from headwater.audit.experiments import BARE, AuditAlarm, Experiment
 from headwater.audit.files import check_files, file_pairs
 from headwater.audit.findings import LEAST, AuditReport, ExactFinding, Finding, judge
-from headwater.audit.losses import check_counting, check_ledger, check_sensitivity
+from headwater.audit.losses import check_counting, check_ledgers, check_sensitivity
 from headwater.audit.suite import noise, to_sample, to_trace
+from headwater.audit.traits import traits_of
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget
-from headwater.public.unit_cube import unit_cube
-from headwater.secret.mechanism import mechanism_class
-from headwater.secret.noise import Noise
+from headwater.public.cube import unit_cube
+from headwater.public.version import __version__
 
 MANY = 50_000  # of draws of bare noise, which are quick
 
@@ -67,7 +65,7 @@ def run_audit(
     sampled = audit_pairs([one for one in cases if wanted(one.name)], runs, processes=processes, seed=seed, show=show)
     if not (computed or sampled):
         raise ValueError(f"nothing is called {only!r}; without only= everything is audited")
-    return AuditReport(headwater.__version__, tuple(sampled), computed)
+    return AuditReport(__version__, tuple(sampled), computed)
 
 
 def audit_pairs(
@@ -78,22 +76,7 @@ def audit_pairs(
     seed: int | None = None,
     show: bool = False,
 ) -> list[Finding]:
-    """Sample experiments and judge them together.
-
-    Parameters
-    ----------
-    experiments
-        What to run.
-    runs
-        On each stream of a pair. Bare noise is drawn more often.
-    processes
-        How many to use; all processors unless given. With more than one, call it from a module that can be imported
-        without side effects.
-    seed
-        For tests only. Without it every run has a key from the operating system.
-    show
-        Whether to say on standard error how far it is.
-    """
+    """Sample experiments and judge them together. With several processes, call it from a module, not a script."""
     say, columns = _progress("sampled", show), list[dict[str, list[Value]]]()
     tasks = [(one, side, runs, seed) for one in experiments for side in (0, 1)]
     for (one, *_), found in zip(tasks, _sampled(tasks, processes), strict=True):
@@ -152,10 +135,10 @@ def _computations() -> Iterator[tuple[str, float, str, Callable[[], float]]]:
         yield experiment.name, experiment.epsilon, how, lambda e=experiment: _loss(e)  # type: ignore[misc]
     for dimension, epsilon in [(1, 0.1), (1, 1.0), (2, 1.0), (2, 50.0), (5, 2.0), (16, 1.0)]:
         for name in registry.names():
-            for delta in (0.0, 1e-9) if mechanism_class(name).deltas else (0.0,):
-                of, title = (name, dimension, Budget(epsilon, delta)), f"{name}, ledger, d = {dimension}"
+            for delta in (0.0, 1e-9) if traits_of(name).deltas else (0.0,):
+                of, title = (name, unit_cube(dimension), Budget(epsilon, delta)), f"{name}, ledger, d = {dimension}"
                 how = "the largest total, to 2^40 records"
-                yield f"{title}, {of[2]}", epsilon, how, lambda o=of: float(_ledger(*o))  # type: ignore[misc]
+                yield f"{title}, {of[2]}", epsilon, how, lambda o=of: float(check_ledgers(*o))  # type: ignore[misc]
 
 
 def _loss(experiment: Experiment) -> float:
@@ -163,12 +146,6 @@ def _loss(experiment: Experiment) -> float:
         check_counting(experiment)
     check_sensitivity(replace(experiment, files=True), outputs=1)  # every byte that could be published
     return float(check_sensitivity(experiment, outputs=2).cost(experiment.claim))
-
-
-def _ledger(name: str, dimension: int, budget: Budget) -> Fraction:
-    """The largest total of a mechanism's ledger, at times that are twice as late each time."""
-    mechanism = mechanism_class(name)(unit_cube(dimension), budget, Noise(seed=0))  # nothing is measured with it
-    return max(check_ledger(mechanism.ledger(t), budget) for t in [0, *(1 << q for q in range(0, 41, 4))])
 
 
 def _progress(what: str, show: bool) -> Callable[[str], None]:

@@ -18,13 +18,11 @@ except ImportError as error:  # when the audit is imported, not after an hour of
 
 
 def lower(hits: int, runs: int, alpha: float) -> float:
-    """A bound that the true probability is below with a chance of at most ``alpha``."""
     _check(hits, runs, alpha)
     return float(betaincinv(hits, runs - hits + 1, alpha)) if hits else 0.0
 
 
 def upper(hits: int, runs: int, alpha: float) -> float:
-    """A bound that the true probability is above with a chance of at most ``alpha``."""
     _check(hits, runs, alpha)
     return float(betainccinv(hits + 1, runs - hits, alpha)) if hits < runs else 1.0
 
@@ -33,20 +31,13 @@ def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, de
     """A bound on ε by an event: (ε, δ)-privacy has ``p ≤ exp(ε)·q + δ``, so ε is at least ``log((p − δ)/q)``.
 
     Hits and runs are of the stream where the event should be likelier, then of the other.
-
-    >>> round(epsilon_lower((900, 100), (1000, 1000), alpha=0.001), 2)
-    1.86
     """
     p, q = lower(hits[0], runs[0], alpha / 2), upper(hits[1], runs[1], alpha / 2)
     return max(math.log((p - delta) / q), 0.0) if p > delta else 0.0
 
 
 def delta_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, epsilon: float) -> float:
-    """A bound on δ by an event, whose hits and runs are those of `epsilon_lower`: it is at least ``p − exp(ε)·q``.
-
-    >>> round(delta_lower((900, 100), (1000, 1000), alpha=0.001, epsilon=1.0), 2)
-    0.5
-    """
+    """A bound on δ by an event, whose hits and runs are those of `epsilon_lower`: it is at least ``p − exp(ε)·q``."""
     p, q = lower(hits[0], runs[0], alpha / 2), upper(hits[1], runs[1], alpha / 2)
     return max(p - math.exp(min(epsilon, 700.0)) * q, 0.0)
 

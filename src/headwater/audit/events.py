@@ -36,7 +36,6 @@ class Cut:
 
     @staticmethod
     def of(values: Sequence[Value]) -> Cut:
-        """Bins that suit these values."""
         numbers = [float(v) for v in values if _is_number(v)]  # type: ignore[arg-type]
         words, counts = np.unique([_word(v) for v in values if not _is_number(v)] or [""], return_counts=True)
         frequent = tuple(sorted(words[np.argsort(-counts, kind="stable")[:BINS]].tolist()))
@@ -47,11 +46,9 @@ class Cut:
 
     @property
     def size(self) -> int:
-        """How many bins there are."""
         return 2 * len(self.edges) + 1 + len(self.words) + 1
 
     def bins(self, values: Sequence[Value]) -> Bins:
-        """The bin of every value. Bins of numbers are in order."""
         names = {word: 2 * len(self.edges) + 1 + i for i, word in enumerate(self.words)}
         found = np.array([-1 if _is_number(v) else names.get(_word(v), self.size - 1) for v in values], dtype=np.int64)
         numeric = found < 0
@@ -71,10 +68,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Event:
-    """The scores of a run's features add up to at least ``threshold``.
-
-    ``likelier`` is the stream, 0 or 1, on which the event was seen more often.
-    """
+    """The scores of a run's features add up to at least a threshold: more often on the stream ``likelier``, 0 or 1."""
 
     features: tuple[str, ...]
     cuts: tuple[Cut, ...]
@@ -83,7 +77,6 @@ class Event:
     likelier: int
 
     def holds(self, columns: Columns) -> NDArray[np.bool_]:
-        """In which runs it happened."""
         total = sum(s[c.bins(columns[f])] for f, c, s in zip(self.features, self.cuts, self.scores, strict=True))
         return np.asarray(total >= self.threshold - 1e-12)
 
@@ -95,10 +88,7 @@ class Event:
 
 
 def best_event(fit: Sequence[Columns], choose: Sequence[Columns], claim: Guarantee | None = None) -> Event:
-    """The event that gives the largest bound on ε; or on δ at the claimed ε, if there is a claim with a δ.
-
-    It is made from the runs of ``fit`` and picked by those of ``choose``; both hold two streams.
-    """
+    """The event, made from some runs and picked by others, that gives the largest bound on ε, or on a claimed δ."""
     epsilon = claim.epsilon if claim and claim.delta else None
     names = sorted(set(fit[0]) & set(fit[1]) & set(choose[0]) & set(choose[1]))
     if not names:

@@ -18,23 +18,22 @@ from typing import Any
 
 import numpy as np
 
-import headwater
 from headwater.audit.events import Value
 from headwater.audit.streams import TABLE, Pair, Points, Rows, as_table
-from headwater.public import protocol as registry
+from headwater.audit.traits import Traits, traits_of
+from headwater.public import files, protocol
 from headwater.public.budget import DeltaWarning, Guarantee
 from headwater.public.card import read_card
+from headwater.public.cube import unit_cube
 from headwater.public.folder import card_of, publish
 from headwater.public.laws import CountLaw, DiscreteGaussian, IntegerLaplace, deviation_for, rho_for
-from headwater.public.numeric import Number
+from headwater.public.numbers import Number
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema
 from headwater.public.release import Release
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
-from headwater.secret.mechanism import Mechanism, mechanism_class
 from headwater.secret.noise import Noise, SeededRunWarning
-from headwater.synthesizer import Synthesizer
+from headwater.synthesizer import Synthesizer, pmm
 
 NOISE, JOINT_NOISE = "noise", "joint noise"
 """The names of experiments on one draw of noise, which are no mechanisms."""
@@ -49,49 +48,23 @@ class AuditAlarm(AssertionError):  # noqa: N818 - nothing has gone wrong with th
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is run, and what is looked at.
-
-    Parameters
-    ----------
-    name
-        What reports call it.
-    mechanism
-        The name of a registered mechanism, ``"noise"`` or ``"joint noise"``.
-    epsilon, delta
-        The budget of the run.
-    pair
-        Two neighbouring streams (`Pair`).
-    times
-        After how many records something is published: a release, every window, the card and the file of each.
-    windows
-        How many of the last records further releases are about. Only of mechanisms that have windows.
-    reloads
-        After which of the times the run is saved, loaded and asked again.
-    noisy_counts
-        Whether to look at what crosses the trust boundary instead of at releases: the claim holds for that already.
-    table
-        Whether the rows of the pair stand for records of `headwater.audit.streams.TABLE`, not for points.
-    files
-        Whether releases are also saved and published, and their files looked at byte by byte: slow.
-    person
-        What is declared about people, if the streams of the pair differ in all records of one (`PersonPair`).
-    """
+    """What is run, and what is looked at."""
 
     name: str
-    mechanism: str
+    mechanism: str  # a registered one, or one of `BARE`
     epsilon: float
     pair: Pair
-    times: tuple[int, ...] = ()
-    windows: tuple[int, ...] = ()
-    reloads: tuple[int, ...] = ()
-    noisy_counts: bool = False
-    table: bool = False
-    files: bool = False
-    person: Person | None = None
+    times: tuple[int, ...] = ()  # after how many records there is a release, every window, the card and file of each
+    windows: tuple[int, ...] = ()  # how many of the last records further releases are about
+    reloads: tuple[int, ...] = ()  # after which of the times the run is saved, loaded and asked again
+    noisy_counts: bool = False  # look at what crosses the trust boundary: the claim holds for that already
+    table: bool = False  # rows of the pair are records of `TABLE`, not points
+    files: bool = False  # all that can be written for everybody is looked at byte by byte: slow
+    person: Person | None = None  # what is declared of people, if the pair differs in all records of one
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        known = (*registry.names(), *BARE)
+        known = (*protocol.names(), *BARE)
         if self.mechanism not in known:
             raise ValueError(f"mechanism must be one of {', '.join(known)}, not {self.mechanism!r}")
         if any(not 0 < t <= len(self.pair.one) for t in self.times) or list(self.times) != sorted(set(self.times)):
@@ -103,10 +76,10 @@ class Experiment:
         asked = Guarantee(self.epsilon, self.delta)
         if self.mechanism in BARE:
             return asked
-        run = self._begin(None) if self.kind.online else self._release_once(self.pair.one, None)
+        run = self._begin(None) if self.online else self._release_once(self.pair.one, None)
         if self.person is not None:
-            whose = {"neighbours": self.person.neighbours, "records": self.person.records}
-            asked = replace(asked, unit=self.person.unit, **whose)  # type: ignore[arg-type]
+            person = self.person
+            asked = replace(asked, unit=person.unit, neighbours=person.neighbours, records=person.records)
         if run.guarantee != asked:
             raise AuditAlarm(f"{self.name}: asked for {asked}, the run promises only: {run.guarantee}")
         return run.guarantee
@@ -116,32 +89,36 @@ class Experiment:
         return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)
 
     @property
-    def kind(self) -> type[Mechanism]:
-        """The class of the mechanism."""
-        return mechanism_class(self.mechanism)
+    def online(self) -> bool:
+        return self.mechanism in protocol.online()
+
+    @property
+    def traits(self) -> Traits:
+        return traits_of(self.mechanism)
 
     @property
     def schema(self) -> AnySchema:
-        """What a record is."""
         if self.person is not None and not self.table:
             return Schema({f"x{axis}": Number(0, 1) for axis in range(len(self.pair.one[0]) - 1)})
         return TABLE if self.table else unit_cube(len(self.pair.one[0]))
 
     def batch(self, rows: Rows) -> object:
-        """These rows as a batch of records."""
         if self.person is None:
-            return as_table(rows) if self.table else np.array(rows)
-        columns = np.array(rows)[:, :-1].T.tolist() if len(rows) else [[] for _ in self.schema.partition.axes]
-        found = as_table(rows) if self.table else {f"x{axis}": column for axis, column in enumerate(columns)}
-        return {**found, self.person.column: [None if row[-1] < 0 else int(row[-1]) for row in rows]}
+            return self._records(rows)
+        owners = [None if row[-1] < 0 else int(row[-1]) for row in rows]
+        return self._records(rows) | {self.person.column: owners}
+
+    def _records(self, rows: Rows) -> Any:  # noqa: ANN401 - an array of points, or columns by name
+        if self.table:
+            return as_table(rows)
+        if self.person is None:
+            return np.array(rows)
+        return {f"x{axis}": [row[axis] for row in rows] for axis in range(self.schema.dimension)}
 
     @property
     def places(self) -> Points:
         """Where the replaced record and its replacement are, in the unit cube."""
-        batch = self.batch(self.pair.places)
-        if self.person is not None:
-            batch = {name: column for name, column in dict(batch).items() if name != self.person.column}  # type: ignore[call-overload]
-        return self.schema.encode(batch)
+        return self.schema.encode_batch(self._records(self.pair.places), bad_rows="null").points
 
     def view(self, side: int, seed: int | None = None, *, publish: bool = True) -> View:
         """What one run on one stream publishes. Without a seed the run has a key of its own, as it should.
@@ -154,12 +131,12 @@ class Experiment:
             rows = (self.pair.one, self.pair.other)[side]
             if self.mechanism in BARE:
                 return {name: values[0] for name, values in _draws(self, side, 1, seed).items()}
-            if not self.kind.online:
+            if not self.online:
                 return self._released(self.mechanism, self._release_once(rows, seed))
             seen, done, synth = View(), 0, self._begin(seed)
             look = self._published if publish else self._measured
             for t in self.times:
-                synth.update(self.batch(rows[done:t]))
+                synth.update(self.batch(rows[done:t]), bad_rows="null")
                 seen |= look(f"t={t}", synth)
                 if t in self.reloads:  # saved, loaded and asked again
                     synth = Synthesizer.from_bytes(synth.to_bytes())
@@ -182,12 +159,10 @@ class Experiment:
         seen = self._released(at, synth.release())
         for last in self.windows:
             seen |= self._released(f"{at} last={last}", synth.release(last=last))
-        return seen
+        return seen | _look_at_kept(at, synth) if self.files else seen
 
     def _measured(self, at: str, synth: Synthesizer) -> View:
         synth.measured()
-        for last in () if self.noisy_counts else self.windows:
-            synth.measured(last=last)
         return {}
 
     def _released(self, at: str, release: Release) -> View:
@@ -195,11 +170,7 @@ class Experiment:
         return seen | _look_at_files(at, release) if self.files else seen
 
     def _release_once(self, rows: Rows, seed: int | None) -> Release:
-        """The release of a mechanism that takes a whole data set: it is a function of its name."""
-        release: Release = getattr(headwater, self.mechanism)(
-            self.batch(rows), self.schema, epsilon=self.epsilon, seed=seed
-        )
-        return release
+        return pmm(self.batch(rows), self.schema, epsilon=self.epsilon, seed=seed)
 
 
 def _look_at_release(at: str, release: Release, places: Points) -> View:
@@ -223,11 +194,7 @@ def _look_at_release(at: str, release: Release, places: Points) -> View:
 
 
 def _look_at_files(at: str, release: Release) -> View:
-    """The saved release, byte by byte, and the whole card of a publication. Only the time is left out.
-
-    The card names the hash of the table that is published; points of the unit cube are no table, so there it is the
-    saved release's.
-    """
+    """The saved release, byte by byte, and the whole card: of its table, or for a cube of itself. No time is in it."""
     with tempfile.TemporaryDirectory() as folder:
         saved = Path(folder) / "release.hw"
         release.save(saved)
@@ -236,6 +203,13 @@ def _look_at_files(at: str, release: Release) -> View:
         table = isinstance(release.schema, Schema)
         card = read_card(publish(release, folder, format="csv")) if table else card_of(release, saved)
     return seen | {f"{at} card.json {name}": json.dumps(value) for name, value in card.items() if name != "time"}
+
+
+def _look_at_kept(at: str, synth: Synthesizer) -> View:
+    """All that was measured until now, as it is written down for everybody, and the facts beside it."""
+    kept = synth.kept()
+    data = files.pack("kept", *protocol.measured(synth.mechanism).pack(kept)) if kept else b""
+    return {f"{at} kept": hashlib.sha256(data).hexdigest(), f"{at} facts": json.dumps(synth.facts(), default=str)}
 
 
 def _draws(experiment: Experiment, side: int, runs: int, seed: int | None) -> dict[str, list[Value]]:

@@ -21,9 +21,9 @@ import numpy as np
 
 from headwater.audit.experiments import AuditAlarm
 from headwater.public.card import read_card
-from headwater.public.categorical import Category
+from headwater.public.categories import Category
 from headwater.public.folder import folders
-from headwater.public.numeric import Number
+from headwater.public.numbers import Number
 from headwater.public.schema import Schema
 
 Command = Callable[[Sequence[str], Path], int]
@@ -34,33 +34,26 @@ BATCH_ENDS = "0.000001s"  # the clock is looked at where batches end, and this m
 
 
 def in_a_process(arguments: Sequence[str], folder: Path) -> int:
-    """Run the command in a process of its own."""
     command = [sys.executable, "-W", "ignore", "-m", "headwater.cli", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode  # noqa: S603
 
 
 @dataclass(frozen=True)
 class FilePair:
-    """Two files that differ in one record.
-
-    ``file`` is the name of the file, which says what format it has; ``head`` comes before the records, of which number
-    ``position`` is replaced. If it is ``refused``, the replacement is no record of the schema, and the run may end
-    there.
-    """
+    """Two files that differ in one record."""
 
     name: str
-    file: str
+    file: str  # whose ending says which format it has
     schema: Schema
-    head: str
+    head: str  # what comes before the records
     records: tuple[str, ...]
     position: int
     replacement: str
     every: str = "100"
-    refused: bool = False
+    refused: bool = False  # the replacement is no record of the schema, and the run may end there
     bad_rows: str = "stop"
 
     def text(self, side: int) -> str:
-        """One of the two files."""
         records = list(self.records)
         if side:
             records[self.position] = self.replacement

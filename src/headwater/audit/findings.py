@@ -29,11 +29,7 @@ LEAST = 8
 
 @dataclass(frozen=True)
 class Finding:
-    """One experiment's result.
-
-    ``lower`` is for this experiment alone, ``certain`` for all experiments of the audit at once. ``visible`` is the
-    largest bound that so many runs could have given: a claim above it cannot be refuted by them.
-    """
+    """One experiment's result: ``lower`` for it alone, ``certain`` for all experiments of the audit at once."""
 
     name: str
     mechanism: str
@@ -42,14 +38,12 @@ class Finding:
     lower: float
     delta_lower: float
     certain: float
-    visible: float
     runs: int
     hits: tuple[int, int]
     event: str
 
     @property
     def alarm(self) -> bool:
-        """Whether the claim is refuted."""
         return self.certain > self.claimed
 
 
@@ -69,17 +63,7 @@ class ExactFinding:
 
 
 def judge(experiment: Experiment, columns: Sequence[Columns], *, experiments: int = 1) -> Finding:
-    """Pick the strongest event on half of the runs and measure it on the other half.
-
-    Parameters
-    ----------
-    experiment
-        What was run.
-    columns
-        What `Experiment.columns` gave for each of the two streams.
-    experiments
-        How many experiments are judged together.
-    """
+    """Pick the strongest event on half of the runs of two streams, and measure it on the other half."""
     runs = min((len(values) for side in columns for values in side.values()), default=0)
     if runs < LEAST:
         raise ValueError(f"{runs} runs are too few to choose an event and to measure it")
@@ -96,7 +80,6 @@ def judge(experiment: Experiment, columns: Sequence[Columns], *, experiments: in
         lower=epsilon_lower(hits, counted, ALPHA, claim.delta),
         delta_lower=delta_lower(hits, counted, ALPHA, claim.epsilon),
         certain=epsilon_lower(hits, counted, ALPHA / experiments, claim.delta),
-        visible=epsilon_lower((counted[0], 0), counted, ALPHA),
         runs=runs,
         hits=hits,
         event=f"{event} [likelier on stream {'AB'[event.likelier]}]",
@@ -165,7 +148,6 @@ class AuditReport:
 
 
 def _claim(found: Finding) -> tuple[str, str]:
-    """What was claimed, and the lower bounds: on ε at the claimed δ, and on δ at the claimed ε."""
     if not found.delta:
         return f"{found.claimed:g}", f"{found.lower:.3f}"
     return f"{found.claimed:g}, {found.delta:g}", f"{found.lower:.3f}, {found.delta_lower:.3f}"

@@ -27,7 +27,10 @@ from headwater.audit.streams import Pair, replaced
 from headwater.audit.trace import Address, Measurement, watching
 from headwater.public.budget import Budget, Guarantee, Ledger, OverdrawnError
 from headwater.public.laws import Cost, CountLaw, DiscreteGaussian, JointLaplace, rho_for
-from headwater.secret.noise import norm
+from headwater.public.protocol import AnySchema
+from headwater.secret.mechanism import mechanism_class
+from headwater.secret.noise import Noise, norm
+from headwater.secret.pmm import ledger
 
 T = TypeVar("T")
 Laws = dict[Address, tuple[CountLaw | JointLaplace, tuple[tuple[Address, ...], tuple[int, ...]] | None]]
@@ -39,20 +42,14 @@ _PASSES = 30  # at most, until nothing turns any more
 
 @dataclass(frozen=True)
 class Loss:
-    """What one pair costs with one set of outputs.
+    """What one pair costs with one set of outputs, exactly."""
 
-    ``bound`` is exact: no output of these measurements is more than ``exp(bound)`` times likelier on one stream; with
-    Gaussian noise there is no such bound, and it is infinite. ``rho`` is what they cost in ρ, exactly.
-    ``reached`` is the log ratio, also exact, of the output that was tried. ``pure`` is the ε of the draws whose law has
-    one, and ``gaussian`` the ρ of all others.
-    """
-
-    bound: Cost
+    bound: Cost  # the log of how much likelier any output of these measurements is on one stream; perhaps infinite
     rho: Fraction
-    reached: Fraction
+    reached: Fraction  # the log ratio of the output that was tried
     draws: int
-    pure: Fraction = Fraction(0)
-    gaussian: Fraction = Fraction(0)
+    pure: Fraction = Fraction(0)  # the ε of the draws whose law has one
+    gaussian: Fraction = Fraction(0)  # the ρ of all others
 
     def cost(self, claim: Guarantee) -> Fraction:
         """What is spent of the claimed ε. In ρ, if that is less: the same part of ε as is spent of what δ allows.
@@ -72,14 +69,11 @@ class Loss:
 
 
 def loss_between(experiment: Experiment, seed: int = 0) -> Loss:
-    """The exact privacy loss of a pair of streams, when both publish the same chosen numbers.
-
-    Outputs are chosen at random, then turned, measurement by measurement, to where the two streams differ most.
-    """
+    """The loss of a pair when both publish the same numbers: random ones, then those where the streams differ most."""
     chosen: dict[Address, int] = {}
     far = 4 * len(experiment.pair.one) + 8
     # Thresholds are set out of reach: what happens when one is crossed is for the tests of the counters.
-    options = [_BEYOND, _BEYOND + 1] if experiment.kind.thresholds else [-far, 0, 1, 2, far]
+    options = [_BEYOND, _BEYOND + 1] if experiment.traits.thresholds else [-far, 0, 1, 2, far]
 
     def choose(address: Address) -> int:
         if address not in chosen:
@@ -128,7 +122,6 @@ def loss_between(experiment: Experiment, seed: int = 0) -> Loss:
 
 
 def _lengths(draw: Measurement, numbers: Sequence[int]) -> list[int]:
-    """How far the draws of a measurement lie from 0: each for itself, or by the norm of all of them."""
     if not draw.sizes:
         return [abs(number) for number in numbers]
     ends = list(accumulate(draw.sizes))
@@ -136,7 +129,6 @@ def _lengths(draw: Measurement, numbers: Sequence[int]) -> list[int]:
 
 
 def _log_ratio(law: CountLaw | JointLaplace, one: int, other: int) -> Fraction:
-    """Log P − log P' of draws that lie so far from 0, under a law, by its definition."""
     if isinstance(law, DiscreteGaussian):
         return (other**2 - one**2) / (2 * Fraction(law.scale) ** 2)
     return (other - one) / Fraction(law.scale)
@@ -161,10 +153,7 @@ def _moved(
 
 
 def check_draws(record: Sequence[Measurement], laws: Laws | None = None) -> dict[Address, int]:
-    """Alarm unless every draw serves one count, under one law. Gives the count of each; notes the laws.
-
-    Joint noise must be of the same tables whenever it is asked for.
-    """
+    """Alarm unless every draw serves one count under one law, joint noise always the same tables. Gives the counts."""
     known, laws = dict[Address, int](), {} if laws is None else laws
     for measured in record:
         law = measured.law, (measured.addresses, measured.sizes) if measured.sizes else None
@@ -192,7 +181,7 @@ def check_counting(experiment: Experiment) -> None:
     """Alarm unless the replaced record is counted where it is, also on a face, and as often on both streams.
 
     On a face it must count as it does the smallest step inside; and if each measurement counts every record of a span
-    once (`Mechanism.partitions`), then its total is the same on both streams.
+    once (`Traits.partitions`), then its total is the same on both streams.
     """
     totals, inside = [], replace(experiment, pair=_off_the_faces(experiment))
     for side in (0, 1):
@@ -201,7 +190,7 @@ def check_counting(experiment: Experiment) -> None:
         beside = here if inside.pair == experiment.pair else _measured(inside, side)
         if [m.true.tolist() for m in here] != [m.true.tolist() for m in beside]:
             raise AuditAlarm(f"{experiment.name}: a record on a face is counted in no cell, or in another one")
-    if experiment.kind.partitions and totals[0] != totals[1]:
+    if experiment.traits.partitions and totals[0] != totals[1]:
         raise AuditAlarm(f"{experiment.name}: a record was counted in no cell, or in several")
 
 
@@ -212,7 +201,6 @@ def _measured(experiment: Experiment, side: int) -> list[Measurement]:
 
 
 def _off_the_faces(experiment: Experiment) -> Pair:
-    """The pair with both records moved off the faces of the cube, by the smallest step that floats allow."""
     (position,) = experiment.pair.changed
     numbers = 1 if experiment.table else len(experiment.pair.one[0])  # the other columns of the table have no face
     places = [
@@ -232,3 +220,14 @@ def check_ledger(ledger: Ledger, budget: Budget | float) -> Fraction:
     if isinstance(ledger.total, Fraction):
         return ledger.total
     return Fraction(budget.epsilon) * ledger.rho / (budget.rho or 1)  # the part of ρ that is spent
+
+
+def check_ledgers(mechanism: str, schema: AnySchema, budget: Budget) -> Fraction:
+    """The largest ε that a record can come to, at times to 2^40; an alarm if that is more than the budget."""
+    times = [0, *(1 << q for q in range(0, 41, 4))]
+    if mechanism == "pmm":
+        ledgers = [ledger(t, schema.partition, budget.epsilon) for t in times]
+    else:
+        run = mechanism_class(mechanism)(schema, budget, Noise(seed=0))  # nothing is measured with it
+        ledgers = [run.ledger(t) for t in times]
+    return max(check_ledger(one, budget) for one in ledgers)

@@ -1,8 +1,4 @@
-"""Pairs of neighbouring streams that ought to be hard to protect.
-
-Two streams of points are neighbours if one point is replaced. All streams here are made up: an audit never reads
-anybody's data.
-"""
+"""Pairs of neighbouring streams that ought to be hard to protect, all made up: an audit never reads anybody's data."""
 
 from __future__ import annotations
 
@@ -12,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.numeric import Number
+from headwater.public.categories import Boolean, Category
+from headwater.public.numbers import Number
 from headwater.public.schema import Schema
 
 Points = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]
 
-COLOURS = ("red", "green", "blue")
-TABLE = Schema(amount=Number(0, 1), colour=Category(*COLOURS), member=Boolean(missing=True))
+COLOURS = ("red", "green", "blue", "unknown")
+TABLE = Schema(amount=Number(0, 1), colour=Category(*COLOURS[:3]), member=Boolean(missing=True))
 """A table with a column of each sort: a continuum, values that do not fill their cells, and a missing value."""
 
 BELOW_HALF = math.nextafter(0.5, 0.0)
@@ -39,7 +35,6 @@ class Pair:
 
     @property
     def changed(self) -> list[int]:
-        """Where the streams differ."""
         return [i for i, (a, b) in enumerate(zip(self.one, self.other, strict=True)) if a != b]
 
     @property
@@ -87,14 +82,9 @@ def person_replaced(
     name: int | None = None,
     period: tuple[int, int] | None = None,
 ) -> PersonPair:
-    """The background, whose records belong to people, with all records of one person replaced.
+    """All records of one person go to ``other`` (None: null records of nobody), perhaps as those of ``name``.
 
-    ``other`` is where their records are on the other stream, None for null records of nobody; ``name`` says who they
-    belong to there, if not the same person. With a ``period``, of so many arrivals and the number of one, only those in
-    it are replaced.
-
-    >>> person_replaced(np.zeros((3, 1)), [7, 8, 7], 7, 0.5).other
-    ((0.5, 7.0), (0.0, 8.0), (0.5, 7.0))
+    With a ``period``, of so many arrivals and the number of one, only those in it do.
     """
     one = np.column_stack((background, people)).astype(float)
     two, here = one.copy(), one[:, -1] == person
@@ -107,11 +97,7 @@ def person_replaced(
 
 
 def replaced(background: Points, position: int, one: object, other: object) -> Pair:
-    """The background with one point replaced by each of two.
-
-    >>> replaced(np.zeros((3, 1)), 2, 0.25, 1.0).other
-    ((0.0,), (0.0,), (1.0,))
-    """
+    """The background with one point replaced by each of two."""
     streams = []
     for place in (one, other):
         points = np.array(background, dtype=float)
@@ -125,13 +111,11 @@ def _rows(points: Points) -> Rows:
 
 
 def as_table(rows: Rows) -> dict[str, list[object]]:
-    """Rows of an amount, the number of a colour, and a yes, a no or (−1) nothing, as columns of `TABLE`."""
     members: list[object] = [None if row[2] < 0 else bool(row[2]) for row in rows]
     return {"amount": [row[0] for row in rows], "colour": [COLOURS[int(row[1])] for row in rows], "member": members}
 
 
 def heap(length: int, dimension: int, place: float = 0.1) -> Points:
-    """All points in one place, away from every cut."""
     return np.full((length, dimension), place)
 
 
@@ -140,5 +124,4 @@ MOVES: dict[str, tuple[float, float]] = {"corner": (0.1, 0.9), "cut": (0.5, BELO
 
 
 def kind_of_pair(kind: str, background: Points, position: int) -> Pair:
-    """A pair whose point moves as `MOVES` says."""
     return replaced(background, position, *MOVES[kind])

@@ -10,14 +10,17 @@ from itertools import pairwise
 import numpy as np
 
 from headwater.audit.experiments import JOINT_NOISE, NOISE, Experiment
-from headwater.audit.streams import MOVES, TABLE, Pair, heap, kind_of_pair, person_replaced, replaced
+from headwater.audit.streams import COLOURS, MOVES, TABLE, Pair, heap, kind_of_pair, person_replaced, replaced
 from headwater.audit.trace import watching
+from headwater.audit.traits import traits_of
+from headwater.public import protocol as registry
 from headwater.public.budget import record_epsilon
-from headwater.public.numeric import Number
+from headwater.public.cube import unit_cube
+from headwater.public.numbers import Number
 from headwater.public.person import NOWHERE, Person
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import unit_cube
+from headwater.secret.batch import Batch
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import Noise
 
@@ -29,21 +32,18 @@ DELTA = 0.3  # of claims with a δ: so large that counts of few columns have Gau
 
 @lru_cache
 def moments(mechanism: str, schema: AnySchema, epsilon: float) -> tuple[int, ...]:
-    """The first times at which something new is measured: ends of buckets, starts and ends of levels.
+    """The first times at which something new is measured, found by asking a run on a heap of records at every time.
 
-    They are public, and found by looking: a run on a heap of records is asked at every time what it has measured. New
-    are draws that were not there before; of a mechanism that may ask for any cell at any time, only those of a scale
-    that was not there before.
+    New are draws that were not there before; if any cell may be asked for at any time, those of a new scale.
     """
-    kind = mechanism_class(mechanism)
-    run = kind(schema, epsilon, Noise(seed=0))  # what it measures is thrown away
-    row = run.encode(np.full((1, schema.dimension), 0.1))
+    run = mechanism_class(mechanism)(schema, epsilon, Noise(seed=0))  # what it measures is thrown away
+    one, partitions = Batch(run.encode(np.full((1, schema.dimension), 0.1))), traits_of(mechanism).partitions
     known, found, draws = set[object](), list[int](), 0
     with watching(lambda _: 1 << 20) as record:  # beyond every threshold
         while len(found) < MOMENTS and ((run.t < SHORT and draws < ENOUGH) or (len(found) < 2 and run.t < MOST)):
-            run.update(row)
-            run.measured(0, 0)
-            drawn = {one for m in record for one in (m.addresses if kind.partitions else [m.scale])}
+            run = run.update(one)
+            run.measured(0)
+            drawn = {address for m in record for address in (m.addresses if partitions else [m.scale])}
             if drawn - known:
                 found.append(run.t)
             known |= drawn
@@ -55,7 +55,7 @@ def moments(mechanism: str, schema: AnySchema, epsilon: float) -> tuple[int, ...
 def worst_cases(mechanism: str, dimension: int, epsilon: float, *, noisy_counts: bool = False) -> list[Experiment]:
     """The first record; the last one before something is measured, and the next; records on cuts and faces."""
     title = f"{mechanism}{', noisy counts' * noisy_counts}, d = {dimension}, ε = {epsilon:g}"
-    if not mechanism_class(mechanism).online:
+    if mechanism not in registry.online():
         pairs = {kind: kind_of_pair(kind, heap(16, dimension), 5) for kind in MOVES}
         return [Experiment(f"{title}: 16 records, {kind}", mechanism, epsilon, pairs[kind]) for kind in MOVES]
     ends = moments(mechanism, unit_cube(dimension), epsilon)
@@ -95,6 +95,16 @@ def tables(mechanism: str, epsilon: float) -> list[Experiment]:
     return found
 
 
+def bad_records(mechanism: str, epsilon: float) -> list[Experiment]:
+    """A record that becomes a bad one: a point beyond the cube, or a colour that is none. It counts nowhere."""
+    found = []
+    for one in worst_cases(mechanism, 1, epsilon)[::2] + tables(mechanism, epsilon):
+        bad = (0.1, len(COLOURS) - 1, 0) if one.table else 2.0
+        pair = replaced(np.array(one.pair.one), one.pair.changed[0], one.pair.places[0], bad)
+        found.append(replace(one, name=f"{one.name}, which is bad", pair=pair))
+    return found
+
+
 def people(
     mechanism: str,
     epsilon: float,
@@ -104,10 +114,7 @@ def people(
     noisy_counts: bool = False,
     ends: tuple[int, ...] = (),
 ) -> list[Experiment]:
-    """All records of one person: in one bucket, in several, more than count, none of them on the other stream.
-
-    Looked at after the first three times at which something is measured, or at ``ends``.
-    """
+    """All records of one person: in one bucket, in several, more than count, none of them on the other stream."""
     declared = Person("person", records=records, null=NOWHERE)
     schema = Schema({f"x{axis}": Number(0, 1) for axis in range(columns)})
     ends = ends or moments(mechanism, schema, record_epsilon(epsilon, records))[:3]
@@ -142,7 +149,6 @@ def people(
 
 
 def with_delta(experiments: Iterable[Experiment], delta: float = DELTA) -> list[Experiment]:
-    """The same experiments with a δ; themselves, if it is 0."""
     named = [(one, f"{one.name}, δ = {delta:g}" if delta else one.name) for one in experiments]
     return [replace(one, name=name, delta=delta) for one, name in named]
 
@@ -157,20 +163,19 @@ def noise(epsilon: float) -> list[Experiment]:
 
 def to_sample(mechanism: str) -> list[Experiment]:
     """What is sampled of a mechanism: what crosses the trust boundary, releases with a window, people, a δ."""
-    kind = mechanism_class(mechanism)
-    if not kind.online:
+    if mechanism not in registry.online():
         return worst_cases(mechanism, 2, 1.0)[:1]
     counts = worst_cases(mechanism, 2, 4.0, noisy_counts=True)[1:2]
     found = [*counts, *worst_cases(mechanism, 2, 4.0)[1:2], *worst_cases(mechanism, 1, 8.0)[5:6]]
     found += people(mechanism, 8.0, noisy_counts=True)[2:3]
-    return [*found, *(with_delta(counts) if kind.deltas else [])]
+    return [*found, *(with_delta(counts) if traits_of(mechanism).deltas else [])]
 
 
 def to_trace(mechanism: str) -> list[Experiment]:
     """What is computed of a mechanism: releases, windows, cards and saved states, whenever something is measured."""
-    kind, found = mechanism_class(mechanism), worst_cases(mechanism, 2, 8.0)
-    if kind.online:
+    found = worst_cases(mechanism, 2, 8.0)
+    if mechanism in registry.online():
         found += [*tables(mechanism, 8.0), *people(mechanism, 8.0)]
-    if kind.deltas:
+    if traits_of(mechanism).deltas:
         found += with_delta([*worst_cases(mechanism, 2, 4.0), *people(mechanism, 8.0)])
     return found

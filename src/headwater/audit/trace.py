@@ -28,8 +28,7 @@ Chooser = Callable[[Address], int]
 class Measurement:
     """One call for noise: its law, where the draws live, and the true counts that they were added to.
 
-    Joint noise is one draw for tables of ``sizes`` numbers; a number of it has the address that a draw for it alone
-    would have.
+    Joint noise is one draw for tables of ``sizes`` numbers, each at the address that a draw for it alone would have.
     """
 
     law: CountLaw | JointLaplace
@@ -39,7 +38,6 @@ class Measurement:
 
     @property
     def scale(self) -> float:
-        """The scale of the law."""
         return self.law.scale
 
 
@@ -52,7 +50,6 @@ class _Waiting(np.ndarray[Any, Any]):
     record: list[Measurement]
 
     def __array_finalize__(self, obj: object) -> None:
-        """The same draws in another shape are still the same draws."""
         if isinstance(obj, _Waiting) and hasattr(obj, "addresses") and self.size == obj.size:
             self.law, self.addresses, self.sizes, self.record = obj.law, obj.addresses, obj.sizes, obj.record
 

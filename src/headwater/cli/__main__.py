@@ -10,16 +10,13 @@ def main() -> None:
     """Run the command line, or say what it needs."""
     gc.set_threshold(50_000)  # imports make objects that stay: looking through them again and again takes a while
     try:
-        try:
-            import pyarrow  # noqa: F401
-            import rich  # noqa: F401
-            import typer  # noqa: F401
-        except ImportError as error:
-            sys.exit(f"the command line needs {error.name}: pip install 'headwater[cli]'")
-        from headwater.cli.commands import COMMANDS, build
+        import pyarrow  # noqa: F401
 
-        asked = sys.argv[1:2]  # help and mistakes need all commands, a command only itself
-        app = build(asked if asked and asked[0] in COMMANDS else COMMANDS)
+        from headwater.cli.app import app
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("pyarrow", "rich", "typer"):
+            raise
+        sys.exit(f"the command line needs {error.name}: pip install 'headwater[cli]'")
     except KeyboardInterrupt:
         sys.exit(130)  # nothing has begun yet
     try:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headwater.cli.console import clean, out
+from headwater.cli.console import out, say
 from headwater.cli.exit_codes import reports_errors
 from headwater.cli.options import BadRows
 from headwater.public.schema import Schema
@@ -32,7 +31,7 @@ def command(
 
     Example: headwater evaluate trips.csv releases/release-000000010000
     """
-    from headwater.evaluate import evaluate
+    from headwater.evaluation import evaluate
 
     if len(real) < 2:
         raise ValueError("name the real file or files, then the synthetic one")
@@ -46,4 +45,5 @@ def command(
     if as_json:
         out.print_json(json.dumps(found.to_dict()), ensure_ascii=True)
     else:
-        out.print(replace(found, columns=tuple(replace(column, name=clean(column.name)) for column in found.columns)))
+        for line in str(found).splitlines():
+            say(line, "bold red" if line.startswith(("NOT PRIVATE", "TOO FEW", "BOUNDS CUT")) else "")

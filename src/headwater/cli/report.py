@@ -39,7 +39,7 @@ def command(
 
     Example: headwater report releases --out report.html
     """
-    from headwater.evaluate.inputs import rows_of
+    from headwater.evaluation.inputs import rows_of
     from headwater.report import usual_name, write_report
     from headwater.report.releases import find
 

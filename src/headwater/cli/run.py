@@ -16,12 +16,11 @@ import typer
 from headwater.cli import options
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
-from headwater.public.arrow import pyarrow
-from headwater.public.bad_rows import policy_of
 from headwater.public.budget import warn_of_delta
-from headwater.public.input_schema import InputSchema
 from headwater.public.outlook import outlook
-from headwater.public.schema import Schema
+from headwater.public.schema import InputSchema, Schema
+from headwater.public.tables import pyarrow
+from headwater.public.tally import policy_of
 from headwater.run import Run, RunConfig, Schedule, feed
 from headwater.run.config import KEEP, ROWS, limit
 from headwater.run.feed import MEASURE_EVERY
@@ -65,14 +64,6 @@ def command(
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
-    ] = False,
-    gone_is_done: Annotated[
-        bool,
-        typer.Option("--gone-is-done", help="Input files that are gone were read to their ends; others are new."),
-    ] = False,
-    same_again: Annotated[
-        bool,
-        typer.Option("--same-again", help="Input files that look like one that was read hold other records."),
     ] = False,
     allow_copy: options.AllowCopy = False,
     expect: options.Expect = None,
@@ -127,8 +118,6 @@ def command(
                     else:
                         written: dict[str, Any] = {
                             "stdin_continues": stdin_continues,
-                            "gone_is_done": gone_is_done,
-                            "same_again": same_again,
                             "follow": follow,
                             "bad_rows": policy,
                             "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier

@@ -90,7 +90,7 @@ def start(
 ) -> None:
     """Serve the runs of a file, or a single one, and call back with the address when requests are answered."""
     try:
-        from headwater.service import RunSettings, ServiceConfig, logs
+        from headwater.service import RunSettings, ServiceConfig
         from headwater.service.server import serve
     except ModuleNotFoundError as error:
         raise ImportError(f"{error.name} is not installed: pip install 'headwater[serve]'") from None
@@ -106,11 +106,10 @@ def start(
         found = ServiceConfig({name or schema.stem: run}, **given)
     else:
         raise ValueError("give a service.toml, or --schema and --epsilon for a single run")
-    logs.quiet = quiet
 
     def ready(address: str) -> None:
         for run_name in found.runs:
             say(f"{run_name}: {address}runs/{run_name}")
         started(address)
 
-    serve(found, ready)
+    serve(found, ready, quiet=quiet)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from headwater.public.arrow import pyarrow
+from headwater.public.build import in_text
+from headwater.public.cube import UnitCube
 from headwater.public.errors import is_unicode
 from headwater.public.files import FileRefusedError
 from headwater.public.partition import Points
-from headwater.public.text_types import in_text
-from headwater.public.unit_cube import UnitCube
+from headwater.public.tables import pyarrow
 
 VERSION = 1
 """Of cards."""

@@ -1,16 +1,491 @@
-"""The kinds of columns, by name."""
+"""What all kinds of columns have in common, values in, coordinates out, and back
+
+Formal guarantees
+-----------------
+There is one grammar of text, `Column.read_text`, and one reading of every other value, `Column.parse`. What Arrow or
+NumPy reads at once is a part of that, so a value means the same whatever stands beside it and whichever way it came. A
+block that a library refuses is halved until what it refuses is alone (`proofs/tables.md`, step 1).
+"""
 
 from __future__ import annotations
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
-from headwater.public.numeric import Integer, Number
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import cached_property
+from numbers import Number as AnyNumber
+from typing import Any, ClassVar, NamedTuple, Self
 
-__all__ = ["COLUMN_KINDS", "Boolean", "Category", "Column", "Datetime", "Integer", "Number", "TimeOfDay"]
+import numpy as np
+from numpy.typing import NDArray
 
-COLUMN_KINDS: dict[str, type[Column]] = {
-    kind.kind: kind for kind in (Number, Integer, Category, Boolean, Datetime, TimeOfDay)
-}
-"""Kinds of columns by their names in schema files."""
+from headwater.public.errors import UNREADABLE, SchemaError, TableError, failures, is_unicode, listed, quoted, refusal
+from headwater.public.partition import Axis, Flags, Integers, Points
+from headwater.public.tables import (
+    Values,
+    from_arrow,
+    halves_of,
+    is_missing,
+    kept,
+    pyarrow,
+    rows_of,
+    texts_of,
+    texts_to_arrow,
+    to_arrow,
+    values_of,
+    without,
+)
+
+Array = NDArray[Any]
+
+_FEW = 32  # texts that are read one by one where Arrow refuses one of them
+_WORDS: list[tuple[Any, str]] = [
+    (bool | np.bool_, "a boolean"),
+    (str, "text"),
+    (bytes | bytearray, "bytes"),
+    (datetime | np.datetime64, "a date and time"),
+    (date, "a date"),
+    (time, "a time of day"),
+    (timedelta | np.timedelta64, "a time span"),
+    (complex, "a complex number"),
+    (AnyNumber | np.number | Decimal, "a number"),
+    (list | tuple | np.ndarray, "a list"),
+    (dict, "a record"),
+]
+_OF_ARRAYS = {"b": "a boolean", "f": "a number", "i": "a number", "u": "a number", "M": "a date", "m": "a time span"}
+
+
+class Read(NamedTuple):
+    """Values of a column as numbers: what a column has of each of its rows, or of the few values that ``codes`` name.
+
+    Parameters
+    ----------
+    numbers
+        As the kind of column has them; where a value is missing or bad they say nothing.
+    missing
+        Which values are missing, None if none is.
+    bad
+        What is wrong with values that cannot be read, by their place; the column and the row are to be added.
+    codes
+        If given, row ``i`` has value ``codes[i]``.
+    """
+
+    numbers: Array
+    missing: Flags | None
+    bad: dict[int, TableError]
+    codes: Integers | None = None
+
+    def rows(self) -> Read:
+        """The same with one value for each row."""
+        if self.codes is None:
+            return self
+        bad = dict[int, TableError]()
+        if self.bad:
+            rows = np.flatnonzero(np.isin(self.codes, list(self.bad))).tolist()
+            bad = {row: self.bad[int(self.codes[row])] for row in rows}
+        return Read(self.numbers[self.codes], None if self.missing is None else self.missing[self.codes], bad)
+
+    def coded(self, codes: Integers) -> Read:
+        """These values for rows that name them; −1 is a missing value, −2 one that cannot be read."""
+        size, bad = len(self.numbers), self.bad
+        if self.codes is not None:
+            codes = np.where(codes < 0, codes, np.append(self.codes, (-1, -2))[codes])
+        if not len(codes) or codes.min() >= 0:
+            return self._replace(codes=codes)
+        gone = np.zeros(size, dtype=np.bool_) if self.missing is None else self.missing
+        bad = bad | {size: UNREADABLE} if codes.min() == -2 else bad
+        codes = np.where(codes < 0, codes + size + 2, codes)
+        return Read(
+            np.append(self.numbers, [0, 0]).astype(self.numbers.dtype), np.append(gone, [False, True]), bad, codes
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Column(ABC):
+    """One column of a table: which values it may have, declared and never learned.
+
+    Parameters
+    ----------
+    missing
+        Whether values may be missing. If so, a missing value is a value like any other, and comes out as well.
+    weight
+        How finely the column is resolved, relative to the others: weight 2 gets two cuts for one cut of weight 1.
+        Marginals do not use it.
+    null_values
+        Texts that mean "missing", such as ``["NA", "?"]``; blank text does in any case.
+    """
+
+    missing: bool = field(default=False, kw_only=True)
+    weight: float = field(default=1.0, kw_only=True)
+    null_values: Sequence[str] = field(default=(), kw_only=True)
+
+    kind: ClassVar[str]
+    """The name of this kind of column in schema files."""
+    wants: ClassVar[str]
+    """What a value has to be, in words."""
+    dtype: ClassVar[type[np.generic]] = np.int64
+    """The type of numbers: declared, for one that followed from the values would let one change the others."""
+    required: ClassVar[Mapping[str, str]] = {}
+    """What has to be declared, and a line of a schema file that does it, by example."""
+    cut: ClassVar[str] = "clipped"
+    """What happens to values that are not declared, in a word of `headwater.public.tally.KINDS`."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.missing, bool):
+            raise SchemaError("missing must be true or false", "write missing = true or leave it out")
+        weight = finite(self.weight)
+        if weight is None or weight <= 0:
+            raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
+        texts: Any = self.null_values
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) and is_unicode(text) for text in texts):
+            raise SchemaError("null_values must be a list of texts", 'write for example null_values = ["NA", "-999"]')
+        self.set(weight=weight, null_values=tuple(dict.fromkeys(text.strip() for text in texts)))
+
+    # ---- what a kind of column says
+
+    @property
+    @abstractmethod
+    def size(self) -> int | None:
+        """How many values there are; None for a continuum."""
+
+    @abstractmethod
+    def text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float, None if it is missing
+        """Text that is none of `null_values` as a number, or None if it says that the value is missing."""
+
+    @abstractmethod
+    def parse(self, value: Any) -> Any:  # noqa: ANN401 - a value of any type; an int or a float
+        """One object that is neither text nor missing as a number."""
+
+    @abstractmethod
+    def typed(self, values: Values) -> Read:
+        """An array of one type."""
+
+    def at_once(self, text: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
+        """Trimmed text of Arrow as numbers; null where `read_text` has to look. None: it has to look everywhere."""
+        return None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether each text is looked at once for all of its rows, however often it comes."""
+        return True
+
+    def beyond(self, numbers: Array) -> Flags | None:
+        """Which numbers are none of the declared values, None if all are."""
+        return None
+
+    def refused(self, number: float) -> TableError | None:
+        """What is wrong with a number that is `beyond`, None if another value stands for it."""
+        return None
+
+    def fit(self, numbers: Array, missing: Flags | None) -> Array:
+        """Numbers as `Axis.place` takes them; those that are `beyond` as the value that stands for them."""
+        return numbers
+
+    @abstractmethod
+    def raw(self, numbers: Array) -> Array:
+        """What `Axis.value` gives, as an array that data frames can hold: `fit` backwards."""
+
+    def label(self, raw: Array) -> Array:
+        """What `raw` gives, as values of the column."""
+        return raw
+
+    def to_arrow(self, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - an array of pyarrow
+        """What `raw` gives, as Arrow has it."""
+        return to_arrow(raw, missing)
+
+    # ---- values in
+
+    def read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
+        """Text as a number, or None if it says that the value is missing: the grammar of the column."""
+        return None if self.null_values and text.strip() in self.null_values else self.text(text)
+
+    def read(self, series: Any) -> Read:  # noqa: ANN401 - a column of any library
+        """Values of any library: as numbers, which of them are missing, and what is wrong with those that are bad."""
+        try:
+            values = values_of(series)
+            if isinstance(values.data, list):
+                found = self._each(values.data)
+            else:
+                found = self._texts(values.data) if values.is_text else self.typed(values)
+            return found if values.codes is None else found.coded(values.codes)
+        except failures() as error:  # of any library, or of an object in a row
+            wrong, size = refusal(error), len(series if hasattr(series, "__len__") else list(series))
+            if isinstance(error, TableError) or size == 0:  # about the column as a whole
+                raise
+        if size == 1:
+            return Read(np.zeros(1, dtype=self.dtype), None, {0: wrong})
+        return _joined([self.read(rows_of(series, *lot)).rows() for lot in halves_of(size)])
+
+    def _each(self, items: Sequence[Any]) -> Read:
+        """Objects of any types, one by one."""
+        numbers, gone, bad = [], list[int](), dict[int, TableError]()
+        for row, item in enumerate(items):
+            number: Any = None
+            try:
+                if isinstance(item, str):
+                    number = self.read_text(item)
+                elif type(item) is int or not is_missing(item):
+                    number = self.parse(item)
+            except failures() as error:  # ours, of a library, or of the value itself
+                bad[row], number = refusal(error), 0
+            if number is None:
+                gone.append(row)
+                number = 0
+            numbers.append(number)
+        missing = np.zeros(len(items), dtype=np.bool_)
+        missing[gone] = True
+        return Read(np.array(numbers, dtype=self.dtype), missing if gone else None, bad)
+
+    def _texts(self, text: Any) -> Read:  # noqa: ANN401 - an array of pyarrow
+        """Text of Arrow: at once what `at_once` reads, and by `read_text` what is left."""
+        if self.repeats:
+            coded = text.dictionary_encode()
+            codes, gone = from_arrow(coded.indices)
+            codes = codes.astype(np.int64)
+            return self._different(coded.dictionary).coded(codes if gone is None else np.where(gone, -1, codes))
+        return self._different(text)
+
+    def _different(self, text: Any) -> Read:  # noqa: ANN401 - an array of pyarrow
+        pc = pyarrow("compute")
+        trimmed = pc.ascii_trim_whitespace(text)
+        nothing = pc.is_in(trimmed, texts_to_arrow(["", *self.null_values]).cast(text.type))
+        nothing = pc.or_(nothing, text.is_null()) if text.null_count else nothing
+        found = self.at_once(without(trimmed, nothing))
+        if found is None:
+            return self._each(texts_of(text))
+        missing = from_arrow(nothing)[0]
+        numbers, unread = from_arrow(found)
+        bad = dict[int, TableError]()
+        rest = np.empty(0, dtype=np.int64) if unread is None else np.flatnonzero(unread & ~missing)
+        if len(rest):
+            numbers, missing = np.array(numbers, dtype=self.dtype), missing.copy()
+            others = text.take(to_arrow(rest, None)).dictionary_encode()
+            few = self._each(texts_of(others.dictionary)).coded(from_arrow(others.indices)[0].astype(np.int64)).rows()
+            numbers[rest], bad = few.numbers, {int(rest[row]): error for row, error in few.bad.items()}
+            missing[rest] = False if few.missing is None else few.missing
+        if self._null_numbers:
+            missing = missing | np.isin(numbers, self._null_numbers)
+        return Read(numbers, missing if missing.any() else None, bad)
+
+    @cached_property
+    def _null_numbers(self) -> list[Any]:
+        """The numbers among the texts that mean "missing": in text, however such a number is written, it does."""
+        return []
+
+    # ---- coordinates
+
+    def encode_column(self, series: object) -> tuple[Points, dict[str, int], dict[int, TableError]]:
+        """The coordinates of a column of any library, how many of its values were clipped, unlisted or missing
+        (`Tally`), and the errors of the rows that are bad, whose coordinates say nothing.
+        """
+        self.check()
+        numbers, gone, bad, codes = self.read(series)
+        flags, wrong = dict[str, Flags](), dict(bad)
+        if gone is not None:
+            if self.missing:
+                flags["missing"] = gone
+            wrong |= {} if self.missing else dict.fromkeys(np.flatnonzero(gone).tolist(), _MISSING)
+        cut = self.beyond(numbers)
+        if cut is not None:
+            cut[list(wrong)] = False
+            cut = cut if gone is None else cut & ~gone
+            for row in np.flatnonzero(cut).tolist():
+                error = self.refused(numbers[row])
+                if error is None:
+                    flags[self.cut] = cut
+                    break
+                wrong[row] = error
+        points = self.axis.place(self.fit(numbers, gone), gone)
+        if codes is not None:
+            points, flags = points[codes], {kind: found[codes] for kind, found in flags.items()}
+            wrong = Read(numbers, None, wrong, codes).rows().bad
+        return points, {kind: int(np.count_nonzero(found)) for kind, found in flags.items() if found.any()}, wrong
+
+    def encode(self, series: object) -> Points:
+        """The coordinates of values, or an error that names the first row that is wrong."""
+        points, _, wrong = self.encode_column(series)
+        for row in sorted(wrong)[:1]:
+            raise wrong[row].at(row=row)
+        return points
+
+    def decode(self, coordinates: Points) -> tuple[Array, Flags | None]:
+        """The values at coordinates, and which of them are missing (None if none can be): `encode` backwards."""
+        numbers, gone = self.axis.value(np.asarray(coordinates, dtype=np.float64))
+        return self.label(self.raw(numbers)), gone
+
+    @cached_property
+    def axis(self) -> Axis:
+        """The coordinate of this column."""
+        self.check()
+        return Axis(self.size, self.missing, self.weight)
+
+    # ---- what is declared
+
+    @property
+    def open(self) -> list[str]:
+        """What is still to be declared before the column can be used."""
+        return [name for name in self.required if getattr(self, name) in (None, ())]
+
+    def check(self) -> None:
+        """Raise an error if something is still to be declared."""
+        if self.open:
+            arguments = ", ".join("*values" if name == "values" else f"{name}=…" for name in self.required)
+            lines = " and ".join(f"`{self.required[name]}`" for name in self.open)
+            raise SchemaError(
+                f"{' and '.join(self.open)} of {type(self).__name__} must be declared: "
+                "they come from what you know, never from the data, for what is taken from the data reveals a record",
+                f"in a schema file write {lines} with your own values, in Python {type(self).__name__}({arguments})",
+            )
+
+    def wrong(self, what: object) -> TableError:
+        """The error for a value of another kind; of an array its type is enough."""
+        return TableError(
+            f"{describe(what)}, not {self.wants}", f"give {self.wants}, or declare another kind of column"
+        )
+
+    def all_wrong(self, values: Values) -> Read:
+        """An array of another kind: every value that is there is bad. The type of nothing says nothing."""
+        there = np.ones(len(values.data), dtype=np.bool_) if values.missing is None else ~values.missing
+        return read_with(np.zeros(len(there), dtype=self.dtype), values.missing, there, self.wrong(values.data))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is declared, as plain values: a table of a schema file."""
+        named = {item.name: _plain(getattr(self, item.name)) for item in self._declared()}
+        return {"kind": self.kind} | {name: value for name, value in named.items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, declared: Mapping[str, Any]) -> Self:
+        """A column as `to_dict` describes it, without its kind."""
+        names = [item.name for item in _ordered(cls)]
+        unknown = [name for name in declared if name not in names]
+        if unknown:
+            raise SchemaError(
+                f"unknown key {listed(unknown)} in a column of kind {quoted(cls.kind)}",
+                f"known keys are kind, {', '.join(names)}",
+            )
+        return cls(**declared)
+
+    def set(self, **values: object) -> None:
+        """Put arguments in their one form while the column is being made; nothing changes later."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _declared(self) -> list[Field[Any]]:
+        return [item for item in _ordered(type(self)) if getattr(self, item.name) != item.default]
+
+    def __repr__(self) -> str:
+        arguments = [f"{item.name}={_plain(getattr(self, item.name))!r}" for item in self._declared()]
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+
+_MISSING = TableError("the value is missing", "fill it in before, or declare missing=True for this column")
+
+
+def read_with(numbers: Array, missing: Flags | None, wrong: Flags, error: TableError) -> Read:
+    """Numbers of an array, of which those that are flagged and not missing are bad."""
+    wrong = wrong if missing is None else wrong & ~missing
+    gone = None if missing is None or not missing.any() else missing
+    return Read(numbers, gone, dict.fromkeys(np.flatnonzero(wrong).tolist(), error) if wrong.any() else {})
+
+
+def halved(kernel: Callable[[Any], Any], text: Any, plain: str | None = None) -> Any:  # noqa: ANN401 - arrays of pyarrow
+    """What a kernel makes of text, null for texts that it refuses and for a few beside them.
+
+    Arrow looks at all of a block before it refuses it, and each text that it refuses takes as long as a hundred others.
+    So after the first refusal only texts of the pattern ``plain`` are tried.
+    """
+    pa, pc = pyarrow(), pyarrow("compute")
+    try:
+        return kernel(text)
+    except pa.ArrowInvalid:  # whose message may hold a value
+        if plain is None and len(text) <= _FEW:
+            return pa.nulls(len(text), kernel(text[:0]).type)
+    if plain is not None:
+        return halved(kernel, kept(text, pc.match_substring_regex(text, plain)))
+    middle = len(text) // 2
+    return pa.concat_arrays([halved(kernel, text[:middle]), halved(kernel, text[middle:])])
+
+
+def _joined(parts: Sequence[Read]) -> Read:
+    """What was read of rows, one part behind the other."""
+    gone = [np.zeros(len(one.numbers), dtype=np.bool_) if one.missing is None else one.missing for one in parts]
+    starts = np.cumsum([0, *(len(one.numbers) for one in parts)]).tolist()
+    bad = {start + row: error for start, one in zip(starts, parts, strict=False) for row, error in one.bad.items()}
+    return Read(np.concatenate([one.numbers for one in parts]), np.concatenate(gone), bad)
+
+
+def _ordered(kind: type[Column]) -> list[Field[Any]]:
+    return sorted(fields(kind), key=lambda item: item.kw_only is True)
+
+
+def finite(value: Any) -> float | None:  # noqa: ANN401 - an argument of any type
+    """An argument as a float; None if it is no number, or none that a float can be."""
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    try:
+        number = float(value) if is_number else math.nan
+    except OverflowError:  # a whole number that no float is near to
+        return None
+    return number if math.isfinite(number) else None
+
+
+def describe(value: object) -> str:
+    """What kind of value this is, in words that say nothing about the value; of an array, what kind it holds."""
+    if isinstance(value, np.ndarray):
+        return _OF_ARRAYS.get(value.dtype.kind, "an object")
+    for kind, name in _WORDS:
+        if isinstance(value, kind):
+            return name
+    return f"an object of type {type(value).__name__}"
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - an argument of any column
+    """An argument as schema files have it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value.isoformat() if isinstance(value, date) else value
+
+
+@dataclass(frozen=True, repr=False)
+class Bounded(Column):
+    """A column with bounds.
+
+    Parameters
+    ----------
+    outside
+        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
+    """
+
+    outside: str = field(default="clip", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.outside not in ("clip", "error"):
+            raise SchemaError('outside must be "clip" or "error"', 'write outside = "error" or leave it out')
+
+    @property
+    @abstractmethod
+    def limits(self) -> tuple[Any, Any]:
+        """The bounds as numbers."""
+
+    def beyond(self, numbers: Array) -> Flags | None:
+        """Which numbers lie beyond a bound."""
+        low, high = self.limits
+        if not len(numbers) or (numbers.min() >= low and numbers.max() <= high):
+            return None
+        return np.asarray((numbers < low) | (numbers > high))
+
+    def refused(self, number: float) -> TableError | None:
+        """An error if the column does not clip."""
+        if self.outside == "clip":
+            return None
+        side = "below the lower" if number < self.limits[0] else "above the upper"
+        remedy = 'declare wider bounds, or outside="clip" to take the bound instead'
+        return TableError(f"the value is {side} bound", remedy)
+
+    def fit(self, numbers: Array, missing: Flags | None) -> Array:
+        """Numbers within the bounds."""
+        low, high = self.limits
+        return np.clip(numbers if missing is None else np.where(missing, low, numbers), low, high)

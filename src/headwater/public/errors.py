@@ -6,7 +6,10 @@ somebody's, and errors end up in logs.
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
+import sys
 from collections.abc import Sequence
 from copy import copy
 from typing import Self
@@ -20,14 +23,13 @@ class _PlacedError(ValueError):
         problem: str,
         remedy: str,
         *,
-        sender: str | None = None,
         file: str | None = None,
         line: int | None = None,
         row: int | None = None,
         column: str | None = None,
     ) -> None:
         super().__init__(problem, remedy)
-        self.problem, self.remedy, self.sender = problem, remedy, sender or remedy
+        self.problem, self.remedy = problem, remedy
         self.file, self.line, self.row, self.column = file, line, row, column
 
     def at(
@@ -47,13 +49,13 @@ class _PlacedError(ValueError):
         return located
 
     def for_sender(self) -> Self:
-        """A copy for who sent the records and has neither the schema nor the command: its remedy is one for them."""
+        """A copy for who sent the records: without the remedy, which is often a matter of the schema."""
         found = copy(self)
-        found.remedy = self.sender
+        found.remedy = ""
         return found
 
     def without_row(self) -> Self:
-        """A copy that does not say which row it is: rows are numbered inside of a batch, which means nothing later."""
+        """A copy without the row: rows are numbered inside of a batch, which means nothing later."""
         found = copy(self)
         found.row = None
         return found
@@ -63,7 +65,8 @@ class _PlacedError(ValueError):
         where += [f"line {self.line}"] if self.line is not None else []
         where += [f"row {self.row}"] if self.row is not None and self.line is None else []  # which is of the batch
         where += [f"column {quoted(self.column)}"] if self.column is not None else []
-        return f"{', '.join(where)}: {self.problem}; {self.remedy}" if where else f"{self.problem}; {self.remedy}"
+        said = f"{self.problem}; {self.remedy}" if self.remedy else self.problem
+        return f"{', '.join(where)}: {said}" if where else said
 
 
 class TableError(_PlacedError):
@@ -77,8 +80,6 @@ class TableError(_PlacedError):
         What is wrong, without the value.
     remedy
         What to do.
-    sender
-        What can be done by somebody who only sends records, where ``remedy`` says more or something else.
     file, line, row, column
         Where it is, as far as that is known.
 
@@ -103,8 +104,6 @@ class SchemaError(_PlacedError):
         What is wrong.
     remedy
         What to do.
-    sender
-        As in `TableError`; of no use here.
     file, line, row, column
         Where it is, as far as that is known.
 
@@ -117,16 +116,33 @@ class SchemaError(_PlacedError):
 
 UNDECLARED = (
     "add it to the schema, or leave it out: ignore_extra = true at the top of the schema file, in "
-    "Python headwater.read(path, schema, ignore_extra=True); "
+    "Python schema.with_reading(ignore_extra=True); "
     "a column that says who a record belongs to does not belong in the schema: a run names it by person= (--person)"
 )
 """What to do about a column that the schema does not name."""
-LEAVE_OUT = "leave it out"
-"""The same, for the sender of the records."""
 PERSON_MISSING = "give that column beside those of the schema, or name another one by person= (--person)"
 """What to do if the column that names the person is not there."""
-GIVE_PERSON = "give that column beside those of the schema"
-"""The same, for the sender of the records."""
+UNREADABLE = TableError("a value of a kind that cannot be read", "see which kinds the column takes")
+
+
+def failures() -> tuple[type[BaseException], ...]:
+    """What a library or an object in a record may raise: a panic of Polars is no `Exception`.
+
+    >>> issubclass(ValueError, failures()), issubclass(KeyboardInterrupt, failures())
+    (True, False)
+    """
+    panic = getattr(getattr(sys.modules.get("polars"), "exceptions", None), "PanicException", None)
+    return (Exception,) if panic is None else (Exception, panic)
+
+
+def refusal(error: BaseException, otherwise: TableError = UNREADABLE) -> TableError:
+    """What is wrong with a record, if this is what reading it has raised; other errors than ours may hold the value.
+
+    Want of memory is no matter of the record, and is raised again.
+    """
+    if isinstance(error, MemoryError):
+        raise error
+    return (error if isinstance(error, TableError) else otherwise).at()  # a copy: what was raised keeps its frames
 
 
 def is_unicode(text: str) -> bool:
@@ -147,12 +163,30 @@ def quoted(name: str) -> str:
     return json.dumps(name, ensure_ascii=not is_unicode(name))
 
 
-_LONGEST = 200
-
-
 def listed(names: Sequence[str]) -> str:
-    """Names in a row: the first few of them, shortened where a record has a name as long as it likes, and how many more
-    there are.
-    """
-    shown = ", ".join(quoted(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…") for name in names[:8])
+    """The first few names, shortened where a record has a name as long as it likes, and how many more there are."""
+    shown = ", ".join(quoted(name if len(name) <= 200 else f"{name[:200]}…") for name in names[:8])
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+
+
+def closest(missing: Sequence[str], names: Sequence[str], header: Sequence[str]) -> list[str]:
+    """The names of a file that come closest to wanted names that it does not have.
+
+    What stands where names should be may be a row of data. So a name is shown only if it is one of the wanted names but
+    for the case of letters and for signs, or if half of the wanted names were found.
+    """
+    found = len(names) - len(missing)
+    free = [name for name in header if name not in names]
+    plain = {plain_name(name): name for name in free}
+    close = []
+    for name in missing:
+        alike = [plain[plain_name(name)]] if plain_name(name) and plain_name(name) in plain else []
+        if not alike and 2 * found >= len(names):
+            alike = difflib.get_close_matches(name, free, 1)
+        close += [one for one in alike if one not in close]
+    return close
+
+
+def plain_name(name: str) -> str:
+    """A name without signs and without the case of letters."""
+    return re.sub(r"[\W_]", "", name).casefold()

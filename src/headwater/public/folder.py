@@ -20,12 +20,12 @@ import numpy as np
 
 from headwater.public import protocol as registry
 from headwater.public import version
-from headwater.public.arrow import pyarrow
 from headwater.public.budget import Guarantee
 from headwater.public.card import RELEASE_FORMATS, VERSION, check_format, has_table, read_card, read_table, write_table
+from headwater.public.cube import UnitCube
 from headwater.public.files import FileRefusedError, sync
 from headwater.public.release import Release
-from headwater.public.unit_cube import UnitCube
+from headwater.public.tables import pyarrow
 
 __all__ = ["card_of", "folders", "has_table", "name_of", "prune", "publish", "read_card", "refuse_others", "sweep"]
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public.budget import Budget, Guarantee
+from headwater.public.cube import UnitCube
 from headwater.public.partition import Flags, Points
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
 
 W1, ONE_WAY, TWO_WAY = "W1", "one-way total variation", "two-way total variation"
 IN_WORDS = {ONE_WAY: f"error of one column ({ONE_WAY})", TWO_WAY: f"error of two columns ({TWO_WAY})"}

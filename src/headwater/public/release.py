@@ -18,7 +18,7 @@ from headwater.public import protocol as registry
 from headwater.public.budget import Guarantee
 from headwater.public.card import read_card, read_rows, write_table
 from headwater.public.chunks import beside
-from headwater.public.frames import TABLE_KINDS
+from headwater.public.cube import UnitCube
 from headwater.public.laws import IntegerLaplace
 from headwater.public.partition import Points
 from headwater.public.protocol import (
@@ -33,7 +33,7 @@ from headwater.public.protocol import (
     State,
 )
 from headwater.public.schema import schema_from_dict
-from headwater.public.unit_cube import UnitCube
+from headwater.public.tables import TABLE_KINDS
 from headwater.public.where import sample_where
 
 _NO_MODEL = "a release that was read from its folder has rows and no model; copy the folder instead"

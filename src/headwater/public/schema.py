@@ -1,29 +1,64 @@
-"""The schema of a table: its columns, in order, with all that may be in them."""
+"""The schema of a table: its columns, in order, with all that may be in them; and the file that declares it.
+
+Schema files are TOML for people and JSON for programs, with one structure. They may also say how files of records are
+read: their encoding, their delimiter, and how numbers and missing values are written in all columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import codecs
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike, fspath
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+import tomli_w
 
-from headwater.public.bad_rows import BadRow, EncodedBatch, check_policy, complete_records, names_person
 from headwater.public.build import build
-from headwater.public.column import Column
-from headwater.public.columns import COLUMN_KINDS
-from headwater.public.declared import also_open, check_format, declared_columns
-from headwater.public.errors import SchemaError, TableError, is_unicode, listed
-from headwater.public.file_options import FILE_KEYS, declared_options
-from headwater.public.frames import columns_of, kind_of
+from headwater.public.categories import Boolean, Category
+from headwater.public.columns import Column
+from headwater.public.cube import MOST_AXES, UnitCube
+from headwater.public.errors import SchemaError, TableError, is_unicode, listed, quoted
+from headwater.public.moments import Datetime, TimeOfDay
+from headwater.public.numbers import Integer, Number
 from headwater.public.partition import Partition, Points
-from headwater.public.schema_files import FORMAT, read_schema_file, write_schema_file
-from headwater.public.series import read_column
-from headwater.public.tally import Tally
-from headwater.public.text_options import usual
-from headwater.public.unit_cube import MOST_AXES, UnitCube
+from headwater.public.tables import columns_of, kind_of, names_person, objects_of, records_of
+from headwater.public.tally import POLICIES, BadRow, EncodedBatch, Tally, check_policy
+
+COLUMN_KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (Number, Integer, Category, Boolean, Datetime, TimeOfDay)
+}
+"""Kinds of columns by their names in schema files."""
+FORMATS = ("csv", "jsonl", "json", "parquet", "arrow")
+FILE_KEYS = {
+    "input_format": "format",
+    "delimiter": "delimiter",
+    "encoding": "encoding",
+    "multiline": "multiline",
+    "ignore_extra": "ignore_extra",
+}
+"""Keys at the top of a schema file, and the fields of `headwater.secret.read.Options` that they are."""
+
+CHANGING = ("bad_rows", *FILE_KEYS)
+"""Keys of a schema that may change during a run: how files are read, and what happens to bad rows."""
+
+_WIDE = ("utf-16", "utf-16-le", "utf-16-be")
+_ESCAPES = ("unicode-escape", "raw-unicode-escape")  # several bytes may be one character, a line end among them
+_BYTES = bytes(range(256)) + b"+AGE-\x1b$B~{"  # all of them, and what other encodings take for one character
+
+
+TEXT_KEYS = ("null_values", "decimal", "thousands")
+"""What a schema file may say for all columns that do not say it themselves."""
+
+
+FORMAT = 1
+"""The version of the format; newer ones are refused."""
 
 
 class Schema:
@@ -38,7 +73,7 @@ class Schema:
 
     Examples
     --------
-    >>> from headwater.public.columns import Category, Number
+    >>> from headwater import Category, Number
     >>> trips = Schema(distance=Number(0, 50), payment=Category("card", "cash"))
     >>> points = trips.encode([{"distance": 12.5, "payment": "cash"}])
     >>> points
@@ -49,9 +84,9 @@ class Schema:
 
     _items: tuple[tuple[str, Column], ...]
     bad_rows: str | None = None
-    """What is declared about rows that are no records (`headwater.public.bad_rows`): not part of what a record is."""
+    """What is declared about rows that are no records (`headwater.public.tally`): not part of what a record is."""
     reading: Mapping[str, Any] = MappingProxyType({})
-    """What is declared about files of records (`headwater.public.file_options`): their encoding, their delimiter, …"""
+    """What is declared about files of records: their encoding, their delimiter, …"""
 
     def __init__(self, columns: Mapping[str, Column] | None = None, /, **more: Column) -> None:
         if not (columns is None or isinstance(columns, Mapping)):
@@ -146,34 +181,29 @@ class Schema:
         names = self.names if beside is None else (*self.names, beside)
         extra: dict[str, bool] = {"ignore_extra": self.reading.get("ignore_extra", False)}
         if not stop and kind_of(table) == "records":
-            given = [table] if isinstance(table, Mapping) else cast("Sequence[Mapping[str, Any]]", table)
-            table, wrong = complete_records(given, names, beside, **extra)
+            given: Any = [table] if isinstance(table, Mapping) else table
+            table, wrong = records_of(given, names, beside, **extra)
             unread = tuple(row for row in wrong if not names_person(given[row], beside))
         series, rows = columns_of(table, names, beside, **extra)
         points, tally = np.empty((self.dimension, rows)).T, Tally(rows)  # each column in one piece
         for axis, (name, column) in enumerate(self._items):
             try:
-                places, counts, errors = column.encode_column(series[name], stop=stop)
+                places, counts, errors = column.encode_column(series[name])
+                if len(places) != rows:
+                    problem = f"the column has {len(places)} values, but the first has {rows}"
+                    raise TableError(problem, "give every column a value for each row")
             except TableError as error:
                 raise error.at(column=name) from None
-            if not errors and len(places) != rows:
-                raise TableError(
-                    f"the column has {len(places)} values, but the first has {rows}",
-                    "give every column a value for each row",
-                    column=name,
-                )
+            points[:, axis] = places
             for row, found in errors.items():
                 wrong.setdefault(row, found.at(row=row, column=name))
-            if stop and wrong:  # of the columns to come only an earlier row matters
-                continue
-            points[:, axis] = places
             for kind, count in counts.items():
                 tally.add(name, kind, count)
         if stop and wrong:
             raise wrong[min(wrong)]
         bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
         tally.add_bad(one.error for one in bad)
-        return EncodedBatch(points, bad, tally, read_column(series[beside], beside, rows) if beside else None, unread)
+        return EncodedBatch(points, bad, tally, objects_of(series[beside], beside, rows) if beside else None, unread)
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
         """Points as a table; its types are those of the schema.
@@ -205,7 +235,7 @@ class Schema:
         policy
             ``"stop"``, ``"null"`` or ``"quarantine"``; None if it is to say nothing.
         """
-        return _unpickled(dict(self._items), None if policy is None else check_policy(policy), self.reading)
+        return _made(dict(self._items), None if policy is None else check_policy(policy), self.reading)
 
     def with_reading(self, **declared: Any) -> Schema:  # noqa: ANN401 - texts, and a truth value
         """The same schema with another declaration of how files of records are read; options of a command win over it.
@@ -220,11 +250,15 @@ class Schema:
         unknown = [key for key in declared if key not in FILE_KEYS]
         if unknown:
             raise SchemaError(f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(FILE_KEYS))}")
-        return _unpickled(dict(self._items), self.bad_rows, declared_options(declared))
+        return _made(dict(self._items), self.bad_rows, declared_options(declared))
 
     def for_releases(self) -> Schema:
         """The same schema for reading releases back: they are written in the usual way, however the data were."""
-        return Schema(usual(dict(self._items)))
+        written, columns = {*TEXT_KEYS, "format", "unit"}, {}
+        for name, column in self._items:
+            declared = {key: value for key, value in column.to_dict().items() if key not in written}
+            columns[name] = COLUMN_KINDS[declared.pop("kind")].from_dict(declared)
+        return Schema(columns)
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any]) -> Schema:
@@ -235,8 +269,16 @@ class Schema:
         declared
             The content of a schema file: the version of the format and a mapping of columns.
         """
-        columns, policy, reading = declared_columns(declared)
-        return cls(columns).with_bad_rows(policy).with_reading(**reading)
+        check_format(declared, {"headwater", "columns", "bad_rows", *TEXT_KEYS, *FILE_KEYS})
+        policy, columns = declared.get("bad_rows"), declared.get("columns")
+        if policy is not None and policy not in POLICIES:
+            raise SchemaError("bad_rows is none of the policies", f"write one of {', '.join(POLICIES)}")
+        if not isinstance(columns, Mapping) or not columns:
+            remedy = 'write a table for each, such as [columns.age] with kind = "integer"'
+            raise SchemaError("there are no columns", remedy)
+        shared = {key: declared[key] for key in TEXT_KEYS if key in declared}
+        found = {name: _column(name, table, shared) for name, table in columns.items()}
+        return _made(found, policy, declared_options(declared))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
@@ -260,7 +302,9 @@ class Schema:
         path
             The file; its ending decides the format.
         """
-        write_schema_file(self.to_dict(), path)
+        as_toml, found = _suffix(path) == ".toml", self.to_dict()
+        text = tomli_w.dumps(found) if as_toml else json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a schema cannot be changed: make another one")
@@ -275,7 +319,7 @@ class Schema:
         return hash(self._items)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (dict(self._items), self.bad_rows, dict(self.reading))
+        return _made, (dict(self._items), self.bad_rows, dict(self.reading))
 
     def __repr__(self) -> str:
         if all(name.isidentifier() for name in self.names):
@@ -283,7 +327,7 @@ class Schema:
         return f"Schema({dict(self._items)!r})"
 
 
-def _unpickled(columns: dict[str, Column], policy: str | None, reading: Mapping[str, Any]) -> Schema:
+def _made(columns: dict[str, Column], policy: str | None, reading: Mapping[str, Any]) -> Schema:
     schema = Schema(columns)
     object.__setattr__(schema, "bad_rows", policy)
     object.__setattr__(schema, "reading", MappingProxyType(dict(reading)))
@@ -305,3 +349,217 @@ def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - what
             )
         return UnitCube(dimension)
     return Schema.from_dict(declared)
+
+
+@dataclass(frozen=True)
+class InputSchema:
+    """What readers of files are given where people have several records. Releases never have the person."""
+
+    schema: Schema
+    person: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema, Schema):
+            raise SchemaError(
+                "people are named by a column, and points of a cube have no columns",
+                "declare a schema, such as Schema(x=Number(0, 1), y=Number(0, 1))",
+            )
+        if self.person in self.schema.names:
+            raise SchemaError(
+                "the column that names the person is in the schema, so it would be published",
+                "take it out of the schema: it is read beside it",
+                column=self.person,
+            )
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The columns by name. That of the person is text of any kind: it is hashed, never encoded."""
+        return {**self.schema.columns, self.person: Category(null_values=self.nobody)}
+
+    @property
+    def nobody(self) -> list[str]:
+        """The texts that mean "missing" in every column of the schema: they name nobody."""
+        first, *others = (column.null_values for column in self.schema.columns.values())
+        return [text for text in first if all(text in texts for texts in others)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return *self.schema.names, self.person
+
+    @property
+    def dimension(self) -> int:
+        """How many columns there are."""
+        return len(self.names)
+
+    @property
+    def bad_rows(self) -> str | None:
+        """What the schema declares about rows that are no records."""
+        return self.schema.bad_rows
+
+    @property
+    def reading(self) -> Mapping[str, Any]:
+        """What the schema declares about files."""
+        return self.schema.reading
+
+
+# ---- what a file says
+
+
+def check_format(declared: object, known: set[str]) -> None:
+    """Refuse what is no schema of a format that is known, or has other keys than these."""
+    if not isinstance(declared, Mapping):
+        raise SchemaError("a schema must be a table of keys and values", "write headwater = 1 and the columns")
+    version = declared.get("headwater")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise SchemaError("the version of the format is missing", f"write headwater = {FORMAT} at the top")
+    if version > FORMAT:
+        raise SchemaError(
+            f"the schema is written in format {version}, but this version of Headwater reads formats up to {FORMAT}",
+            "use a newer version of Headwater",
+        )
+    unknown = [str(name) for name in declared if name not in known]
+    if unknown:
+        raise SchemaError(f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(known))}")
+
+
+def _column(name: str, declared: object, shared: Mapping[str, Any]) -> Column:
+    try:
+        if not isinstance(declared, Mapping):
+            raise SchemaError(
+                "a column must be a table", f'write [columns.{quoted(name)}] and kind = "number" below it'
+            )
+        rest = dict(declared)
+        kind = rest.pop("kind", None)
+        if not isinstance(kind, str) or kind not in COLUMN_KINDS:
+            what = "kind is missing" if kind is None else f"unknown kind {quoted(str(kind))}"
+            raise SchemaError(what, f"known kinds are {', '.join(COLUMN_KINDS)}")
+        column = COLUMN_KINDS[kind].from_dict(with_shared(COLUMN_KINDS[kind], rest, shared))
+    except SchemaError as error:
+        raise error.at(column=name) from None
+    return column
+
+
+def also_open(columns: Mapping[str, Column]) -> str:
+    """What other columns leave open, in words that go on a sentence."""
+    needing = dict[str, list[str]]()
+    for name, column in columns.items():
+        if found := " and ".join(getattr(column, "open", ())):
+            needing.setdefault(found, []).append(name)
+    return "".join(f"; {what} of {listed(names)} must be declared too" for what, names in needing.items())
+
+
+def check_input_format(name: object) -> None:
+    """Refuse what is none of `FORMATS`."""
+    if name not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}")
+
+
+def check_delimiter(mark: object) -> None:
+    """Refuse what cannot stand between the fields of CSV."""
+    if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0':
+        raise ValueError("delimiter must be one plain character, and neither a quote nor a line end")
+
+
+def encoding_of(name: object) -> str | None:
+    """The name of an encoding as Python has it; None for UTF-8.
+
+    >>> encoding_of("Latin-1"), encoding_of("utf8"), encoding_of("UTF-16")
+    ('iso8859-1', None, 'utf-16')
+    """
+    if name is None:
+        return None
+    found = None
+    if isinstance(name, str):
+        try:
+            found = codecs.lookup(name).name
+            if found in ("utf-8", "utf-8-sig", "ascii"):
+                return None
+            one_each = found not in _ESCAPES and len(_BYTES.decode(found, "replace")) == len(_BYTES)
+            if found in _WIDE or one_each:
+                return found
+        except (LookupError, UnicodeError, ValueError):
+            pass
+    raise ValueError("encoding must be utf-8, utf-16 or one with one byte a character, such as latin-1 or cp1252")
+
+
+def declared_options(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """What is declared about files, of the keys in `FILE_KEYS`; what makes no sense is refused."""
+    found = {key: declared[key] for key in FILE_KEYS if declared.get(key) is not None}
+    checks = {"input_format": check_input_format, "delimiter": check_delimiter, "encoding": encoding_of}
+    for key, value in found.items():
+        try:
+            if key in checks:
+                checks[key](value)
+            elif not isinstance(value, bool):
+                raise ValueError(f"{key} must be true or false")
+        except ValueError as error:
+            raise SchemaError(str(error), f"write another {key}, or leave it out") from None
+    return found
+
+
+def read_as(schema: object, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of `headwater.secret.read.Options`: what is given, else what the schema declares about files."""
+    declared = getattr(schema, "reading", {})
+    found = {FILE_KEYS[key]: value for key, value in declared.items()}
+    return found | {key: value for key, value in given.items() if key not in found or value not in (None, False)}
+
+
+def with_shared(kind: type[Column], declared: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """What a column declares, with what is shared and it neither says itself nor contradicts.
+
+    Examples
+    --------
+    >>> with_shared(COLUMN_KINDS["number"], {"thousands": "."}, {"decimal": ",", "thousands": " "})
+    {'decimal': ',', 'thousands': '.'}
+    """
+    known = {item.name for item in fields(kind)}
+    added = {key: value for key, value in shared.items() if key in known and key not in declared}
+    for key, other in (("decimal", "thousands"), ("thousands", "decimal")):
+        if key in added and added[key] == declared.get(other):
+            del added[key]
+    if kind is Category and isinstance(added.get("null_values"), list | tuple):
+        listed = declared.get("values")
+        values = {str(value).strip() for value in listed} if isinstance(listed, list | tuple) else set()
+        added["null_values"] = [text for text in added["null_values"] if str(text).strip() not in values]
+    return added | dict(declared)
+
+
+def read_schema_file(path: str | PathLike[str]) -> dict[str, Any]:
+    """What is in a schema file, as plain values."""
+    suffix = _suffix(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")  # some editors put a mark at the start
+    except UnicodeDecodeError:
+        raise SchemaError("the file is not text in UTF-8", "save it as UTF-8") from None
+    try:
+        if suffix == ".toml":
+            return tomllib.loads(text)
+        found = json.loads(text, object_pairs_hook=_pairs)
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        raise SchemaError(f"the file is not valid {suffix[1:].upper()}: {error}", "correct it at that place") from None
+    except SchemaError:
+        raise
+    except ValueError:  # Python reads no number of more than some thousand digits
+        raise SchemaError("the file holds a number that is far too long", "write bounds that can be") from None
+    except RecursionError:
+        raise SchemaError("the file is nested too deeply", "write it as Schema.save does") from None
+    if not isinstance(found, dict):
+        raise SchemaError("the file does not hold an object", 'begin with {"headwater": 1, "columns": {…}}')
+    return found
+
+
+def _suffix(path: str | PathLike[str]) -> str:
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".toml", ".json"):
+        raise SchemaError("a schema file must end in .toml or .json", "give it such a name")
+    return suffix
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise SchemaError(f"{quoted(name)} is declared twice", "declare it once")
+        found[name] = value
+    return found

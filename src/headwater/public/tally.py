@@ -1,4 +1,4 @@
-"""What encoding did to values: how many were clipped, unlisted or missing, and how many rows were bad.
+"""Rows that are no records and what happens to them; and what encoding did to the values of all others.
 
 Computed from records without noise, so as secret as they are: it is for the operator, who sees by it that a bound is
 wrong. It is kept in states, and never in a release or on a card.
@@ -6,11 +6,23 @@ wrong. It is kept in states, and never in a release or on a card.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headwater.public.errors import TableError, quoted
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.public.errors import TableError, failures, quoted
+from headwater.public.partition import Flags, Points
+from headwater.public.tables import Values, frame_of, kind_of, record_of
+
+POLICIES = ("stop", "null", "quarantine")
+"""``stop``: the batch is refused. ``null``: the record is counted in t and otherwise ignored. ``quarantine``: the same,
+and its text goes to a file beside the state that is as secret as the data."""
+
+WAY_OUT = "or go on without such rows: --bad-rows null or quarantine (bad_rows=)"
 
 MUCH_BAD, MUCH_CUT, ALMOST_ALL = 0.1, 0.25, 0.99
 """Shares from which on the operator is warned: of bad rows, of values clipped or unlisted, of values missing."""
@@ -36,6 +48,134 @@ _REMEDIES = {
 
 KINDS = ("clipped", "unlisted", "missing", "bad")
 """Beyond a declared bound; none of the listed values, so taken for ``other=``; not there; why its row was bad."""
+
+
+def check_policy(policy: object) -> str:
+    """A policy, or an error that says which there are."""
+    if policy not in POLICIES:
+        raise ValueError(f"bad_rows must be one of {', '.join(POLICIES)}, not {policy!r}")
+    return str(policy)
+
+
+def policy_of(bad_rows: str | None, schema: object) -> str:
+    """What happens to bad rows: as given, else as the schema says, else ``"stop"``."""
+    return check_policy(bad_rows or getattr(schema, "bad_rows", None) or "stop")
+
+
+def stated(schema: Any, policy: str | None) -> Any:  # noqa: ANN401 - a schema, or that of a cube
+    """The schema as cards have it, with the policy that is in force."""
+    same = policy is None or not hasattr(schema, "with_bad_rows") or schema.bad_rows == policy
+    return schema if same else schema.with_bad_rows(policy)
+
+
+def with_way_out(error: TableError) -> TableError:
+    """An error about a row, whose remedy also says how to go on without such rows."""
+    if WAY_OUT in error.remedy:
+        return error
+    named = error.at()
+    named.remedy = f"{error.remedy}; {WAY_OUT}"
+    return named
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that is no record.
+
+    Parameters
+    ----------
+    text
+        The row as it came, if that is known. As secret as the data.
+    person
+        The text that names its person, where records belong to people and it can be read. As secret as the data.
+    """
+
+    row: int
+    error: TableError
+    text: str = ""
+    person: str | None = None
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """A batch as points, where bad rows are any point at all.
+
+    Parameters
+    ----------
+    bad
+        The rows that are no records; none under the policy ``stop``.
+    beside
+        The column that was read and not encoded, if one was asked for.
+    unread
+        Rows of which not even the columns were found.
+    """
+
+    points: Points
+    bad: tuple[BadRow, ...]
+    tally: Tally
+    beside: Values | None = None
+    unread: tuple[int, ...] = ()
+
+    @property
+    def flags(self) -> Flags | None:
+        """Which rows are bad, None if there are none."""
+        return flags_of([bad.row for bad in self.bad], len(self.points)) if self.bad else None
+
+
+def row_texts(table: Any, bad: Sequence[BadRow]) -> list[BadRow]:  # noqa: ANN401 - a table of any library
+    """Bad rows of a table with their text: the values as JSON."""
+    kind = kind_of(table)
+    if kind == "numpy":
+        found = [{str(axis): value for axis, value in enumerate(np.atleast_1d(table[one.row]).tolist())} for one in bad]
+    elif kind == "records":
+        records = [table] if isinstance(table, Mapping) else table
+        found = [_members(records[one.row]) for one in bad]
+    else:
+        table = frame_of(table)
+        names = list(table) if kind == "columns" else list(getattr(table, "column_names", None) or table.columns)
+        columns = {str(name): table[name] for name in names}
+        found = [{name: item_of(column, one.row) for name, column in columns.items()} for one in bad]
+    return [replace(one, text=row_text(said)) for one, said in zip(bad, found, strict=True)]
+
+
+def _members(record: object) -> dict[Any, Any]:
+    found = record_of(record)
+    return {"": record} if found is None else found
+
+
+def row_text(values: Mapping[Any, Any]) -> str:
+    """The values of a row as JSON; where one cannot be written, what kind it is: no bad row stops a run by its text."""
+    try:
+        return json.dumps(values, default=str)
+    except failures():  # whatever an object raises when it is written
+        return json.dumps({_written(name): _written(value) for name, value in values.items()})
+
+
+def _written(value: Any) -> str:  # noqa: ANN401 - a value of any type
+    try:
+        return value if isinstance(value, str) else str(value)
+    except failures():  # such as a number of more digits than Python writes
+        return f"an object of type {type(value).__name__}"
+
+
+def item_of(column: Any, row: int) -> Any:  # noqa: ANN401 - a column of any library
+    """One value of a column, as its library has it; a moment that Python has no date for as a number or in words."""
+    item: Any = None
+    try:
+        item = column.iloc[row] if hasattr(column, "iloc") else column[row]
+        return item.as_py() if hasattr(item, "as_py") else item
+    except failures():  # whatever a library raises, or an object in the record
+        pass
+    try:
+        return item.value
+    except failures():
+        return "a value that cannot be written"
+
+
+def flags_of(rows: list[int], size: int) -> Flags:
+    """An array that is True at these places."""
+    flags: NDArray[np.bool_] = np.zeros(size, dtype=np.bool_)
+    flags[rows] = True
+    return flags
 
 
 @dataclass

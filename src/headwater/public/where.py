@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from headwater.public.column import Column
+from headwater.public.columns import Column
+from headwater.public.cube import UnitCube
 from headwater.public.errors import TableError
-from headwater.public.numeric import Number
+from headwater.public.numbers import Number
 from headwater.public.partition import Points
 from headwater.public.protocol import AnySchema, Conditions, Model
-from headwater.public.unit_cube import UnitCube
 
 if TYPE_CHECKING:
     from headwater.public.schema import Schema

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import ColumnAxis, Floats, Integers
+from headwater.evaluation.axes import ColumnAxis, Floats, Integers
 from headwater.report import ticks
 from headwater.report.ticks import Tail
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import ColumnAxis, Floats, Integers
-from headwater.evaluate.evaluation import NOT_PRIVATE
-from headwater.evaluate.inputs import shortage
+from headwater.evaluation.axes import ColumnAxis, Floats, Integers
+from headwater.evaluation.evaluation import NOT_PRIVATE
+from headwater.evaluation.inputs import shortage
 from headwater.public.budget import Guarantee
 from headwater.report import lines
 from headwater.report.bins import COARSE, FINE, Bins, cut, long_tail, tally_pair

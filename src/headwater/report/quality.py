@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.evaluate.axes import ColumnAxis, Floats
-from headwater.evaluate.evaluation import WORST, Evaluation
-from headwater.evaluate.meaning import (
+from headwater.evaluation.axes import ColumnAxis, Floats
+from headwater.evaluation.evaluation import WORST, Evaluation
+from headwater.evaluation.meaning import (
     TOTAL_VARIATION,
     W1_CUBE,
     W1_MEANS,
@@ -19,8 +19,8 @@ from headwater.evaluate.meaning import (
     about_rows,
     grade,
 )
-from headwater.evaluate.measures import binned, dependence_of, total_variation
-from headwater.evaluate.w1 import DEFAULT_SIDE, fits_exact, w1
+from headwater.evaluation.measures import binned, dependence_of, total_variation
+from headwater.evaluation.w1 import DEFAULT_SIDE, fits_exact, w1
 from headwater.public.protocol import TWO_WAY
 
 MOST_WORK = 2e9  # rows times pairs of columns, over all releases: about ten seconds

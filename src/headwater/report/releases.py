@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluate.axes import Floats
+from headwater.evaluation.axes import Floats
 from headwater.public.card import has_table, read_card, read_rows
-from headwater.public.file_options import CHANGING
 from headwater.public.files import FileRefusedError
 from headwater.public.folder import folders
 from headwater.public.protocol import AnySchema
+from headwater.public.schema import CHANGING
 
 MOST = 60
 """Releases on one page."""

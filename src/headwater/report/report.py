@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from headwater.evaluate.axes import ColumnAxis, Floats, column_axes
-from headwater.evaluate.evaluation import Evaluation, compare
-from headwater.evaluate.inputs import Rows, joined, known, rows_of
-from headwater.evaluate.measures import binned, normalised_information
+from headwater.evaluation.axes import ColumnAxis, Floats, column_axes
+from headwater.evaluation.evaluation import Evaluation, compare
+from headwater.evaluation.inputs import Rows, joined, known, rows_of
+from headwater.evaluation.measures import binned, normalised_information
 from headwater.public.files import FileRefusedError, write_whole
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import schema_from_dict

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date, datetime, time
 from typing import Any
 
-from headwater.evaluate.axes import Floats
-from headwater.public.time_units import microseconds
+from headwater.evaluation.axes import Floats
+from headwater.public.moments import microseconds
 
 ROWS = 10
 

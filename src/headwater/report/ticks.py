@@ -13,8 +13,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from headwater.evaluate.axes import ColumnAxis
-from headwater.public.time_units import microseconds
+from headwater.evaluation.axes import ColumnAxis
+from headwater.public.moments import microseconds
 
 Ticks = list[tuple[float, str]]
 

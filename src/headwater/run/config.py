@@ -7,10 +7,9 @@ from typing import Any
 
 from headwater.public import protocol as registry
 from headwater.public.errors import quoted
-from headwater.public.file_options import CHANGING
 from headwater.public.person import Person, microseconds
 from headwater.public.protocol import AnySchema
-from headwater.public.schema import schema_from_dict
+from headwater.public.schema import CHANGING, schema_from_dict
 from headwater.run.lock import StoreError
 from headwater.run.state import State
 from headwater.synthesizer import Synthesizer
@@ -89,13 +88,20 @@ class RunConfig:
             return
         said = []
         for name in different:
-            option = f"--{name} {kept[name]!r}" if kept[name] is not None else f"leave out --{name}"
+            option = f"--{name} {kept[name]!r}" if kept[name] is not None else f"none: leave out --{name}"
             said.append(name + (f" ({option})" if name in ("epsilon", "delta", "expect") else ""))
         problem = f"this run was begun with another {' and another '.join(said)}"
         if "person" in different:
             was = RunConfig.from_dict(kept).person
-            whose = "no --person" if was is None else f"--person {quoted(was.column)}, {was}"
-            problem += f" ({whose}); that cannot change, since ε is promised for them"
+            if was is None:
+                settings = "none: leave out --person"
+            elif self.person is None:
+                settings = f"named by the column {quoted(was.column)}: give it as --person"
+            else:
+                old, new = was.to_dict(), self.person.to_dict()
+                settings = ", ".join(f"{name} = {old[name]!r}" for name in old if old[name] != new[name])
+            whom = "one record, without a person" if was is None else was
+            problem += f" ({settings}); that cannot change, since ε is promised for {whom}"
         remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
         raise StoreError(state.path, problem, remedy)
 

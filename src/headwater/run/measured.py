@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from headwater.public import protocol as registry
-from headwater.public.bad_rows import stated
 from headwater.public.budget import Budget, Guarantee
 from headwater.public.files import FileRefusedError, assembling, pack, unpack, write_whole
 from headwater.public.protocol import Facts, Kept, Span
 from headwater.public.release import Release, release_seed, run_id
 from headwater.public.schema import schema_from_dict
+from headwater.public.tally import stated
 from headwater.run.lock import StateDamagedError, StoreError, plain_errors
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import Noise
@@ -33,6 +33,7 @@ _CHANGING = ("t", "noise", "kind", "bad_rows")
 
 
 def measured_beside(state: Path) -> Path:
+    state = Path(os.path.realpath(state))
     return state.with_name(state.name + ".measured")
 
 

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headwater.public.bad_rows import BadRow
 from headwater.public.protocol import Span
-from headwater.public.tally import Tally
+from headwater.public.tally import BadRow, Tally
 from headwater.run.config import RunConfig
 from headwater.run.lock import COPIED, StateCopiedError, StoreError, damaged
 from headwater.run.measured import MeasuredFile, all_kept, frames, measured_beside

@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from headwater.public.bad_rows import policy_of, row_texts, stated
 from headwater.public.release import Release
-from headwater.public.tally import Tally
+from headwater.public.tally import Tally, policy_of, row_texts, stated
 from headwater.run import restore
 from headwater.run.config import RunConfig, Schedule
 from headwater.run.lock import StoreError, damaged
@@ -73,11 +72,11 @@ class Run:
         state: State | None,
         sink: Sink,
         schedule: Schedule,
-        windows: Mapping[int, Sink] | None = None,
+        windows: Mapping[int, Sink],
         pending: Sequence[tuple[int, Batch]] = (),
         measured: MeasuredFile | None = None,
     ) -> None:
-        self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
+        self.sink, self.schedule, self.windows = sink, schedule, windows
         self.schema, self.epsilon = synth.schema, synth.epsilon
         self.run_id, self.guarantee = synth.run_id, synth.guarantee
         self._synth: Synthesizer | None = synth  # None after an error in a step
@@ -121,7 +120,7 @@ class Run:
         windows
             Beside every release, one about the last so many records goes to each of these sinks.
         """
-        windows = dict(windows or {})
+        windows = windows or {}
         if state is not None and state.exists():
             with restore.kept_open(State.open(state, allow_copy=allow_copy)) as found:
                 if found.t or found.releases() or config.matches(found.config):
@@ -161,7 +160,7 @@ class Run:
         with restore.kept_open(State.open(state, allow_copy=allow_copy)) as found:
             run = cls._continued(found, sink, Schedule(), {}, allow_copy=allow_copy)
             run._journal_stays = found.has_journal
-            return run
+        return run
 
     @classmethod
     def _continued(
@@ -337,16 +336,14 @@ class Run:
             if checked.until is not None and (self.next_due or checked.until) < checked.until:
                 raise ValueError("a release is due inside records that were counted to be taken at once")
             with self._step():
-                return self._take(replace(checked, tally=Tally(), bad=()), kept | self._of_bad_rows(batch), receipts)
-
-    def _take(self, batch: Batch, position: dict[str, Any], receipts: bytes) -> int:
-        first, self._journal_stays = self.t, False
-        self._keep(batch, position, receipts)
-        if batch.records:
-            self._pending.append((first, batch))
-        self._count()
-        self._snapshot_if_large()
-        return first + batch.records
+                first, self._journal_stays = self.t, False
+                checked = replace(checked, tally=Tally(), bad=())
+                self._keep(checked, kept | self._of_bad_rows(batch), receipts)
+                if checked.records:
+                    self._pending.append((first, checked))
+                self._count()
+                self._snapshot_if_large()
+                return first + checked.records
 
     def _keep(self, batch: Batch | None, position: dict[str, Any], receipts: bytes = b"") -> None:
         if self._state:
@@ -547,8 +544,7 @@ class Run:
         return stating
 
     def _begin_all(self) -> list[tuple[Sink, Callable[[], Release]]]:
-        sinks = [*self.windows.items(), (None, self.sink)]
-        return [(sink, self._begin(sink.location, last)) for last, sink in sinks]
+        return [(sink, self._begin(sink.location, last)) for last, sink in (*self.windows.items(), (None, self.sink))]
 
     def _publish(self, begun: list[tuple[Sink, Callable[[], Release]]]) -> Published:
         """Hand a release to the sink, its windows before it, and write down that all of them are there."""
@@ -561,5 +557,5 @@ class Run:
     def _show(self, sink: Sink, make: Callable[[], Release]) -> Published:
         """Publish; what an earlier process may have made of the same measurements stays, whatever its rounding."""
         release = make()
-        there = release.t in self._before and sink.there(release, self.run_id)
+        there = sink.there(release, self.run_id) if release.t in self._before else None
         return there or sink.publish(release, self.run_id)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.bad_rows import BadRow
 from headwater.public.partition import Integers
 from headwater.public.protocol import Rows, Span
-from headwater.public.tally import Tally
+from headwater.public.tally import BadRow, Tally
 
 Unsigned = NDArray[np.unsignedinteger[Any]]
 
@@ -45,7 +44,7 @@ class Batch:
     --------
     >>> one = Batch(np.array([[7]], dtype=np.uint64), np.array([2]), np.array([0]))
     >>> (one + one).records, (one + one).rows.tolist()
-    (4, [[7], [7]])
+    (4, [[7]])
     """
 
     rows: Rows
@@ -72,20 +71,46 @@ class Batch:
         batches
             At least one, in any order.
         """
-        every = list(batches)
-        if any(one.counts is None for one in every) or len({one.until for one in every}) > 1:
-            raise ValueError("only records that were counted can be added up, all of them with the same until")
-        rows, counts, starts = (np.concatenate([getattr(one, name) for one in every]) for name in _ARRAYS)
-        order = np.argsort(starts, kind="stable")
-        tally = sum((one.tally for one in every), Tally())
-        return Batch(rows[order], counts[order], starts[order], every[0].until, tally)
+        found, rows, counts = side_by_side(batches), list[Rows](), list[Integers]()
+        starts, numbers = np.asarray(found.starts), np.asarray(found.counts)
+        for i, j in runs(starts):
+            some, of_some = distinct(found.rows[i:j], numbers[i:j])
+            rows.append(some)
+            counts.append(of_some)
+        sizes = [len(some) for some in rows]
+        firsts = [int(starts[i]) for i, _ in runs(starts)]
+        if not rows:
+            return found
+        summed = np.concatenate(rows), short(np.concatenate(counts)), np.repeat(np.array(firsts, np.int64), sizes)
+        return Batch(*summed, found.until, found.tally)
+
+
+def side_by_side(batches: Iterable[Batch]) -> Batch:
+    """Counted records of any number of processes as one batch, in the order of their buckets; nothing is added up."""
+    every = list(batches)
+    if any(one.counts is None for one in every) or len({one.until for one in every}) > 1:
+        raise ValueError("only records that were counted can be added up, all of them with the same until")
+    rows, counts, starts = (np.concatenate([getattr(one, name) for one in every]) for name in _ARRAYS)
+    order = np.argsort(starts, kind="stable")
+    tally = sum((one.tally for one in every), Tally())
+    return Batch(rows[order], counts[order], starts[order], every[0].until, tally)
+
+
+def in_order(batches: Sequence[Batch]) -> Batch:
+    """The records of several batches, one after another; nothing of them is counted."""
+    bad, before = list[BadRow](), 0
+    for batch in batches:
+        bad += [replace(row, row=before + row.row) for row in batch.bad]
+        before += len(batch.rows)
+    tally = sum((batch.tally for batch in batches), Tally())
+    return Batch(np.concatenate([batch.rows for batch in batches]), tally=tally, bad=tuple(bad))
 
 
 _ARRAYS = ("rows", "counts", "starts")
 
 
 def fastest(spans: Sequence[Span], until: int | None = None) -> Span:
-    """The fastest of these buckets, or the slowest whose faster ones are never measured if ``until`` is reached at once."""
+    """The fastest of these buckets, or the slowest whose faster ones are never measured up to ``until``."""
     faster = spans[1:] or spans
     return next((span for span in faster if until is not None and span.end <= until), faster[-1])
 

@@ -62,9 +62,11 @@ class CascadeMechanism(CellRows):
 
     def update(self, batch: Batch) -> Self:
         new = copy(self)  # what happens to it binds its attributes anew
+        first = self.history.slow[-1].start if self.history.slow else 0
+        new.known = {span: one for span, one in self.known.items() if span.start >= first}
         for part in cut(batch, self.t, lambda number: fastest(new.spans(number), batch.until)):
             new._take(part)
-        return new
+        return new  # which knows all that was measured on the way, so that it can be kept
 
     def _take(self, part: Part) -> None:
         """Take records up to the end of a bucket at most."""
@@ -111,7 +113,6 @@ class CascadeMechanism(CellRows):
         scales = [self.stage.timescales[0], *stage.timescales[1:]]
         slow, *trees = self.history.next_trees(scales, self.stage, fast, self._finest(self.stage))
         self.history = self.history.closed(self.measure_bucket(0, start, slow), fast)
-        self.known = {span: one for span, one in self.known.items() if span.start >= start}
         self._open(stage, [trees])
 
     def _second_trees(self) -> Trees:

@@ -56,7 +56,7 @@ class Held:
         return plain, [(part.rows, part.counts) for part in found if part.counts is not None]
 
     def plus(self, part: Part, coarser: Callable[[Rows], Rows] = lambda rows: rows) -> Self:
-        """With more records of the last bucket, or of the next one. Parts of similar size are joined, so few are left."""
+        """With more records of the last bucket, or of the next one. Parts of similar size are joined."""
         rows, counts, null = part.rows, part.counts, null_records(part.rows)
         if null.any():
             rows, counts = rows[~null], None if counts is None else counts[~null]

@@ -68,7 +68,7 @@ class Mechanism(Protocol):
         """
 
     def spans(self, number: int) -> tuple[Span, ...]:
-        """The buckets of record ``number`` (from 0), slowest first; none if only the order of records says all. Public."""
+        """The buckets of record ``number`` (from 0), slowest first; none if only the order says all. Public."""
 
     def coarser(self, rows: Rows, number: int) -> Rows:
         """Rows of the bucket of record ``number`` without what no noisy count can ever distinguish. Public."""

@@ -22,14 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.errors import TableError
-from headwater.public.failures import failures
+from headwater.public.columns import describe
+from headwater.public.errors import TableError, failures, refusal
 from headwater.public.files import FileRefusedError, need, whole_number
-from headwater.public.narrowing import refusal
 from headwater.public.partition import Flags, Integers
 from headwater.public.person import NOWHERE, OWN, Person
-from headwater.public.series import Values, read_values
-from headwater.public.values import describe, is_missing
+from headwater.public.tables import Unreadable, Values, is_missing, values_of
 
 Hashes = NDArray[np.uint64]
 """An array of shape ``(n, 2)``: 128 bits for each record."""
@@ -53,7 +51,7 @@ _WHOLE = TableError(
 
 
 def hash_people(people: object, key: bytes) -> Hashes:
-    hashes, wrong = hash_each(read_values(people), key)
+    hashes, wrong = hash_each(values_of(people), key)
     for row in sorted(wrong)[:1]:
         raise wrong[row].at(row=row)
     return hashes
@@ -61,9 +59,8 @@ def hash_people(people: object, key: bytes) -> Hashes:
 
 def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]]:
     """The keyed hash of each row's `identity`, and the errors of rows that name no person that can be read."""
-    if isinstance(values.data, np.ndarray) and values.codes is None:
-        values = Values(list(values.data)) if values.data.dtype.kind in "Mm" else values.distinct()
-    items = list(values.data)
+    items, codes = values.distinct()
+    items, codes = [*items, Unreadable(), None], np.where(codes < 0, codes + len(items) + 2, codes)
     start, digests, wrong = hashlib.blake2b(digest_size=HASH_BYTES, key=key), bytearray(), dict[int, TableError]()
     nobody = NOBODY.tobytes()
     for index, item in enumerate(items):
@@ -78,10 +75,8 @@ def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]
         one.update(name)
         digests += one.digest()
     hashes = np.frombuffer(bytes(digests), dtype="<u8").astype(np.uint64).reshape(-1, 2)
-    if values.codes is None:
-        return hashes, wrong
-    rows = np.flatnonzero(np.isin(values.codes, list(wrong))) if wrong else np.empty(0, dtype=np.int64)
-    return hashes[values.codes], {int(row): wrong[int(values.codes[row])] for row in rows}
+    rows = np.flatnonzero(np.isin(codes, list(wrong))).tolist() if wrong else []
+    return hashes[codes], {row: wrong[int(codes[row])] for row in rows}
 
 
 def identity(item: Any) -> bytes | None:  # noqa: ANN401 - a value of any type
@@ -256,7 +251,6 @@ _STAMP_BYTES = 8
 _MISSING = TableError(
     "no person is named",
     'name one, or declare what such records are (null=, --null-person): "own", a person with no other, or "nowhere"',
-    sender="name one",
 )
 
 

@@ -4,7 +4,7 @@ One process owns the state of every run. The service knows no mechanism: it hand
 shows what that releases.
 """
 
-from headwater.service.config import Limits, RunSettings, ServiceConfig
-from headwater.service.service import Service
+from headwater.service.hosted import Service
+from headwater.service.settings import Limits, RunSettings, ServiceConfig
 
 __all__ = ["Limits", "RunSettings", "Service", "ServiceConfig"]

@@ -1,46 +1,55 @@
-"""How answers are sent: JSON with validators, files in parts, compressed where the client takes it."""
+"""Answers, problems and log lines. None of them holds a value of a record or a text that was sent."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import math
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
-from headwater.service.problems import MEDIA_TYPE, ProblemError
-from headwater.service.releases import Table
+from headwater.public.errors import TableError
 
-_COMPRESSED_FROM = 1024  # bytes
-_AT_ONCE = 1 << 17  # bytes of a file that are sent at once: handing it to a thread, step by step, takes longer
 REVALIDATE, FOREVER = "no-cache", "max-age=31536000, immutable"
 
-
-def to_json(data: object) -> bytes:
-    """JSON without numbers that JSON does not have: an unknown error is null, not Infinity."""
-    return json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+quiet = False
+"""Whether requests that went well are left out of the log."""
 
 
-def _finite(data: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(data, float) and not math.isfinite(data):
-        return None
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return data
+class ProblemError(Exception):
+    """A request that is refused: an answer of RFC 9457.
+
+    ``detail`` says what is wrong and what to do, in one sentence that anyone may see. ``more`` are further members.
+    """
+
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None, **more: Any) -> None:  # noqa: ANN401
+        super().__init__(status, detail)
+        self.status, self.detail, self.headers, self.more = status, detail, headers or {}, more
+
+    def response(self) -> Response:
+        """The answer."""
+        title = HTTPStatus(self.status).phrase
+        content = msgspec.json.encode({"title": title, "status": self.status, "detail": self.detail, **self.more})
+        return Response(content, self.status, {"Cache-Control": "no-store", **self.headers}, "application/problem+json")
 
 
-def takes_gzip(request: Request) -> bool:
-    """Whether the client takes compressed answers."""
-    for part in request.headers.get("accept-encoding", "").split(","):
-        name, _, options = part.partition(";")
-        if name.strip().lower() == "gzip":
-            return options.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False
+def busy(detail: str, status: int = 503, seconds: int = 2) -> ProblemError:
+    """The answer to what cannot be done now and can be done later."""
+    return ProblemError(status, f"{detail}; try again in a moment", {"Retry-After": str(seconds)})
+
+
+def of_table(error: TableError) -> ProblemError:
+    """The answer to records that do not fit the schema: row and column, never a value."""
+    place = {name: getattr(error, name) for name in ("line", "row", "column") if getattr(error, name) is not None}
+    return ProblemError(422, str(error.for_sender()), None, **place)
 
 
 def wants_html(request: Request) -> bool:
@@ -50,45 +59,49 @@ def wants_html(request: Request) -> bool:
 
 def is_known(request: Request, etag: str) -> bool:
     """Whether the client has this content already."""
-    known = request.headers.get("if-none-match")
-    return known is not None and (
-        known.strip() == "*" or etag in (part.strip().removeprefix("W/") for part in known.split(","))
-    )
+    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    return "*" in known or etag.removeprefix("W/") in known
 
 
-def send(request: Request, content: bytes, media_type: str, cache: str = REVALIDATE) -> Response:
-    """Send content with a validator, compressed if it is long."""
-    etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    found = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept, Accept-Encoding, Authorization"}
+def send(request: Request, content: bytes, media_type: str = "application/json", cache: str = REVALIDATE) -> Response:
+    """Send content with a validator: a weak one, since it may be compressed on its way."""
+    etag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept, Accept-Encoding, Authorization"}
     if is_known(request, etag):
-        return Response(status_code=304, headers=found)
-    if len(content) >= _COMPRESSED_FROM and takes_gzip(request):
-        content = gzip.compress(content, 5, mtime=0)
-        found["Content-Encoding"] = "gzip"
-        found["ETag"] = f"W/{etag}"
-    return Response(content, headers=found, media_type=media_type)
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type=media_type)
+
+
+def to_json(data: object) -> bytes:
+    """JSON; what is not finite is null."""
+    return msgspec.json.encode(data, enc_hook=lambda number: number.item())  # of NumPy
 
 
 def send_json(request: Request, data: object, cache: str = REVALIDATE) -> Response:
     """Send JSON."""
-    return send(request, to_json(data), "application/json", cache)
+    return send(request, to_json(data), cache=cache)
 
 
-def send_table(request: Request, table: Table, cache: str, gzipped: bool) -> Response:
-    """Send a file: whole, in parts, or not at all if the client has it."""
-    headers = {"ETag": table.etag, "Cache-Control": cache, "Vary": "Accept-Encoding, Authorization"}
-    headers["Headwater-T"] = str(table.t)
-    if gzipped:
-        headers["Content-Encoding"] = "gzip"
-    if is_known(request, table.etag):
-        return Response(status_code=304, headers=headers)
-    if "range" not in request.headers and table.path.stat().st_size <= _AT_ONCE:
-        headers["Accept-Ranges"] = "bytes"
-        return Response(table.path.read_bytes(), headers=headers, media_type=table.media_type)
-    return FileResponse(table.path, headers=headers, media_type=table.media_type)
+def log(event: str, **facts: object) -> None:
+    """Write a line of JSON on standard error. Facts are numbers and names of our own, never text of a request."""
+    status = facts.get("status")
+    if quiet and event == "request" and isinstance(status, int) and status < 500:
+        return
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    sys.stderr.write(json.dumps({"time": time, "event": event, **facts}) + "\n")
 
 
-def send_problem(problem: ProblemError) -> Response:
-    """Send what is wrong."""
-    headers = {"Cache-Control": "no-store", **problem.headers}
-    return Response(to_json(problem.to_dict()), problem.status, headers, MEDIA_TYPE)
+def place_of(error: BaseException) -> str:
+    """Where an error was raised, without its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+
+
+class ServerLog(logging.Handler):
+    """Lines of the HTTP server, without exceptions and their texts."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, or leave it out."""
+        if record.levelno >= logging.WARNING:
+            kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
+            log("server", level=record.levelname.lower(), message=str(record.msg).split("\n")[0][:100], error=kind)

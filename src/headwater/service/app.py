@@ -2,153 +2,125 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.service import openapi, pages, read, write
-from headwater.service.access import check_headers, readable, token_of
-from headwater.service.answers import FOREVER, send, send_json, send_problem
-from headwater.service.logs import log, place_of
-from headwater.service.problems import ProblemError
-from headwater.service.service import Service
+from headwater.public.version import __version__
+from headwater.service import live, read, write
+from headwater.service.answers import FOREVER, ProblemError, busy, log, place_of, send
+from headwater.service.hosted import Service
+from headwater.service.render import MEDIA
+from headwater.service.tokens import check_headers, readable, token_of
 
-_FAILED = "the service failed; its log says where"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What browsers may load: only what this service sends itself."""
+
 _SECURITY = [
-    (b"content-security-policy", pages.POLICY.encode()),
+    (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 ]
-_RECORDS = re.compile("/runs/([^/]+)/records")
+_DETAILS = {404: "there is nothing at this address", 405: "this address does not take this method"}
+_GZIP = [Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)]  # of short answers: tables are a proxy's work
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(service: Service) -> ASGIApp:
     """The application of a service, for any server of ASGI applications in one process."""
-    name = "/runs/{name}"
-    routes = [
-        Route("/", read.runs),
-        Route("/runs", read.runs),
-        Route(name, read.run),
-        Route(f"{name}/live", read.live),
-        Route(f"{name}/records", _records, methods=["POST"]),
-        Route(f"{name}/releases", read.releases),
-        Route(f"{name}/releases/{{t}}/card", read.card),
-        *(Route(f"{name}/releases/{{t}}/data.{form}", _data(form)) for form in ("parquet", "csv", "json", "arrow")),
-        Route(f"{name}/events", read.events),
-        Route(f"{name}/status", read.status),
-        Route("/healthz", _healthz),
-        Route("/readyz", _readyz),
-        Route("/metrics", _metrics),
-        Route("/openapi.json", _openapi),
-        Route("/static/{file}", _static),
-    ]
+    run = "/runs/{name}"
+    shown: dict[str, Endpoint] = {
+        "/": read.runs,
+        "/runs": read.runs,
+        run: read.run,
+        f"{run}/live": read.live,
+        f"{run}/releases": read.releases,
+        f"{run}/releases/{{t}}/card": read.card,
+        f"{run}/status": read.status,
+        "/openapi.json": _openapi,
+        "/static/{file}": _static,
+    }
+    plain: dict[str, Endpoint] = {
+        **{f"{run}/releases/{{t}}/data.{form}": read.data for form in MEDIA},
+        f"{run}/events": read.events,
+        "/healthz": _healthz,
+        "/readyz": _readyz,
+        "/metrics": _metrics,
+    }
+    routes = [Route(f"{run}/records", write.records, methods=["POST"])]  # first: it is asked for most often
+    routes += [Route(path, endpoint) for path, endpoint in plain.items()]
+    routes += [Route(path, endpoint, middleware=_GZIP) for path, endpoint in shown.items()]
+    return Guard(Router(routes, redirect_slashes=False), service)
 
-    handlers: dict[Any, Any] = {ProblemError: _problem, HTTPException: _http_exception, Exception: _unexpected}
-    app = Starlette(routes=routes, exception_handlers=handlers)
-    app.router.redirect_slashes = False
-    app.state.service = service
-    return _Guard(app, service, next(route for route in routes if route.endpoint is _records))
 
-
-class _Guard:
+class Guard:
     """What holds for every request: who it comes from, what its answer says, and what is written down of it."""
 
-    def __init__(self, app: ASGIApp, service: Service, records: Route) -> None:
-        self._app, self._service, self._records = app, service, records
+    def __init__(self, router: Router, service: Service) -> None:
+        self.router, self._service = router, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.router(scope, receive, send)
             return
         begun, status = time.perf_counter(), 0
-        scope["state"] = {}
+        scope["app"], scope["state"] = self, {"service": self._service}
 
         async def sending(message: Message) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and not status:
                 status = message["status"]
                 there = {name for name, _ in message["headers"]}
-                message["headers"] += [header for header in _SECURITY if header[0] not in there]
+                message["headers"] = [*message["headers"], *(one for one in _SECURITY if one[0] not in there)]
                 self._count(scope, status, time.perf_counter() - begun)
             await send(message)
 
+        problem: ProblemError | None = None
         try:
             check_headers(self._service.config, scope["method"], scope["headers"])
-            await self._answer(scope, receive, sending)
-        except ProblemError as problem:
-            await send_problem(problem)(scope, receive, sending)
+            if b"%" in scope.get("raw_path", b"").partition(b"?")[0]:  # no address of ours has a character to escape
+                raise ProblemError(404, _DETAILS[404])
+            await self.router(scope, receive, sending)
+        except ProblemError as error:
+            problem = error
+        except HTTPException as error:
+            detail = _DETAILS.get(error.status_code, "this request cannot be answered")
+            problem = ProblemError(error.status_code, detail, dict(error.headers or {}))
         except Exception as error:  # its text may hold a value: only its kind and place are written down
             log("error", error=type(error).__name__, place=place_of(error), route=_route(scope))
-            if not status:
-                await send_problem(ProblemError(500, _FAILED))(scope, receive, sending)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Posts of records go straight to their function: finding it would take as long as the rest of the request."""
-        found = _RECORDS.fullmatch(scope["path"]) if scope["method"] == "POST" else None
-        if found is None:
-            await self._app(scope, receive, send)
-            return
-        scope["route"], scope["path_params"] = self._records, {"name": found[1]}
-        answer = await write.records(self._service, Request(scope, receive))
-        await answer(scope, receive, send)
+            short = isinstance(error, OSError | MemoryError)
+            problem = (
+                busy("there is no room for this")
+                if short
+                else ProblemError(500, "the service failed; its log says where")
+            )
+        if problem is not None and not status:
+            await problem.response()(scope, receive, sending)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = _route(scope)
         self._service.metrics.count(scope["method"], route, status, seconds)
-        log(
-            "request",
-            method=scope["method"],
-            route=route,
-            status=status,
-            ms=round(1000 * seconds, 1),
-            **{key: scope["state"][key] for key in ("run", "token", "bytes", "t") if key in scope["state"]},
-        )
+        known = {key: scope["state"][key] for key in ("run", "token", "bytes", "t") if key in scope["state"]}
+        log("request", method=scope["method"], route=route, status=status, ms=round(1000 * seconds, 1), **known)
 
 
 def _route(scope: Scope) -> str:
     """The pattern of an address, never the address itself: a client may put anything there."""
     route = scope.get("route")
     return route.path if isinstance(route, Route) else "unknown"
-
-
-async def _records(request: Request) -> Response:
-    return await write.records(request.app.state.service, request)
-
-
-def _data(form: str) -> Any:  # noqa: ANN401 - an endpoint
-    async def data(request: Request) -> Response:
-        request.path_params["form"] = form
-        return await read.data(request)
-
-    return data
-
-
-async def _problem(request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, ProblemError)  # noqa: S101 - for the type checker
-    return send_problem(problem)
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
-    """The error itself goes on to `_Guard`, which writes down where it was."""
-    return send_problem(ProblemError(500, _FAILED))
-
-
-async def _http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
-    detail = {404: "there is nothing at this address", 405: "this address does not take this method"}
-    found = ProblemError(error.status_code, detail.get(error.status_code, "this request cannot be answered"))
-    found.headers = dict(error.headers or {})
-    return send_problem(found)
 
 
 async def _healthz(request: Request) -> Response:
@@ -158,26 +130,27 @@ async def _healthz(request: Request) -> Response:
 
 async def _readyz(request: Request) -> Response:
     """All runs take records and publish."""
-    service: Service = request.app.state.service
+    service: Service = request.state.service
     ready = not service.stopping and not any(run.failing for run in service.runs.values())
     text = "ready\n" if ready else "not ready\n"
     return PlainTextResponse(text, 200 if ready else 503, {"Cache-Control": "no-store"})
 
 
 async def _metrics(request: Request) -> Response:
-    service: Service = request.app.state.service
+    service: Service = request.state.service
     if service.tokens is not None and token_of(service, request) is None:
         raise ProblemError(401, "this needs a token", {"WWW-Authenticate": "Bearer"})
-    text = await asyncio.to_thread(service.metrics.text, readable(service, request))
+    text = service.metrics.text(readable(service, request))
     return PlainTextResponse(text, headers={"Cache-Control": "no-store"}, media_type="text/plain; version=0.0.4")
 
 
 async def _openapi(request: Request) -> Response:
-    return send_json(request, openapi.document())
+    text = (files("headwater.service") / "openapi.json").read_text(encoding="utf-8")
+    return send(request, text.replace("{{version}}", __version__).encode())
 
 
 async def _static(request: Request) -> Response:
-    found = pages.static(request.path_params["file"])
+    found = live.static(request.path_params["file"])
     if found is None:
-        raise ProblemError(404, "there is nothing at this address")
+        raise ProblemError(404, _DETAILS[404])
     return send(request, *found, FOREVER)

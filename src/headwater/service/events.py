@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -14,6 +16,9 @@ INTERVAL = 0.5
 HEARTBEAT = 15.0
 """Seconds after which a reader gets an event in any case."""
 
+CHECK = 0.75
+"""Seconds after which it is looked at again whether a reader may read: with those of `tokens.RELOAD`, one second."""
+
 
 class Events:
     """Sends any number of readers what has changed. Keeps nothing for a slow one: it gets the newest state."""
@@ -22,12 +27,8 @@ class Events:
         self._state = state
         self._loop: asyncio.AbstractEventLoop | None = None  # that of the readers
         self._changed: set[asyncio.Event] = set()
+        self.readers: Counter[str] = Counter()  # by client
         self.closing = False
-
-    @property
-    def readers(self) -> int:
-        """How many there are."""
-        return len(self._changed)
 
     def notify(self) -> None:
         """Something may have changed. From any thread."""
@@ -44,22 +45,28 @@ class Events:
         for event in self._changed:
             event.set()
 
-    async def stream(self) -> AsyncIterator[str]:
-        """The events of one reader, as text of the event stream format. Begins with the present state."""
+    async def stream(self, client: str, allowed: Callable[[], bool]) -> AsyncIterator[str]:
+        """The events of one reader as long as it may read, as text. Begins with the present state."""
         changed, last, self._loop = asyncio.Event(), None, asyncio.get_running_loop()
         self._changed.add(changed)
+        self.readers[client] += 1
         try:
             yield "retry: 1000\n\n"
-            while not self.closing:
-                state = await asyncio.to_thread(self._state)
+            sent, pause = time.monotonic(), 0.0
+            while not self.closing and allowed():
+                state = self._state()
                 if state != last:
-                    last = state
                     yield f"event: state\nid: {state['t']}\ndata: {json.dumps(state)}\n\n"
-                    await asyncio.sleep(INTERVAL)
-                try:
-                    await asyncio.wait_for(changed.wait(), HEARTBEAT)
-                except TimeoutError:
+                    last, sent, pause = state, time.monotonic(), INTERVAL
+                elif time.monotonic() - sent >= HEARTBEAT:
                     yield ": still here\n\n"
+                    sent = time.monotonic()
+                await asyncio.sleep(pause)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), CHECK - pause)
                 changed.clear()
+                pause = 0.0
         finally:
             self._changed.discard(changed)
+            self.readers[client] -= 1
+            self.readers += Counter()  # without those that have none

@@ -1,96 +1,171 @@
-"""One run inside a service: who writes to it, who publishes from it, what readers see of it."""
+"""The runs of a service: who writes to each, who publishes from it, what readers see of it."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
 
-from headwater.run import FolderSink, Published, Run
-from headwater.service.config import Limits, RunSettings
+from headwater.run import FolderSink, Run
+from headwater.run.feed import MEASURE_EVERY
+from headwater.service.answers import ProblemError, busy
 from headwater.service.events import Events
-from headwater.service.feeder import Feeder
-from headwater.service.files import FileCache
 from headwater.service.live import LivePage
-from headwater.service.problems import ProblemError
-from headwater.service.publisher import Publisher
+from headwater.service.metrics import Metrics
 from headwater.service.releases import Releases
-from headwater.service.writer import Writer
+from headwater.service.render import Cache, Queue
+from headwater.service.settings import Limits, RunSettings, ServiceConfig
+from headwater.service.tokens import Tokens
+from headwater.service.write import Writer
+
+_IDLE, _AFTER_ERROR = 1.0, 5.0  # seconds between two looks whether a release is due
 
 
 class HostedRun:
-    """A run with its threads. Opened and closed by `headwater.service.Service`."""
+    """A run with its threads: the one of its writer, and one that publishes.
 
-    def __init__(self, name: str, settings: RunSettings, limits: Limits, cache: FileCache) -> None:
-        self.name, self.settings = name, settings
-        self.schema = settings.schema
-        self._sink = FolderSink(settings.out, settings.format, rows=settings.rows, keep=settings.keep)
+    The clock is read when records were taken, and once a second: never at a time that the content of a record decides.
+    """
+
+    def __init__(
+        self, name: str, settings: RunSettings, limits: Limits, cache: Cache, queues: tuple[Queue, Queue]
+    ) -> None:
+        self.name, self.settings, self._cache = name, settings, cache
+        sink = FolderSink(settings.out, settings.format, rows=settings.rows, keep=settings.keep)
         self.run = Run.open(
-            settings,
-            self._sink,
-            state=settings.state_path,
-            schedule=settings.schedule,
-            allow_copy=settings.allow_copy,
+            settings, sink, state=settings.state_path, schedule=settings.schedule, allow_copy=settings.allow_copy
         )
         try:
-            self.t = self.run.t  # written by the writer's thread; reading it never waits for a step of the run
+            self.t = self.run.t  # set by the writer's thread; reading it never waits for a step of the run
             self.mechanism, self.guarantee = self.run.synth.mechanism, self.run.synth.guarantee
             self.events = Events(self.state)
-            self.releases = Releases(self.run, lambda: self.t, settings.out, cache)
+            self.releases = Releases(self.run, lambda: self.t, settings.out, settings.rows, cache, queues)
             self.live = LivePage(name, self.releases)
             self.refused: Counter[str] = Counter()  # secret: made from raw data
-            self._refused_lock = threading.Lock()
-            extra = settings.ignore_extra
-            self.writer = Writer(self.run, limits, self._taken, settings.policy, ignore_extra=extra)
-            self.publisher = Publisher(self.run, self._published, self.writer.look)
-            self.feeder = Feeder(name, self.run, self.writer, settings) if settings.topic else None
+            self._publishing, self._wake, self._closing = "", threading.Event(), False
+            self.writer = Writer(self.run, limits, settings.policy, settings.ignore_extra, self._taken, cache)
+            self._thread = threading.Thread(target=self._publish, name="publisher", daemon=True)
+            self._thread.start()
         except BaseException:
             self.run.close()
             raise
 
     @property
     def failing(self) -> str:
-        """Why the run cannot take records or publish; empty if it can."""
-        return self.writer.failing or self.publisher.failing or (self.feeder.failing if self.feeder else "")
+        """Why the run cannot take records or publish, without any value; empty if it can."""
+        return self.writer.failing or self._publishing
 
     def state(self) -> dict[str, Any]:
         """What readers of events get when it changes. Public."""
-        newest = self.releases.newest()
-        return {"t": self.t, "releases": self.releases.count(), "newest": newest}
+        return {"t": self.t, **self.releases.state()}
 
     def count_refused(self, problem: ProblemError) -> None:
-        """Note that a post was refused because of its records. Secret: only admins may see it."""
-        with self._refused_lock:
-            self.refused[str(problem.more.get("column", ""))] += 1
+        """Note that a post was refused because of its records, in the event loop. Secret: only admins may see it."""
+        self.refused[str(problem.more.get("column", ""))] += 1
 
     def status(self) -> dict[str, Any]:
         """What only admins may see: it is made from raw data."""
-        with self._refused_lock:
-            refused = dict(self.refused)
         tally = self.run.tally
-        found = {"failing": self.failing, "queued": self.writer.queued, "behind": self.t - self.run.synth.t}
         return {
             "warning": "NOT PRIVATE",
             **self.state(),
-            **found,
-            "refused_posts_by_column": refused,
+            "failing": self.failing,
+            "queued": self.writer.queued,
+            "behind": self.t - self.run.synth.t,
+            "refused_posts_by_column": dict(self.refused),
             "tally": tally.to_dict(),
             "losses": list(tally.warnings()),
         }
 
     def close(self) -> None:
         """Take what is queued, publish what is due, keep a snapshot, release the state."""
-        if self.feeder:
-            self.feeder.close()
         self.writer.close()
-        self.publisher.close()
+        self._closing = True
+        self._wake.set()
+        self._thread.join()
         self.run.close()
 
     def _taken(self, t: int) -> None:
         self.t = t
-        self.publisher.wake()
+        self._wake.set()
         self.events.notify()
 
-    def _published(self, published: Published) -> None:
-        self.releases.add(published.t)
-        self.events.notify()
+    def _publish(self) -> None:
+        """In the thread: publish what is due, keep what was measured, and see that records can be kept."""
+        measured = time.monotonic()
+        while not self._closing:
+            try:
+                self._cache.keep_free()
+                for published in self.run.publish_if_due(time.monotonic()):
+                    self.releases.add(published.t)
+                    self.events.notify()
+                self.writer.look()
+                self.writer.probe()
+                if time.monotonic() - measured >= MEASURE_EVERY:
+                    self.run.measure()
+                    measured = time.monotonic()
+                self._publishing = ""
+                self._wake.wait(_IDLE)
+            except Exception as error:  # a full disk, for instance; nothing is lost, and it is tried again
+                self._publishing = type(error).__name__
+                if not self._closing:
+                    self._wake.clear()
+                    time.sleep(_AFTER_ERROR)
+            self._wake.clear()
+
+
+class Service:
+    """All runs of one service, opened and closed together, and who may do what with them. It has no sockets."""
+
+    def __init__(self, config: ServiceConfig) -> None:
+        self.config, limits = config, config.limits
+        self.tokens = Tokens(config.tokens) if config.tokens is not None else None
+        self.metrics, self.stopping = Metrics(), False
+        self.encoding = asyncio.Semaphore(2)  # large bodies that are read at a time, by threads
+        self._reserved = 0  # bytes of bodies; used in one loop only
+        self._queues = Queue("small", threads=2, share=16, most=256), Queue("large", threads=1, share=4, most=32)
+        state = next(iter(config.runs.values())).state_path
+        self._cache = Cache(state.with_name(f"{state.name}.cache"), limits.cache_bytes, limits.free_bytes)
+        self.runs: dict[str, HostedRun] = {}
+        try:
+            for name, settings in config.runs.items():
+                self.runs[name] = HostedRun(name, settings, limits, self._cache, self._queues)
+                if len(self.runs) == 1:
+                    self._cache.clear()  # whoever has the state has the folder beside it
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def reserve(self, size: int) -> Iterator[None]:
+        """Reserve memory while a body is read and its records are taken; a 429 if too much is reserved."""
+        if self._reserved and self._reserved + size > self.config.limits.queued_bytes:
+            raise busy("too much is being sent", 429, 1)
+        self._reserved += size
+        try:
+            yield
+        finally:
+            self._reserved -= size
+
+    def stop(self) -> None:
+        """Make nothing more for readers."""
+        self.stopping = True
+        for queue in (*self._queues, *(queue for run in self.runs.values() for queue in run.releases.queues)):
+            queue.close()
+
+    def close(self) -> None:
+        """Take what is queued, publish what is due, keep snapshots, release the states."""
+        self.stop()
+        self._cache.close()  # before the states: their next owner has the same folder
+        for run in self.runs.values():
+            run.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

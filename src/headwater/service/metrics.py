@@ -2,63 +2,54 @@
 
 from __future__ import annotations
 
-import threading
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 if TYPE_CHECKING:
     from headwater.service.hosted import HostedRun
 
-_ANSWERED = "answered"
-_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_NUMBERS = {
+    "records": "Records that were taken",
+    "releases": "Published releases",
+    "epsilon": "The privacy budget of the whole run",
+    "delta": "δ of the whole run",
+    "queued_posts": "Posts that are not answered yet",
+    "event_readers": "Open streams of events",
+    "failing": "Whether the run cannot take records or publish",
+}
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
     """Counts requests by route and status, and their time."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.requests: Counter[tuple[str, str, int]] = Counter()
-        self._seconds = [0] * (len(_BOUNDS) + 1)
-        self._sum = 0.0
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "headwater_requests", "Answered requests", ("method", "route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram("headwater_request_seconds", "Until the answer begins", registry=self._registry)
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request.
+        """Count a request. The route is the pattern of its address, never the address itself."""
+        said = "answered" if method == "POST" and status < 500 else str(status)  # of posts it is made from raw data
+        self._requests.labels(method, route, said).inc()
+        self._seconds.observe(seconds)
 
-        The route is the pattern of its address, never the address itself; the seconds end where the answer begins.
-        """
-        if method == "POST" and status < 500:
-            status = 0  # whether records were refused is made from raw data
-        with self._lock:
-            self.requests[method, route, status] += 1
-            self._seconds[bisect_left(_BOUNDS, seconds)] += 1
-            self._sum += seconds
-
-    def text(self, runs: Mapping[str, HostedRun]) -> str:
-        """Everything in the text format of Prometheus."""
-        lines = ["# TYPE headwater_requests_total counter"]
-        with self._lock:
-            for (method, route, status), count in sorted(self.requests.items()):
-                labels = f'method="{method}",route="{route}",status="{status or _ANSWERED}"'
-                lines.append(f"headwater_requests_total{{{labels}}} {count}")
-            lines.append("# TYPE headwater_request_seconds histogram")
-            total = 0
-            for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._seconds, strict=True):
-                total += count
-                lines.append(f'headwater_request_seconds_bucket{{le="{bound}"}} {total}')
-            lines += [f"headwater_request_seconds_sum {self._sum:.6f}", f"headwater_request_seconds_count {total}"]
-        numbers: dict[str, tuple[str, Callable[[HostedRun], float]]] = {
-            "records": ("counter", lambda run: run.t),
-            "releases": ("gauge", lambda run: run.releases.count()),
-            "epsilon": ("gauge", lambda run: run.settings.epsilon),
-            "delta": ("gauge", lambda run: run.settings.delta),
-            "queued_posts": ("gauge", lambda run: run.writer.queued),
-            "event_readers": ("gauge", lambda run: run.events.readers),
-            "failing": ("gauge", lambda run: int(bool(run.failing))),
+    def text(self, runs: Mapping[str, HostedRun]) -> bytes:
+        """Everything in the text format of Prometheus, of some runs."""
+        numbers = CollectorRegistry()
+        gauges = {
+            name: Gauge(f"headwater_{name}", about, ("run",), registry=numbers) for name, about in _NUMBERS.items()
         }
-        for name, (kind, number) in numbers.items():
-            lines.append(f"# TYPE headwater_{name} {kind}")
-            lines += [f'headwater_{name}{{run="{run.name}"}} {number(run)}' for run in runs.values()]
-        return "\n".join(lines) + "\n"
+        for name, run in runs.items():
+            gauges["records"].labels(name).set(run.t)
+            gauges["releases"].labels(name).set(len(run.releases.times))
+            gauges["epsilon"].labels(name).set(run.settings.epsilon)
+            gauges["delta"].labels(name).set(run.settings.delta)
+            gauges["queued_posts"].labels(name).set(run.writer.queued)
+            gauges["event_readers"].labels(name).set(run.events.readers.total())
+            gauges["failing"].labels(name).set(bool(run.failing))
+        return generate_latest(self._registry) + generate_latest(numbers)

@@ -7,24 +7,22 @@ import json
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 
-from headwater.service import pages
-from headwater.service.access import readable, run_for
-from headwater.service.answers import FOREVER, REVALIDATE, send, send_json, send_table, takes_gzip, wants_html
-from headwater.service.hosted import HostedRun
-from headwater.service.problems import ProblemError
-from headwater.service.releases import Wanted
-from headwater.service.render import COMPRESSED
-from headwater.service.service import Service
+from headwater.service import live as pages
+from headwater.service.answers import FOREVER, REVALIDATE, ProblemError, busy, is_known, send, send_json, wants_html
+from headwater.service.hosted import HostedRun, Service
+from headwater.service.releases import Table, Wanted
+from headwater.service.render import unless_gone
+from headwater.service.tokens import client_of, readable, run_for, token_of
 
 _MOST = 10**15  # of any number in an address
+_PLAIN = (str, int, float, bool, type(None))
 
 
 async def runs(request: Request) -> Response:
     """The runs that the client may read."""
-    found = readable(request.app.state.service, request)
-    listed = [await asyncio.to_thread(_summary, run) for run in found.values()]
+    listed = [_summary(run) for run in readable(request.state.service, request).values()]
     if wants_html(request):
         return send(request, pages.home(listed), pages.HTML)
     return send_json(request, {"runs": listed})
@@ -32,25 +30,25 @@ async def runs(request: Request) -> Response:
 
 async def run(request: Request) -> Response:
     """One run: the live page, or its facts."""
-    found = run_for(request.app.state.service, request, "read")
-    summary = await asyncio.to_thread(_summary, found)
+    found = _run(request)
     if wants_html(request):
-        return send(request, pages.live(summary), pages.HTML)
-    return send_json(request, {**summary, "schema": found.schema.to_dict()})
+        return send(request, pages.page_of(_summary(found)), pages.HTML)
+    return send_json(request, {**_summary(found), "schema": found.settings.schema.to_dict()})
 
 
 async def live(request: Request) -> Response:
     """What the live page draws."""
-    found = run_for(request.app.state.service, request, "read")
-    return send(request, await asyncio.to_thread(found.live.json), "application/json")
+    found = _run(request)
+    return send(request, await unless_gone(request.receive, found.live.json(client_of(request))))
 
 
 async def releases(request: Request) -> Response:
     """The list of releases. ``after`` and ``limit`` page through it."""
-    found = run_for(request.app.state.service, request, "read")
-    asked = _query(request, {"after", "limit"})
-    after, limit = _number(asked, "after", 0), _number(asked, "limit", 1)
-    listed = await asyncio.to_thread(_listed, found, after or 0, min(limit or 1000, 1000))
+    found, asked = _run(request), _query(request, {"after", "limit"})
+    after, limit = _number(asked, "after", 0) or 0, min(_number(asked, "limit", 1) or 1000, 1000)
+    times = [t for t in found.releases.times if t > after][:limit]
+    cards = await asyncio.to_thread(lambda: [found.releases.card(t) for t in times])
+    listed = [{key: card[key] for key in ("t", "time", "rows", "sha256", "data")} for card in cards]
     if wants_html(request):
         return send(request, pages.releases(found.name, listed), pages.HTML)
     return send_json(request, {"run": found.name, "releases": listed})
@@ -58,62 +56,70 @@ async def releases(request: Request) -> Response:
 
 async def card(request: Request) -> Response:
     """The card of one release."""
-    found = run_for(request.app.state.service, request, "read")
-    t = _time(request)
-    asked = _query(request, {"last"} if t is None else set())
-    if t is None:
-        last = _number(asked, "last", 1)
-        return send_json(request, await asyncio.to_thread(found.releases.now_card, last))
-    return send_json(request, await asyncio.to_thread(found.releases.card, t), FOREVER)
+    found, t = _run(request), _time(request)
+    last = _number(_query(request, {"last"} if t is None else set()), "last", 1)
+    if t is not None:
+        return send_json(request, found.releases.card(t), FOREVER)
+    return send_json(request, await unless_gone(request.receive, found.releases.now_card(client_of(request), last)))
 
 
 async def data(request: Request) -> Response:
     """The table of one release. ``last``, ``rows`` and ``where`` say which records."""
-    service: Service = request.app.state.service
-    found, t = run_for(service, request, "read"), _time(request)
+    found, t, most = _run(request), _time(request), request.state.service.config.limits.records
     asked = _query(request, {"last", "rows", "where"})
     rows = _number(asked, "rows", 1)
-    if rows is not None and rows > service.config.limits.records:
-        raise ProblemError(400, f"rows may be at most {service.config.limits.records:,} at a time")
+    if rows is not None and rows > most:
+        raise ProblemError(400, f"rows may be at most {most:,} at a time")
     wanted = Wanted(_number(asked, "last", 1), rows, _where(asked))
-    form = request.path_params["form"]
-    gzipped = form in COMPRESSED and takes_gzip(request) and "range" not in request.headers
-    table = found.releases.ready(t, wanted, form, gzipped)
-    if table is None:
-        async with service.rendering:
-            table = await asyncio.to_thread(found.releases.table, t, wanted, form, gzipped)
-    return send_table(request, table, REVALIDATE if t is None else FOREVER, gzipped)
+    making = found.releases.table(client_of(request), t, wanted, request.url.path.rpartition(".")[2])
+    return _send_table(request, await unless_gone(request.receive, making), REVALIDATE if t is None else FOREVER)
+
+
+def _send_table(request: Request, table: Table, cache: str) -> Response:
+    """Send a table, or nothing if the client has it."""
+    headers = {"ETag": table.etag, "Cache-Control": cache, "Vary": "Authorization", "Headwater-T": str(table.t)}
+    if is_known(request, table.etag):
+        return Response(status_code=304, headers=headers)
+    if isinstance(table.content, bytes):
+        return Response(table.content, headers=headers, media_type=table.media_type)
+    try:
+        return FileResponse(table.content, 200, headers, table.media_type, stat_result=table.content.stat())
+    except FileNotFoundError:  # removed a moment ago
+        raise busy("this table has to be made again") from None
 
 
 async def events(request: Request) -> Response:
-    """A stream of events: the state whenever it changes."""
-    service: Service = request.app.state.service
-    found = run_for(service, request, "read")
-    if sum(run.events.readers for run in service.runs.values()) >= service.config.limits.streams:
-        raise ProblemError(503, "too many readers of events", {"Retry-After": "10"})
+    """A stream of events: the state whenever it changes, as long as the client may read it."""
+    service: Service = request.state.service
+    found, token, client = _run(request), token_of(service, request), client_of(request)
+    readers = [run.events.readers for run in service.runs.values()]
+    most = service.config.limits.streams
+    if sum(one.total() for one in readers) >= most or sum(one[client] for one in readers) >= max(1, most // 4):
+        raise busy("too many readers of events", seconds=10)
+
+    def allowed() -> bool:
+        return token is None or service.tokens is None or service.tokens.holds(token)
+
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(found.events.stream(), headers=headers, media_type="text/event-stream")
+    return StreamingResponse(found.events.stream(client, allowed), headers=headers, media_type="text/event-stream")
 
 
 async def status(request: Request) -> Response:
     """What is secret: which posts were refused and why. For admins only."""
-    found = run_for(request.app.state.service, request, "admin")
+    found = run_for(request.state.service, request, "admin")
     return send_json(request, await asyncio.to_thread(found.status), "no-store")
+
+
+def _run(request: Request) -> HostedRun:
+    return run_for(request.state.service, request, "read")
 
 
 def _summary(run: HostedRun) -> dict[str, Any]:
     """What anyone who may read may know of a run, at any time."""
-    settings = run.settings
-    every = {"records": settings.schedule.records, "seconds": settings.schedule.seconds}
-    facts: dict[str, Any] = {**run.guarantee.to_dict(), "guarantee": str(run.guarantee)}
-    facts |= {"mechanism": run.mechanism, "public": settings.public}
-    return {"name": run.name, "run": run.run.run_id, **run.state(), **facts, "every": every}
-
-
-def _listed(run: HostedRun, after: int, limit: int) -> list[dict[str, Any]]:
-    times = [t for t in run.releases.times() if t > after][:limit]
-    cards = [run.releases.card(t) for t in times]
-    return [{key: one[key] for key in ("t", "time", "rows", "sha256", "data")} for one in cards]
+    schedule = run.settings.schedule
+    facts: dict[str, Any] = {**run.guarantee.to_dict(), "guarantee": str(run.guarantee), "mechanism": run.mechanism}
+    facts |= {"public": run.settings.public, "every": {"records": schedule.records, "seconds": schedule.seconds}}
+    return {"name": run.name, "run": run.run.run_id, **run.state(), **facts}
 
 
 def _time(request: Request) -> int | None:
@@ -128,9 +134,8 @@ def _time(request: Request) -> int | None:
 def _query(request: Request, known: set[str]) -> dict[str, str]:
     """The questions of an address, each at most once."""
     found = request.query_params.multi_items()
-    for name, _ in found:
-        if name not in known:
-            raise ProblemError(400, f"there is no such parameter here; there are {', '.join(sorted(known)) or 'none'}")
+    if not known.issuperset(dict(found)):
+        raise ProblemError(400, f"there is no such parameter here; there are {', '.join(sorted(known)) or 'none'}")
     if len(dict(found)) < len(found):
         raise ProblemError(400, "a parameter is there twice")
     return dict(found)
@@ -147,21 +152,14 @@ def _number(asked: dict[str, str], name: str, least: int) -> int | None:
 
 def _where(asked: dict[str, str]) -> dict[str, Any] | None:
     """Conditions as a JSON object: a value, null for a missing one, or a list of two for a range."""
-    text = asked.get("where")
-    if text is None:
+    if "where" not in asked:
         return None
     try:
-        where = json.loads(text)
-    except (ValueError, RecursionError):
-        where = None
-    fits = isinstance(where, dict) and all(_is_condition(value) for value in where.values())
-    if not fits:
-        raise ProblemError(400, 'where must be a JSON object such as {"origin": "JFK", "delay": [0, 30]}')
+        found = json.loads(asked["where"])
+        where = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
+    except (ValueError, RecursionError, AttributeError):
+        where = {"": ()}
+    for value in where.values():
+        if not isinstance(value, _PLAIN) and not (len(value) == 2 and all(isinstance(end, _PLAIN) for end in value)):
+            raise ProblemError(400, 'where must be a JSON object such as {"origin": "JFK", "delay": [0, 30]}')
     return where or None
-
-
-def _is_condition(value: object) -> bool:
-    plain = (str, int, float, bool, type(None))
-    if isinstance(value, list):
-        return len(value) == 2 and all(isinstance(end, plain) for end in value)
-    return isinstance(value, plain)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from headwater.public.card import read_card, read_rows
 from headwater.public.files import FileRefusedError
@@ -21,77 +24,121 @@ from headwater.public.release import Release
 from headwater.public.version import __version__
 from headwater.public.where import conditions
 from headwater.run import Run
-from headwater.service.files import FileCache
-from headwater.service.moment import Moment
-from headwater.service.problems import ProblemError
-from headwater.service.render import MEDIA, compress, read_parquet, write
+from headwater.service.answers import ProblemError
+from headwater.service.render import MEDIA, Cache, Check, Queue
+
+SHARE = 0.05
+"""How much of the time making releases of this moment may take, and windows as much, however many readers there are."""
+
+_SAVED = 1.0  # seconds of making that can be saved up while nobody asks: a first question is not kept waiting
+_PATIENCE = 0.8  # seconds that readers wait for another release while there is one
+_BEHIND = 2.0  # seconds to let the publisher catch up with the writers
+_WINDOWS = 32  # releases of this moment that are kept: one for each window that is asked for
+_SMALL = 100_000  # values of a table that is made beside large ones, and in memory
+_CARDS = 10_000
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Which records of a release a reader asks for.
-
-    Parameters
-    ----------
-    last
-        Only about the last so many records of the stream; of this moment's release only.
-    rows
-        How many synthetic records; as many as records arrived unless given.
-    where
-        Conditions on columns, as `Release.sample` takes them.
-    """
+class Wanted(NamedTuple):
+    """Which records of a release a reader asks for: of the ``last`` ones only, so many ``rows``, with conditions."""
 
     last: int | None = None
     rows: int | None = None
     where: dict[str, Any] | None = None
 
-    @property
-    def key(self) -> str:
-        """The same text for the same question."""
-        return json.dumps([self.last, self.rows, self.where], sort_keys=True)
 
-
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table that can be sent. The etag changes whenever the content does."""
 
-    path: Path
+    content: bytes | Path
     etag: str
     t: int
     media_type: str
 
 
-class Releases:
-    """The releases of one run, for readers. Safe between threads; everything that takes long is shared."""
+class Moment:
+    """Makes releases of this moment, one at a time, in a queue of its own.
 
-    def __init__(self, run: Run, t: Callable[[], int], out: Path, cache: FileCache) -> None:
-        self._run, self._out, self._cache = run, out, cache
+    Making one takes the time of fitting a model, which writers need as well. So a release is made again only when
+    making has taken less than `SHARE` of the time; until then readers get the one that there is.
+    """
+
+    def __init__(self, run: Run, t: Callable[[], int]) -> None:
+        self._run, self._t = run, t
+        self._made: OrderedDict[int | None, Release] = OrderedDict()
+        self._saved, self._saved_at = _SAVED, time.monotonic()
+        self.queue = Queue("moment", threads=1, share=8, most=64)
+
+    async def release(self, client: str, last: int | None = None) -> Release:
+        """The release of this moment, or one that is a little older if there was no time to make another."""
+        t, found = self._t(), self._made.get(last)
+        if t == 0:
+            raise ProblemError(404, "no record has come yet, so there is no release")
+        if found is not None and (found.t >= t or self.queue.busy or not self._may_make()):
+            return found
+        making = self.queue.result(client, last, partial(self._make, last))
+        if found is None:
+            return await making
+        with suppress(TimeoutError):  # it goes on being made
+            return await asyncio.wait_for(making, _PATIENCE)
+        return found
+
+    def _may_make(self) -> bool:
+        return self._saved + SHARE * (time.monotonic() - self._saved_at) > 0
+
+    def _make(self, last: int | None, check: Check) -> Release:
+        end = time.monotonic() + _BEHIND
+        while not self._may_make() or (self._run.synth.t < self._t() and time.monotonic() < end):
+            check()
+            time.sleep(0.01)
+        begun = time.thread_time()
+        try:
+            release = self._run.release(last=last)
+        except ValueError as error:  # the mechanism has no windows
+            raise ProblemError(400, f"{error}") from None
+        finally:
+            now = time.monotonic()
+            saved = min(self._saved + SHARE * (now - self._saved_at), _SAVED)
+            self._saved, self._saved_at = saved - (time.thread_time() - begun), now
+        self._made[last] = release
+        self._made.move_to_end(last)
+        while len(self._made) > _WINDOWS:
+            self._made.popitem(last=False)
+        return release
+
+
+class Releases:
+    """The releases of one run, for readers. Small tables never wait for large ones.
+
+    A table has at most ``most`` rows unless a reader asks for more; ``queues`` are those of small and of large tables,
+    which all runs share.
+    """
+
+    def __init__(
+        self, run: Run, t: Callable[[], int], out: Path, most: int | None, cache: Cache, queues: tuple[Queue, Queue]
+    ) -> None:
+        self._run, self._out, self._most, self._cache = run, out, most, cache
+        self.small, self._large = queues
         self._folders: dict[int, Path] = {}
         self._cards: OrderedDict[int, dict[str, Any]] = OrderedDict()
-        self._moment = Moment(run, t)
+        self._whole, self._windows = Moment(run, t), Moment(run, t)
+        self.queues = self._whole.queue, self._windows.queue
         for folder in folders(out):
-            self._note(folder)
-
-    def _note(self, folder: Path) -> None:
-        t = folder.name.removeprefix("release-")
-        if t.isdigit() and (folder / "card.json").is_file():  # windows are named otherwise
-            self._folders[int(t)] = folder
+            name = folder.name.removeprefix("release-")
+            if name.isdigit() and (folder / "card.json").is_file():  # windows are named otherwise
+                self._folders[int(name)] = folder
 
     def add(self, t: int) -> None:
         """A release was published."""
-        self._note(self._out / f"release-{t:012d}")
+        self._folders[t] = self._out / f"release-{t:012d}"
 
-    def count(self) -> int:
-        """How many releases there are."""
-        return len(self._folders)
-
-    def newest(self) -> int | None:
-        """The time of the last one."""
-        return max(self._folders, default=None)
-
+    @property
     def times(self) -> list[int]:
-        """The times of all of them, in order."""
+        """The times of the published ones, in order."""
         return sorted(self._folders)
+
+    def state(self) -> dict[str, Any]:
+        """How many there are, and the newest."""
+        return {"releases": len(self._folders), "newest": max(self._folders, default=None)}
 
     def card(self, t: int) -> dict[str, Any]:
         """The card of a published release."""
@@ -102,110 +149,93 @@ class Releases:
                 self._cards[t] = read_card(self._folders[t])
             except (FileRefusedError, OSError):
                 raise ProblemError(404, f"the release of t = {t} cannot be read any more") from None
-            while len(self._cards) > 10_000:
+            while len(self._cards) > _CARDS:
                 self._cards.popitem(last=False)
         return self._cards[t]
 
-    def folder(self, t: int) -> Path:
-        """The folder of a published release."""
-        self.card(t)
-        return self._folders[t]
+    async def now(self, client: str, last: int | None = None) -> Release:
+        """The release of this moment, all of it or a window."""
+        return await (self._whole if last is None else self._windows).release(client, last)
 
-    # ---- this moment
-
-    def now(self, last: int | None = None) -> Release:
-        """The release of this moment, or one that is a little older: see `Moment`."""
-        return self._moment.release(last)
-
-    def now_card(self, last: int | None) -> dict[str, Any]:
+    async def now_card(self, client: str, last: int | None) -> dict[str, Any]:
         """What anyone may know of the release of this moment: its card, without a file."""
-        return facts_of(self.now(last), self._run.run_id)
+        release = await self.now(client, last)
+        rows = self._rows(release)
+        return facts_of(release, self._run.run_id, None if rows == len(release) else rows)
 
-    # ---- tables
+    def _rows(self, release: Release) -> int:
+        return len(release) if self._most is None else min(len(release), self._most)
 
-    def table(self, t: int | None, wanted: Wanted, form: str, gzip: bool) -> Table:
-        """A table of a release, of this moment's if ``t`` is None, as a file."""
-        if t is None:
-            release = self.now(wanted.last)
-            whole = release.t in self._folders and self.card(release.t)["rows"] == len(release)
-            if whole and wanted == Wanted():  # published meanwhile, or before: the same table
-                return self._published(release.t, wanted, form, gzip)
-            return self._of_now(release, wanted, form, gzip)
-        return self._published(t, wanted, form, gzip)
+    async def table(self, client: str, t: int | None, wanted: Wanted, form: str) -> Table:
+        """A table of a release, of this moment's if ``t`` is None."""
+        release = await self.now(client, wanted.last) if t is None else None
+        if release is not None:
+            t = release.t
+            if wanted.rows is None and wanted.last is None:
+                same = wanted.where is None and t in self._folders and self.card(t)["rows"] == self._rows(release)
+                release = None if same else release  # published meanwhile, or before: the same table
+        if release is None:
+            tables, rows, name = self._published(t or 0, wanted, form)
+            if isinstance(tables, Path):
+                return Table(tables, f'"{name}"', t or 0, MEDIA[form])
+        else:
+            rows = self._rows(release) if wanted.rows is None else wanted.rows
+            name = _name(self._run.run_id, release.span, rows, wanted.where, form)
+            tables = partial(_drawn, release, None if rows == len(release) else rows, wanted.where)
+        content = self._cache.find(name)
+        if content is None:
+            schema = self._run.synth.schema
+            small = rows * schema.dimension <= _SMALL
+            make = partial(self._cache.make, name, form, schema, tables, small)
+            content = await (self.small if small else self._large).result(client, name, make)
+        return Table(content, f'"{name}"', t or 0, MEDIA[form])
 
-    def ready(self, t: int | None, wanted: Wanted, form: str, gzip: bool) -> Table | None:
-        """What `table` gives, if that can be known at once."""
-        release = self._moment.recent(wanted.last) if t is None else None
-        if release is None or release.t in self._folders:
-            return None
-        name = self._name_of(release, wanted)
-        path = self._cache.peek(f"{name}.{form}{'.gz' if gzip else ''}")
-        return None if path is None else Table(path, _etag(path.name), release.t, MEDIA[form])
-
-    def _name_of(self, release: Release, wanted: Wanted) -> str:
-        return _name(self._run.run_id, release.t, release.start, wanted.key)
-
-    def _of_now(self, release: Release, wanted: Wanted, form: str, gzip: bool) -> Table:
-        def make(path: Path) -> None:
-            if wanted.rows is None and wanted.where is None:
-                write(release.tables("arrow"), path, form, release.schema)
-                return
-            with _refusing():
-                table = release.sample(wanted.rows, where=_tuples(wanted.where), kind="arrow")
-            write(iter([table]), path, form, release.schema)
-
-        path = self._cache.get(f"{self._name_of(release, wanted)}.{form}", make)
-        return self._sent(path, release.t, form, gzip)
-
-    def _published(self, t: int, wanted: Wanted, form: str, gzip: bool) -> Table:
-        card, folder = self.card(t), self.folder(t)
+    def _published(self, t: int, wanted: Wanted, form: str) -> tuple[Path | Callable[[], Iterator[Any]], int, str]:
+        """The file of a published release, or what makes a table of it; how many rows are read for that; a name."""
+        card = self.card(t)
         if wanted.last is not None:
             raise ProblemError(400, "windows (last=) are of this moment only: ask for releases/now")
-        data = folder / card["data"]
+        data = self._folders[t] / card["data"]
         if not data.is_file():
             raise ProblemError(410, f"the table of the release of t = {t} was removed; its card stays")
         if wanted == Wanted() and data.suffix == f".{form}":
-            if not gzip:
-                return Table(data, _etag(card["sha256"]), t, MEDIA[form])
-            return self._sent(data, t, form, gzip, _name(card["sha256"], form))
-        name = _name(card["sha256"], wanted.key)
+            return data, 0, card["sha256"]
+        return partial(self._read, t, wanted), card["rows"], _name(card["sha256"], wanted, form)
 
-        def make(path: Path) -> None:
-            table = self._read(folder, card)
-            if wanted.where is not None:
-                table = self._matching(table, wanted.where)
-            if wanted.rows is not None:
-                if wanted.rows > table.num_rows:
-                    detail = f"this release has {table.num_rows:,} such rows; releases/now can draw more than it has"
-                    raise ProblemError(400, detail)
-                chosen = np.random.default_rng(int(card["sha256"][:16], 16)).permutation(table.num_rows)
-                table = table.take(np.sort(chosen[: wanted.rows]))
-            write(iter([table]), path, form, self._run.synth.schema)
+    def _read(self, t: int, wanted: Wanted) -> Iterator[Any]:
+        """The rows of a published release that a reader asks for."""
+        card, schema = self.card(t), self._run.synth.schema
+        try:
+            if card["data"].endswith(".parquet"):
+                table = parquet.read_table(self._folders[t] / card["data"])
+            else:  # text has no types, so the schema reads it
+                table = schema.decode(read_rows(self._folders[t], card, schema), "arrow")
+        except (FileRefusedError, pa.ArrowInvalid, FileNotFoundError):
+            raise ProblemError(410, f"the table of the release of t = {t} cannot be read any more") from None
+        if wanted.where is not None:
+            with _refusing():
+                limits = conditions(schema, wanted.where)
+            points = schema.encode(table)
+            fits = np.ones(len(points), bool)
+            for axis, (low, high) in limits.items():
+                fits &= (points[:, axis] >= low) & (points[:, axis] <= high)
+            table = table.filter(fits)
+        if wanted.rows is not None:
+            if wanted.rows > table.num_rows:
+                detail = f"this release has {table.num_rows:,} such rows; releases/now can draw more than it has"
+                raise ProblemError(400, detail)
+            chosen = np.random.default_rng(int(card["sha256"][:16], 16)).permutation(table.num_rows)
+            table = table.take(np.sort(chosen[: wanted.rows]))
+        yield table
 
-        return self._sent(self._cache.get(f"{name}.{form}", make), t, form, gzip)
 
-    def _read(self, folder: Path, card: dict[str, Any]) -> Any:  # noqa: ANN401 - a pyarrow.Table
-        """The table of a published release; text has no types, so the schema reads it."""
-        if card["data"].endswith(".parquet"):
-            return read_parquet(folder / card["data"])
-        schema = self._run.synth.schema
-        return schema.decode(read_rows(folder, card, schema), "arrow")
-
-    def _matching(self, table: Any, where: dict[str, Any]) -> Any:  # noqa: ANN401 - a pyarrow.Table
-        schema = self._run.synth.schema
-        with _refusing():
-            limits = conditions(schema, _tuples(where) or {})
-        points = schema.encode(table)
-        fits = np.ones(len(points), bool)
-        for axis, (low, high) in limits.items():
-            fits &= (points[:, axis] >= low) & (points[:, axis] <= high)
-        return table.filter(fits)
-
-    def _sent(self, path: Path, t: int, form: str, gzip: bool, name: str | None = None) -> Table:
-        etag = name or path.stem
-        if gzip:
-            path = self._cache.get(f"{etag}.{form}.gz", partial(compress, path))
-        return Table(path, _etag(f"{etag}.{form}{'.gz' if gzip else ''}"), t, MEDIA[form])
+def _drawn(release: Release, rows: int | None, where: dict[str, Any] | None) -> Iterator[Any]:
+    """So many records of a release, all of them if None, that fit conditions."""
+    with _refusing():
+        if where is None:
+            yield from release.tables("arrow", n=rows)
+        else:
+            yield release.sample(rows, where=where, kind="arrow")
 
 
 @contextmanager
@@ -217,16 +247,5 @@ def _refusing() -> Iterator[None]:
         raise ProblemError(400, f"{error}") from None
 
 
-def _tuples(where: dict[str, Any] | None) -> dict[str, Any] | None:
-    """JSON has no tuples: a list of two is a range."""
-    if where is None:
-        return None
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in where.items()}
-
-
 def _name(*parts: object) -> str:
-    return hashlib.sha256(json.dumps([__version__, *map(str, parts)]).encode()).hexdigest()[:40]
-
-
-def _etag(text: str) -> str:
-    return f'"{text}"'
+    return hashlib.sha256(json.dumps([__version__, *parts], sort_keys=True, default=list).encode()).hexdigest()[:40]

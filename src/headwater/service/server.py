@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import resource
 import signal
@@ -9,18 +10,72 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from headwater.service import answers
 from headwater.service.app import create_app
-from headwater.service.config import ServiceConfig
-from headwater.service.logs import ServerLog, log
-from headwater.service.protocol import BoundedProtocol
-from headwater.service.service import Service
+from headwater.service.hosted import Service
+from headwater.service.settings import ServiceConfig
+
+HEAD_BYTES = 32 << 10
+"""How long the head of a request may be."""
 
 _GRACE = 20  # seconds for requests that are being answered when the service stops
 _SWITCH = 0.0005  # seconds after which a thread that computes gives way to one that answers
 _MOST = 4000  # connections that are served at a time
+
+
+class _BoundedProtocol(HttpToolsProtocol):
+    """Closes connections whose heads are too long or too slow; the parser itself has no such bounds."""
+
+    seconds = 30.0  # how long the first head may take to arrive, once a connection is there
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._begin_head()
+        self._deadline = self.loop.call_later(self.seconds, self._give_up)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > HEAD_BYTES:
+            self._give_up()
+
+    def on_message_begin(self) -> None:
+        self._begin_head()
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_bytes += len(name) + len(value) + 4  # many of them may have come at once
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._deadline.cancel()
+        if self._header_bytes > HEAD_BYTES:
+            self._give_up()
+        else:
+            super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        self._begin_head()
+        super().on_response_complete()
+
+    def _begin_head(self) -> None:
+        self._in_head, self._head_bytes, self._header_bytes = True, 0, 0
+
+    def _give_up(self) -> None:
+        transport: Any = self.transport
+        if transport is not None and not transport.is_closing():
+            transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -41,55 +96,52 @@ class _Server(uvicorn.Server):
                 signal.signal(number, signal.SIG_IGN)  # the runs are being closed: that is not to be interrupted
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then say so."""
         await super().startup(sockets)
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more, answer what has come."""
         self._service.stopping = True
         for run in self._service.runs.values():
             run.events.close()
         await super().shutdown(sockets)
+        await asyncio.to_thread(self._service.stop)  # while there is a loop that can be told
 
 
-def serve(config: ServiceConfig, ready: Callable[[str], None] = lambda address: None) -> None:
+def serve(config: ServiceConfig, ready: Callable[[str], None] = lambda address: None, *, quiet: bool = False) -> None:
     """Serve until SIGTERM or SIGINT, then finish what has come, keep a snapshot of every run, and return.
 
-    ``ready`` is called with the address when requests are answered.
+    ``ready`` is called with the address when requests are answered; with ``quiet`` the log leaves out what went well.
     """
-    _bound_memory(config.limits.memory_bytes)
+    answers.quiet = quiet
+    if most := config.limits.memory_bytes:  # a body that would need more gets an answer, instead of ending the process
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     sys.setswitchinterval(_SWITCH)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
         logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [ServerLog()], False
+        logger.handlers, logger.propagate = [answers.ServerLog()], False
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening, Service(config) as service:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((config.host, config.port))
         options = uvicorn.Config(
             create_app(service),
-            http=type("Protocol", (BoundedProtocol,), {"seconds": config.limits.body_seconds}),
+            http=type("Protocol", (_BoundedProtocol,), {"seconds": config.limits.body_seconds}),
             loop="uvloop",
-            lifespan="on",
+            lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,
+            proxy_headers=bool(config.proxies),
+            forwarded_allow_ips=list(config.proxies),
             backlog=2048,
             limit_concurrency=_MOST,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=_GRACE,
         )
-        log("start", runs=list(service.runs), t={name: run.t for name, run in service.runs.items()})
+        runs = service.runs
+        answers.log("start", runs=list(runs), t={name: run.t for name, run in runs.items()})
         _Server(options, service, ready).run(sockets=[listening])
-    log("stop")
-
-
-def _bound_memory(most: int) -> None:
-    """A body that would need more memory than this gets an answer, instead of ending the process."""
-    if most:
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    answers.log("stop")

@@ -1,64 +1,100 @@
-"""``POST /runs/{name}/records``: answered when the records are on the disk."""
+"""``POST /runs/{name}/records``: answered when the records are on the disk, many posts in one transaction."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive
 
-from headwater.service import bodies
-from headwater.service.access import run_for
-from headwater.service.config import Limits
-from headwater.service.posts import Accepted, Post
-from headwater.service.problems import ProblemError
-from headwater.service.receipts import digest
-from headwater.service.service import Service
+from headwater.public.cube import UnitCube
+from headwater.public.errors import TableError
+from headwater.public.tally import Tally
+from headwater.run import Run
+from headwater.run.lock import StoreError
+from headwater.secret.batch import Batch, in_order
+from headwater.secret.read.batch import Batch as Lines
+from headwater.secret.read.json_lines import is_json
+from headwater.secret.read.lines import ArrayLines
+from headwater.secret.read.source import read_bytes
+from headwater.service.answers import ProblemError, busy, of_table
+from headwater.service.render import Cache
+from headwater.service.settings import Limits
+from headwater.service.tokens import run_for
+
+CONTENT_TYPES = {
+    "application/json": "json",
+    "application/x-ndjson": "jsonl",
+    "application/jsonl": "jsonl",
+    "text/csv": "csv",
+    "application/vnd.apache.arrow.stream": "arrow",
+    "application/vnd.apache.parquet": "parquet",
+}
+"""The format of each content type that is taken."""
+
+KEYS = 1 << 20
+"""How many idempotency keys are remembered at least."""
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
-_INLINE = 1 << 12  # bytes that are read in the loop itself: handing them to a thread takes longer
 _CLOSE = {"Connection": "close"}
+_SMALL = 1 << 12  # bytes of JSON lines that are read together with others
+_GROUP_POSTS, _GROUP_BYTES = 2048, 64 << 20
+_OVERHEAD = 512  # bytes of a post besides its records
+_CURL = "curl -d and --data remove line ends: send a file with --data-binary @FILE, and its Content-Type with -H"
+_LOST = "the records could not be kept; nothing of this request was counted: send it again"
+_UNKNOWN = (
+    "the service failed while it took this request, and may have counted it: send it again with its Idempotency-Key; "
+    "without one, it might count twice"
+)
 
 
-async def records(service: Service, request: Request) -> Response:
+# ---- requests
+
+
+async def records(request: Request) -> Response:
     """Take the records of a request, all of them or none. The header ``Idempotency-Key`` makes retries safe."""
+    service = request.state.service
     run, limits = run_for(service, request, "write"), service.config.limits
-    headers = {name: value.decode("latin-1") for name, value in request.scope["headers"]}
-    form = bodies.form_of(headers.get(b"content-type", ""))
-    key = headers.get(b"idempotency-key")
+    headers = request.headers
+    form = form_of(headers.get("content-type", ""))
+    key = headers.get("idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
         raise ProblemError(400, "an Idempotency-Key is 1 to 255 printable ASCII characters without spaces")
-    with service.reserve(_declared(headers.get(b"content-length"), limits)):
+    with service.reserve(_declared(headers.get("content-length"), limits)):
         raw = await _body(request.receive, limits)
-        body = bodies.decompressed(raw, headers.get(b"content-encoding", ""), limits.body_bytes)
+        run_for(service, request, "write")  # the token may have been revoked meanwhile
+        body = decompressed(raw, headers.get("content-encoding", ""), limits.body_bytes)
         request.state.bytes = len(raw)
-        post = Post(body, form, _owned(key, request), digest(form.name.encode(), body))
+        owner = getattr(
+            request.state, "token", ""
+        ).encode()  # an answer to a retry shows whether two bodies are the same
+        post = Post(body, form, None if key is None else digest(owner, key.encode()), digest(form.name.encode(), body))
         try:
-            if len(body) <= _INLINE and form.format in ("json", "jsonl"):
-                run.writer.encode(post)
+            if len(body) <= _SMALL and form.format in ("json", "jsonl"):
+                run.writer.encode(post)  # handing it to a thread would take longer
             else:
                 async with service.encoding:
                     await asyncio.to_thread(run.writer.encode, post)
-            post.future = answered = asyncio.get_running_loop().create_future()
-            run.writer.submit(post)
-            answer: Accepted = await answered
+            answer = await run.writer.submit(post)
         except ProblemError as problem:
             if problem.status == 422:
                 run.count_refused(problem)
             raise
     request.state.t = answer.t
-    more = {"Cache-Control": "no-store"}
-    if answer.repeated:
-        more["Idempotency-Replayed"] = "true"
-    content = b'{"accepted":%d,"t":%d}' % (answer.accepted, answer.t)
-    return Response(content, headers=more, media_type="application/json")
-
-
-def _owned(key: str | None, request: Request) -> bytes | None:
-    """A key belongs to the token that it came with: the answer to a retry shows whether two bodies are the same."""
-    return None if key is None else digest(getattr(request.state, "token", "").encode(), key.encode())
+    more = {"Cache-Control": "no-store"} | ({"Idempotency-Replayed": "true"} if answer.repeated else {})
+    return Response(b'{"accepted":%d,"t":%d}' % answer[:2], headers=more, media_type="application/json")
 
 
 def _declared(text: str | None, limits: Limits) -> int:
@@ -91,3 +127,391 @@ async def _body(receive: Receive, limits: Limits) -> bytes:
                     return b"".join(parts)
     except TimeoutError:
         raise ProblemError(408, f"the body did not arrive within {limits.body_seconds:g} seconds", _CLOSE) from None
+
+
+# ---- bodies
+
+
+class Form(NamedTuple):
+    """A format of `CONTENT_TYPES`, and the encoding of CSV if the content type says it: it wins over the schema."""
+
+    format: str
+    encoding: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The text that stands for it in what is kept of a post, so that a retry is known again."""
+        return self.format if self.encoding is None else f"{self.format} {self.encoding}"
+
+
+def form_of(content_type: str) -> Form:
+    """What a content type says, or a 415."""
+    kind, _, option = (part.strip().replace('"', "") for part in content_type.lower().partition(";"))
+    if kind == "application/x-www-form-urlencoded":
+        raise ProblemError(415, f"this was sent as a form; {_CURL} 'Content-Type: text/csv'")
+    if kind not in CONTENT_TYPES or option not in ("", "charset=utf-8", "header=present"):
+        raise ProblemError(415, f"send one of {', '.join(CONTENT_TYPES)} as Content-Type, text as UTF-8")
+    format_ = CONTENT_TYPES[kind]
+    return Form(format_, "utf-8" if format_ == "csv" and option == "charset=utf-8" else None)
+
+
+def decompressed(body: bytes, encoding: str, most: int) -> bytes:
+    """A body without its Content-Encoding, or a problem; never more than ``most`` bytes are made."""
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return body
+    if name not in ("gzip", "deflate"):
+        raise ProblemError(415, "send the body as it is, or with Content-Encoding: gzip")
+    engine = zlib.decompressobj(wbits=47 if name == "gzip" else 15)
+    try:
+        found = engine.decompress(body, most + 1)
+    except zlib.error:
+        raise ProblemError(400, "the body is not compressed as Content-Encoding says") from None
+    if len(found) > most:
+        raise ProblemError(413, f"a body may have at most {most:,} bytes when it is decompressed; send several")
+    if not engine.eof or engine.unused_data:
+        raise ProblemError(400, "the compressed body is cut short, or something follows it")
+    return found
+
+
+def lines_of(body: bytes) -> bytes:
+    """A JSON array of objects, or one object, as JSON lines; every value stays as it is written.
+
+    What is wrong with one element is a matter of its line, as long as it is JSON: text that is not UTF-8, or that is
+    nested too deeply for a parser.
+    """
+    text = body.strip(b" \t\r\n")
+    single = text.startswith(b"{")
+    try:
+        found = msgspec.json.decode(b"[" + text + b"]" if single else text, type=list[msgspec.Raw])
+        lines = [bytes(raw).replace(b"\n", b" ").replace(b"\r", b" ") for raw in found]  # between tokens only
+        fits = True
+    except (msgspec.DecodeError, RecursionError):  # slower: brackets outside of strings are counted
+        lines = (
+            ArrayLines().convert(b"[" + text + b"]" if single else text, final=True).removesuffix(b"\n").split(b"\n")
+        )
+        fits = text.startswith((b"[", b"{")) and all(map(is_json, lines))
+    if not fits or (single and len(lines) > 1):  # outside of the handler: its exception holds the text
+        raise TableError("a body that is not JSON", "send a JSON array of objects, or one object")
+    return b"\n".join(lines)
+
+
+# ---- what is kept
+
+
+def digest(*parts: bytes) -> bytes:
+    """Sixteen bytes that stand for a key or a body; the last one is not zero, which arrays would drop."""
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(len(part).to_bytes(8, "little"))
+        made.update(part)
+    return made.digest()[:15] + b"\x01"
+
+
+class Accepted(NamedTuple):
+    """The answer to a writer: how many records were accepted, the ``t`` they ended at, and whether it was a retry."""
+
+    accepted: int
+    t: int
+    repeated: bool = False
+
+
+class Receipts:
+    """What was answered under the last million or more keys, in sorted blocks of 48 bytes each: key, body, answer."""
+
+    _BLOCK = 1 << 16
+    _RECORD = np.dtype([("key", "S16"), ("body", "S16"), ("accepted", "<u8"), ("t", "<u8")])
+
+    def __init__(self, kept: Iterable[bytes] = ()) -> None:
+        self._blocks: list[np.ndarray] = []
+        self._recent: dict[bytes, bytes] = {}
+        data = b"".join(kept)
+        self._sort(np.frombuffer(data[: len(data) - len(data) % self._RECORD.itemsize], self._RECORD))
+
+    def find(self, key: bytes) -> tuple[bytes, Accepted] | None:
+        """The digest of the body that came under a key, and its answer."""
+        blocks = [np.frombuffer(self._recent[key], self._RECORD)] if key in self._recent else self._blocks[::-1]
+        for block in blocks:
+            at = int(np.searchsorted(block["key"], key))
+            if at < len(block) and block["key"][at] == key:
+                _, body, accepted, t = block[at].tolist()
+                return body, Accepted(accepted, t)
+        return None
+
+    def add(self, receipt: bytes) -> None:
+        """Remember an answer."""
+        self._recent[receipt[:16]] = receipt
+        if len(self._recent) >= self._BLOCK:
+            self._sort(np.frombuffer(b"".join(self._recent.values()), self._RECORD))
+            self._recent = {}
+
+    def _sort(self, receipts: np.ndarray) -> None:
+        for start in range(0, len(receipts), self._BLOCK):
+            block = receipts[start : start + self._BLOCK]
+            self._blocks.append(block[np.argsort(block["key"], kind="stable")])
+        while sum(map(len, self._blocks[1:])) >= KEYS:
+            del self._blocks[0]
+
+
+@dataclass
+class Post:
+    """One request to write: its decompressed body until it is read, then its records as the run keeps them.
+
+    ``key`` and ``digest`` stand for its idempotency key, if there is one, and its body.
+    """
+
+    body: bytes
+    form: Form
+    key: bytes | None
+    digest: bytes
+    batch: Batch | None = None
+    future: asyncio.Future[Accepted] | None = None
+    outcome: Accepted | ProblemError | None = None
+    size: int = 0
+
+
+class Writer:
+    """The only one who writes to a run. A commit takes whatever has arrived during the one before it.
+
+    In its thread, ``taken`` is called after each commit with the number of records. Records need the disk more than
+    tables in the ``cache``.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        limits: Limits,
+        bad_rows: str,
+        ignore_extra: bool,
+        taken: Callable[[int], None],
+        cache: Cache,
+    ) -> None:
+        self._run, self._limits, self._taken, self._cache = run, limits, taken, cache
+        self._bad_rows, self._reading = bad_rows, {"bad_rows": bad_rows, "ignore_extra": ignore_extra}
+        schema = run.synth.input_schema  # JSON needs names
+        self._named = not isinstance(schema, UnitCube)
+        self._receipts, self._stale = Receipts(run.receipts()), False  # stale after an error: the state decides
+        self._queue: deque[Post] = deque()
+        self._bytes, self._closing = 0, False
+        self._row_bytes, self._behind = 1, 0  # of a record as it is kept; of all that are kept and not yet counted
+        self._changed = threading.Condition()
+        self.failing = ""  # why the last commit failed, without any value
+        self._thread = threading.Thread(target=self._loop, name="writer", daemon=True)
+        self._thread.start()
+
+    # ---- reading records: any thread
+
+    def encode(self, post: Post) -> None:
+        """Read the records of a post, or raise a problem; small JSON is left to be read together with others."""
+        try:
+            if post.form.format == "json":
+                post.body, post.form = lines_of(post.body), Form("jsonl")
+            if post.form.format != "jsonl" or len(post.body) > _SMALL:
+                self._read(post)
+        except TableError as error:
+            if post.form.format == "csv" and post.body and b"\n" not in post.body and b"\r" not in post.body:
+                raise ProblemError(422, f"one line, which is not a line of names; {_CURL}", line=1) from None
+            raise of_table(error) from None
+
+    def _read(self, post: Post) -> None:
+        """Set the records of a post, or raise an error that names row and column and never a value."""
+        found = [self._run.encode(lines, bad_rows=self._bad_rows) for lines in self._lines(post.body, post.form)]
+        post.batch, post.body = in_order(found) if found else self._nothing(), b""
+
+    def _lines(self, body: bytes, form: Form) -> Iterator[Lines]:
+        """The records of a body. CSV is divided and encoded as the schema declares it for files."""
+        schema, reading, rows = self._run.synth.input_schema, dict[str, Any](self._reading), 0
+        if form.format == "csv":
+            declared = getattr(schema, "reading", {})
+            reading |= {key: declared[key] for key in ("delimiter", "encoding") if key in declared}
+            reading |= {"encoding": form.encoding} if form.encoding else {}
+        try:
+            for batch in read_bytes(body, schema, form.format, **reading):
+                rows += batch.records
+                if rows > self._limits.records:
+                    detail = f"one request may hold at most {self._limits.records:,} records; send several"
+                    raise ProblemError(413, detail)
+                yield batch
+        except MemoryError:
+            raise ProblemError(413, "the body needs more memory than this service has; send smaller ones") from None
+
+    def _nothing(self) -> Batch:
+        """No records, in the shape of some."""
+        schema = self._run.synth.input_schema
+        if isinstance(schema, UnitCube):
+            return self._run.synth.encode(np.empty((0, schema.dimension)))
+        return self._run.synth.encode({name: [] for name in schema.names})
+
+    # ---- the queue: any thread
+
+    @property
+    def queued(self) -> int:
+        """How many posts have not been answered yet."""
+        return len(self._queue)
+
+    def submit(self, post: Post) -> asyncio.Future[Accepted]:
+        """Put a post into the queue, or raise a 429 if it is full. Nothing is dropped silently."""
+        post.size = len(post.body) + (post.batch.rows.nbytes if post.batch is not None else 0) + _OVERHEAD
+        post.future = asyncio.get_running_loop().create_future()
+        with self._changed:
+            if self._closing:
+                raise busy("the service is stopping", seconds=5)
+            full = self.queued >= self._limits.queued_posts or self._bytes + post.size > self._limits.queued_bytes
+            if full and self.queued:
+                raise busy("too much is queued", 429, 1)
+            if self._behind > self._limits.queued_bytes:
+                raise busy("releases that are due are published first", 429, 5)
+            self._queue.append(post)
+            self._bytes += post.size
+            self._changed.notify()
+        return post.future
+
+    def look(self) -> None:
+        """Find out how much is kept and not yet counted, in memory until releases before it are published: too much
+        of it is answered with 429.
+        """
+        self._behind = (self._run.t - self._run.synth.t) * self._row_bytes
+
+    def probe(self) -> None:
+        """After a failure, see whether something can be kept again."""
+        with self._changed:
+            if self.failing and not self._queue:
+                self._queue.append(Post(b"", Form("jsonl"), None, b"", self._nothing()))
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Take what is queued, then end the thread."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    # ---- in the thread
+
+    def _loop(self) -> None:
+        while group := self._next_group():
+            try:
+                self._cache.keep_free()
+                try:
+                    self.commit(group)
+                except StoreError:
+                    if not self._cache.give_back():
+                        raise
+                    self._stale = True
+                    self.commit(group)
+                self.failing = ""
+            except BaseException as error:  # whatever it is, every writer gets an answer
+                self.failing, self._stale = type(error).__name__, True
+                detail = _LOST if type(error) is StoreError else _UNKNOWN  # such as an `OutcomeUnknownError`
+                for post in group:
+                    post.outcome = post.outcome or ProblemError(503, detail, {"Retry-After": "5"})
+            _answer(group)
+
+    def _next_group(self) -> list[Post]:
+        """Everything that is queued, up to the size of a group; nothing if the writer is closed."""
+        with self._changed:
+            while not self._queue and not self._closing:
+                self._changed.wait()
+            group, size = list[Post](), 0
+            while self._queue and len(group) < _GROUP_POSTS and (not group or size < _GROUP_BYTES):
+                post = self._queue.popleft()
+                size += post.size
+                group.append(post)
+            self._bytes -= sum(post.size for post in group)
+            return group
+
+    def commit(self, group: list[Post]) -> None:
+        """Keep and count the records of posts, and set their outcomes. Errors of one do not touch the others."""
+        while group:  # again for those whose keys came twice, if the first request of each was refused
+            if self._stale:
+                self._receipts, self._stale = Receipts(self._run.receipts()), False
+            first = dict[bytes | int, Post]()
+            for post in group:
+                if not self._repeat(post):
+                    first.setdefault(post.key or id(post), post)
+            self._take(self._encoded(list(first.values())))
+            group = [post for post in group if post.outcome is None]
+
+    def _repeat(self, post: Post) -> bool:
+        """Answer a retry as the first time. Another body under the same key is refused."""
+        known = self._receipts.find(post.key) if post.key is not None else None
+        if known is not None and known[0] == post.digest:
+            post.outcome = known[1]._replace(repeated=True)
+        elif known is not None:
+            detail = "this Idempotency-Key was used for another body; use a new key for new records"
+            post.outcome = ProblemError(409, detail)
+        return known is not None
+
+    def _encoded(self, posts: list[Post]) -> list[Post]:
+        """The posts that are taken. The unread ones are read at once, or one by one to find an error."""
+        unread = [post for post in posts if post.batch is None]
+        texts = [post.body.removesuffix(b"\n").split(b"\n") for post in unread]
+        if self._named and unread and (lines := self._together([line for some in texts for line in some])):
+            with suppress(TableError):
+                found, start = self._run.encode(lines, bad_rows=self._bad_rows), 0
+                tally = found.tally  # that of all of them goes with the first
+                for post, some in zip(unread, texts, strict=True):
+                    end = start + len(some)
+                    bad = tuple(replace(row, row=row.row - start) for row in found.bad if start <= row.row < end)
+                    post.batch = Batch(found.rows[start:end], tally=tally, bad=bad)
+                    start, tally = end, Tally()
+        for post in unread:
+            if post.batch is None:
+                try:
+                    self._read(post)
+                except TableError as error:
+                    post.outcome = of_table(error)
+                except ProblemError as problem:
+                    post.outcome = problem
+        return [post for post in posts if post.outcome is None]
+
+    def _together(self, lines: list[bytes]) -> Lines | None:
+        """Good lines of JSON at once, None if any is not good."""
+        if not all(line.startswith(b"{") for line in lines):  # a mark, another encoding, a blank line
+            return None
+        text, extra = b"\n".join([*lines, b""]), self._reading["ignore_extra"]
+        with suppress(TableError):
+            found = list(read_bytes(text, self._run.synth.input_schema, "jsonl", ignore_extra=bool(extra)))
+            return found[0] if len(found) == 1 and found[0].records == len(lines) else None
+        return None
+
+    def _take(self, posts: list[Post]) -> None:
+        if not posts:
+            return
+        t, answers, receipts, parts = self._run.t, list[Accepted](), list[bytes](), list[Batch]()
+        for post in posts:
+            part = post.batch or self._nothing()
+            t += part.records
+            parts.append(part)
+            answers.append(Accepted(part.records, t))
+            if post.key is not None:
+                numbers = part.records.to_bytes(8, "little") + t.to_bytes(8, "little")
+                receipts.append(post.key + post.digest + numbers)
+        batch = in_order(parts)
+        if self._run.take(batch, receipts=b"".join(receipts)) != t:
+            raise RuntimeError("somebody else writes to this run")
+        self._row_bytes = batch.rows.itemsize * batch.rows.shape[1]
+        self.look()
+        for receipt in receipts:
+            self._receipts.add(receipt)
+        self._taken(t)  # first: whoever was answered can read what was written
+        for post, answer in zip(posts, answers, strict=True):
+            post.outcome = answer
+
+
+def _answer(posts: list[Post]) -> None:
+    """Hand over all outcomes at once: waking a loop for each of them would take longer than taking their records."""
+    waiting = [post for post in posts if post.future is not None]
+    for loop in {post.future.get_loop() for post in waiting if post.future is not None}:
+        mine = [post for post in waiting if post.future is not None and post.future.get_loop() is loop]
+        with suppress(RuntimeError):  # the loop has ended, and with it whoever asked
+            loop.call_soon_threadsafe(_set_outcomes, mine)
+
+
+def _set_outcomes(posts: list[Post]) -> None:
+    for post in posts:
+        if post.future is not None and not post.future.done():  # else the client went away
+            if isinstance(post.outcome, Accepted):
+                post.future.set_result(post.outcome)
+            elif post.outcome is not None:
+                post.future.set_exception(post.outcome)

@@ -3,8 +3,7 @@
 The numbers are those of one process that takes the same records in the same order, bit for bit.
 """
 
-from headwater.spark.session import session
-from headwater.spark.stream import Query, stream, update
-from headwater.spark.table_sink import TableSink
+from headwater.spark.sink import TableSink
+from headwater.spark.stream import Query, session, stream, update
 
 __all__ = ["Query", "TableSink", "session", "stream", "update"]

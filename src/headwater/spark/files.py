@@ -1,17 +1,20 @@
 """Parquet files that workers read themselves: no record goes through Spark, nor one by one to Python.
 
-Spark says which part of a file is read by which task, and a worker reads these row groups. Where a worker does not find
-a file as it was said to be, with the same columns of the same types, Spark reads it.
+Footers say how many records there are, so nothing else is read before they are counted. Workers read files on disks
+that they see under the same path as the driver, if a frame chooses columns of them and does nothing else; all other
+frames are read by Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import parquet
+
+from headwater.spark.frame import PARTITIONED, Placed, Stretch, class_of
 
 RECORDS = 1 << 18  # that are read at a time
 TYPES = {
@@ -25,98 +28,95 @@ TYPES = {
     "string": pa.string(),
 }
 """Types of Spark that mean the same in a file, by their names: no calendars, zones or decimals."""
-_SCHEME = "file:"
+_MOST_FILES = 256  # the driver reads their footers one by one
+_STEPS = ("WholeStageCodegenExec", "ProjectExec", "ColumnarToRowExec", "InputAdapter")
 
 
-class Split(NamedTuple):
-    """A part of a file that one task reads: the row groups whose middle is in it.
-
-    Parameters
-    ----------
-    path
-        As Spark names it.
-    start, length
-        In bytes.
-    """
+class Group(NamedTuple):
+    """A row group of a file."""
 
     path: str
-    start: int
-    length: int
+    number: int
 
 
 class UnreadableError(ValueError):
-    """A file that Spark has to read."""
+    """A file that a worker cannot read."""
 
 
-@dataclass(frozen=True)
-class Files:
-    """What every task reads.
+def read_groups(groups: Sequence[Group], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The records of row groups, in order. Texts that repeat come numbered."""
+    for path, those in groupby(groups, lambda one: one.path):
+        try:
+            texts = [one.name for one in parquet.read_schema(path) if pa.types.is_string(one.type)]
+            with parquet.ParquetFile(path, read_dictionary=texts) as file:
+                numbers = [one.number for one in those]
+                for batch in file.iter_batches(RECORDS, numbers, list(columns), use_threads=False):
+                    yield batch.select(list(columns))
+        except Exception as error:  # whatever a file is like: without its words, which may hold values
+            raise UnreadableError(type(error).__name__) from None
 
-    Parameters
-    ----------
-    splits
-        Of each partition.
-    columns
-        For each column of the frame, its name in files and its type of Spark.
+
+def footers(placed: Placed) -> tuple[list[Stretch], list[list[Group]]] | None:
+    """The stretches of a frame, and which row groups each worker reads, as the footers of its files say it.
+
+    None if workers cannot read it. What they find is compared with it, so a footer that is wrong is noticed.
     """
-
-    splits: Sequence[Sequence[Split]]
-    columns: Mapping[str, tuple[str, str]]
-
-    @staticmethod
-    def of(splits: Sequence[Sequence[Split]] | None, columns: Mapping[str, tuple[str, str]] | None) -> Files | None:
-        """The same, if workers can read it all.
-
-        Parameters
-        ----------
-        splits, columns
-            None if they are not known.
-        """
-        if not splits or not columns or any(kind not in TYPES for _, kind in columns.values()):
+    try:
+        found = _paths(placed) if placed.plain else None
+        if found is None:
             return None
-        here = all(split.path.startswith(_SCHEME) for part in splits for split in part)
-        return Files(splits, columns) if here else None
+        parts, paths = found
+        types = {name: kind for name, kind in placed.frame.dtypes if name in placed.columns}
+        every = [one for path in sorted(paths) for one in _row_groups(path, types)]
+    except Exception:  # of Java or Arrow, whatever a file or a version of Spark is like
+        return None
+    stretches, groups = list[Stretch](), list[list[Group]]()
+    if not every:
+        return None
+    for part in range(parts):
+        of_part = every[len(every) * part // parts : len(every) * (part + 1) // parts]
+        groups.append([group for group, _, _ in of_part])
+        positions = accumulate((records for _, _, records in of_part), initial=0)
+        for (group, first, records), position in zip(of_part, positions, strict=False):
+            where = group.path + (f" from row {first:,} on" if first else "")
+            stretches.append(Stretch(part, position, (group.path,), first, first, records, where))
+    return stretches, groups
 
-    def read(self, part: int) -> Iterator[pa.RecordBatch]:
-        """The records of a partition, in order. Texts that repeat come numbered.
 
-        Parameters
-        ----------
-        part
-            Its number.
-        """
-        names = [name for name, _ in self.columns.values()]
-        texts = [name for name, kind in self.columns.values() if kind == "string"]
-        for split in self.splits[part]:
-            path = "/" + split.path.removeprefix(_SCHEME).lstrip("/")
-            try:
-                with parquet.ParquetFile(path, read_dictionary=texts) as file:
-                    self._check(file.schema_arrow)
-                    groups = _groups(file.metadata, split)
-                    for batch in file.iter_batches(RECORDS, groups, names, use_threads=False):
-                        ordered = [batch.column(name) for name in names]
-                        yield pa.RecordBatch.from_arrays(ordered, list(self.columns))
-            except Exception as error:  # whatever a file is like: without its words, which may hold values
-                raise UnreadableError(type(error).__name__) from None
+def _paths(placed: Placed) -> tuple[int, list[str]] | None:
+    """How many partitions Spark would make of a frame, and the files that it reads; a micro-batch is an RDD."""
+    step = placed.frame._jdf.queryExecution().executedPlan()
+    while class_of(step) in _STEPS:
+        step = step.child()
+    if class_of(step) == "RDDScanExec":
+        rdd = step.rdd()
+        while class_of(rdd) != "FileScanRDD":
+            before = rdd.dependencies()
+            if before.size() != 1 or class_of(before.head()) != "OneToOneDependency":
+                return None
+            rdd = before.head().rdd()
+    elif class_of(step) == "FileSourceScanExec" and step.dataFilters().isEmpty():
+        rdd = step.inputRDD()
+    else:
+        return None
+    parts, paths = rdd.filePartitions(), list[str]()
+    for part in range(parts.size()):
+        paths += [one.toPath().toString() for one in parts.apply(part).files() if one.start() == 0]
+        if len(paths) > _MOST_FILES:
+            return None
+    here = all(path.startswith("file:") and not PARTITIONED.search(path) for path in paths)
+    return (parts.size(), ["/" + path.removeprefix("file:").lstrip("/") for path in paths]) if here else None
 
-    def _check(self, schema: pa.Schema) -> None:
-        """Refuse a file in which a column is missing, is there twice, or has another type than in the frame."""
-        for name, kind in self.columns.values():
-            number = schema.get_field_index(name)
-            found = schema.field(number).type if number >= 0 else None
-            if getattr(found, "value_type", found) != TYPES[kind]:
+
+def _row_groups(path: str, types: Mapping[str, str]) -> list[tuple[Group, int, int]]:
+    """The row groups of a file, with the number of their first record in it and how many they have."""
+    with parquet.ParquetFile(path) as file:
+        schema: Any = file.schema_arrow
+        for name, kind in types.items():
+            number = schema.get_field_index(name)  # none if it is missing, or there twice
+            found: Any = schema.field(number).type if number >= 0 else None
+            if TYPES[kind] != (found.value_type if pa.types.is_dictionary(found) else found):
                 raise UnreadableError("another column than in the frame")
-
-
-def _groups(metadata: Any, split: Split) -> list[int]:  # noqa: ANN401 - of Arrow, which ships no types
-    """The row groups whose middle is in a split, as Spark chooses them."""
-    found = list[int]()
-    for number in range(metadata.num_row_groups):
-        columns = [metadata.row_group(number).column(i) for i in range(metadata.num_columns)]
-        first = columns[0].data_page_offset
-        if columns[0].has_dictionary_page:
-            first = min(first, columns[0].dictionary_page_offset)
-        middle = first + sum(column.total_compressed_size for column in columns) // 2
-        if split.start <= middle < split.start + split.length:
-            found.append(number)
-    return found
+        records = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+    numbered = enumerate(zip(accumulate(records, initial=0), records, strict=False))
+    return [(Group(path, number), first, size) for number, (first, size) in numbered if size]

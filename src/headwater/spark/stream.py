@@ -2,36 +2,70 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakKeyDictionary
 
-from headwater.public import protocol as registry
-from headwater.public.bad_rows import policy_of
 from headwater.public.person import Person
-from headwater.public.protocol import AnySchema
+from headwater.public.protocol import AUTO, AnySchema
+from headwater.public.tally import policy_of
 from headwater.run import FolderSink, Run, RunConfig, Schedule
 from headwater.run.sink import Sink
-from headwater.spark.counting import Counted, count
-from headwater.spark.frames import Placed, place
-from headwater.spark.grouping import Repeats
-from headwater.spark.keys import KeyedRuns, Keys
-from headwater.spark.session import PYSPARK
+from headwater.spark.count import count
+from headwater.spark.frame import Placed, place
 from headwater.synthesizer import Synthesizer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 POSITION = "spark"
 """The name under which a run keeps the last micro-batch that it has taken, and of which query."""
+PYSPARK = "pyspark is not installed: pip install 'headwater[spark]'"
+JAVA = (
+    "no Java was found, which Spark needs: install a Java 17 runtime (Debian: apt install openjdk-17-jre-headless), "
+    "or set JAVA_HOME to where one is"
+)
 
 
-_REPEATS: WeakKeyDictionary[Synthesizer | Run, Repeats] = WeakKeyDictionary()
+def missing() -> str:
+    """What Spark needs and this machine does not have, in a sentence; empty if there is all of it."""
+    try:
+        import pyspark  # noqa: F401 - asked for by name only
+    except ImportError:
+        return PYSPARK
+    home = os.environ.get("JAVA_HOME")
+    found = (Path(home) / "bin" / "java").exists() if home else shutil.which("java") is not None
+    return "" if found else JAVA
+
+
+def session(master: str = "local[*]", **settings: str) -> SparkSession:
+    """A Spark session whose workers run the same Python as this process.
+
+    Any session does; this one is for a first try and for tests.
+
+    Parameters
+    ----------
+    master
+        Where the cluster is, as Spark names it.
+    settings
+        Settings of Spark, with ``__`` for dots: ``spark__executor__memory="1g"``.
+    """
+    if problem := missing():
+        raise ImportError(problem)
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("headwater")
+    for name, value in settings.items():
+        builder = builder.config(name.replace("__", "."), value)
+    return builder.getOrCreate()
 
 
 class OtherQueryError(ValueError):
@@ -57,41 +91,32 @@ def update(
     order
         Columns that say where a record stands in its source, the last of them a whole number; see `stream`.
     bad_rows
-        As for `Run.take`; without a state ``"stop"`` or ``"null"``.
+        What happens to rows that are no records: ``"stop"`` or ``"null"``.
     position
         As for `Run.take`.
     """
     synth = target if isinstance(target, Synthesizer) else target.synth
-    policy = target.policy(bad_rows) if isinstance(target, Run) else policy_of(bad_rows, synth.schema)
-    if policy == "quarantine" and isinstance(target, Synthesizer):
-        raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
+    policy = _policy(bad_rows, synth.schema)
     promised = synth.epsilon, synth.mechanism, None, synth.budget.delta, synth.person
     config = RunConfig(synth.schema, *promised, synth.expect)
-    placed = replace(place(frame, synth.schema, order, person=synth.person), repeats=_repeats(target))
-    due = {0: target.next_due} if isinstance(target, Run) else {}
-    found = count(placed, config, {0: target.t}, policy, synth.person_key, due)[0]
+    placed = place(frame, synth.schema, order, synth.person)
     if isinstance(target, Run):
-        take(target, found, position or {})
-    elif found.rows is not None:
-        target.update_rows(found.rows)
-    elif found.counts is not None:
-        target.update_counts(found.counts, found.tally)
+        target.policy(policy)
+        found = count(placed, config, target.t, policy, synth.person_key, target.next_due)
+        if found is None:
+            target.keep_position(position or {})
+            return target.t
+        return target.take(found, position=position)
+    if found := count(placed, config, target.t, policy, synth.person_key):
+        target.take(found)
     return target.t
 
 
-def _repeats(target: Synthesizer | Run) -> Repeats:
-    """What is known of the frames that this run took before."""
-    return _REPEATS.setdefault(target, Repeats())
-
-
-def take(run: Run, found: Counted, position: dict[str, Any]) -> None:
-    """Let a run take what was counted, with a position in the same transaction."""
-    if found.rows is not None:
-        run.take_rows(found.rows, found.tally, position=position, quarantined=found.bad)
-    elif found.counts is None:
-        run.keep_position(position)
-    else:
-        run.take_counts(found.counts, found.tally, position=position, quarantined=found.bad)
+def _policy(bad_rows: str | None, schema: AnySchema) -> str:
+    policy = policy_of(bad_rows, schema)
+    if policy == "quarantine":
+        raise ValueError('on Spark bad_rows is "stop" or "null": a quarantine is for runs that read records themselves')
+    return policy
 
 
 def stream(
@@ -103,12 +128,11 @@ def stream(
     out: str | Path | Sink,
     every: int | str,
     delta: float = 0.0,
-    mechanism: str = registry.AUTO,
+    mechanism: str = AUTO,
     person: Person | None = None,
     expect: int | None = None,
     order: Sequence[str] | None = None,
     bad_rows: str | None = None,
-    key: dict[str, Sequence[str]] | None = None,
     checkpoint: str | None = None,
     trigger: dict[str, Any] | None = None,
     seed: int | None = None,
@@ -129,9 +153,9 @@ def stream(
     epsilon
         The privacy budget of the whole run.
     state
-        The file that keeps the run, on a disk of the driver; with ``key`` a folder of such files.
+        The file that keeps the run, on a disk of the driver.
     out
-        Where releases go: a folder, or any sink. With ``key`` a folder of folders.
+        Where releases go: a folder, or any sink.
     every
         When to publish: a number of records, or a length of time such as ``"15min"``.
     delta
@@ -140,9 +164,9 @@ def stream(
         As for `headwater.Synthesizer`; not ``"paper"``.
     person
         As for `headwater.Synthesizer`: executors hash who a record belongs to, and the owner decides which records
-        count. For that it needs every record, so what reaches the driver grows with records. Not with ``key``.
+        count. For that it needs every record, so what reaches the driver grows with records.
     expect
-        As for `headwater.Synthesizer`; with ``key`` of each run.
+        As for `headwater.Synthesizer`.
     order
         Columns whose values say where a record stands in its source, the last of them a whole number: they decide the
         order of records inside a micro-batch, and must not depend on what records hold. Unless given: topic, partition
@@ -150,11 +174,7 @@ def stream(
         partitions of a table; else partition and row of the frame. A plan that does more than read and choose columns
         is refused without them.
     bad_rows
-        What happens to rows that are no records: ``"stop"``, ``"null"`` or ``"quarantine"``.
-    key
-        A column of texts with a public key and all its values, such as ``{"region": ["north", "south"]}``: one run for
-        each of them, and each record in one of them, so that all of them together promise what one does for any change
-        that keeps every record's key.
+        What happens to rows that are no records: ``"stop"`` or ``"null"``.
     checkpoint
         Where Spark keeps what it has read; ``state`` with ``.checkpoint`` behind it unless given.
     trigger
@@ -164,34 +184,22 @@ def stream(
     clock
         The time in seconds; its start does not matter.
     """
+    policy, schedule = _policy(bad_rows, schema), Schedule.parse(str(every))
+    placed, place_of = place(frame, schema, order, person), Path(state)
+    sink = FolderSink(Path(out)) if isinstance(out, str | Path) else out
     config = RunConfig(schema, epsilon, mechanism, seed, delta, person, expect)
-    schedule = Schedule.parse(str(every))
-    keys = Keys.of(key)
-    if keys and person:
-        raise ValueError(
-            "key= and person= do not go together: a person may have records of several keys, each with its own ε"
-        )
-    placed = place(frame, schema, order, keys.column if keys else None, person)
-    place_of = Path(state)
-    if keys:
-        if not isinstance(out, str | Path):
-            raise TypeError("with key= releases go into a folder, so out must be a path")
-        runs = KeyedRuns.open(keys, config, place_of, Path(out), schedule)
-    else:
-        sink = FolderSink(Path(out)) if isinstance(out, str | Path) else out
-        runs = KeyedRuns({0: Run.open(config, sink, state=place_of, schedule=schedule)})
-    config = replace(config, expect=runs.runs[0].synth.expect)  # a state goes on with what it was begun with
+    run = Run.open(config, sink, state=place_of, schedule=schedule)
     try:
-        for run in runs.runs.values():
-            if person is None:
-                run.synth.bucket(0)  # a mechanism that takes counts
-        query = Query(runs, placed, config, bad_rows, clock)
+        if person is None:
+            run.synth.bucket(0)  # a mechanism that takes counts
+        # A state goes on with what it was begun with.
+        query = Query(run, placed, replace(config, expect=run.synth.expect), run.policy(policy), clock)
         writer = placed.frame.writeStream.foreachBatch(query.take)
         writer = writer.option("checkpointLocation", checkpoint or f"{place_of}.checkpoint")
         query.query = (writer.trigger(**trigger) if trigger else writer).start()
         return query
     except BaseException:
-        runs.close()
+        run.close()
         raise
 
 
@@ -200,16 +208,10 @@ class Query:
 
     Parameters
     ----------
-    runs
-        The runs of all keys.
-    placed
-        The streaming frame.
-    config
-        Of the runs.
-    bad_rows
-        As for `stream`.
-    clock
-        As for `stream`.
+    run
+        The run.
+    placed, config, policy, clock
+        As `stream` makes them.
 
     Attributes
     ----------
@@ -217,59 +219,33 @@ class Query:
         Spark's own query: its progress, its status.
     """
 
+    run: Run
     query: StreamingQuery
 
-    def __init__(
-        self,
-        runs: KeyedRuns,
-        placed: Placed,
-        config: RunConfig,
-        bad_rows: str | None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._runs, self._placed, self._config, self._clock = runs, placed, config, clock
-        for run in runs.runs.values():
-            self._policy = run.policy(bad_rows)
+    def __init__(self, run: Run, placed: Placed, config: RunConfig, policy: str, clock: Callable[[], float]) -> None:
+        self.run = run
+        self._placed, self._config, self._policy, self._clock = placed, config, policy, clock
         self._error: Exception | None = None
 
-    @property
-    def run(self) -> Run:
-        """The run; of a query with keys that of the first one."""
-        return self._runs.runs[0]
-
-    @property
-    def runs(self) -> dict[str, Run]:
-        """The runs of a query with keys, by key."""
-        return self._runs.by_key()
-
     def take(self, frame: DataFrame, batch: int) -> None:
-        """Take one micro-batch, unless that was done before, and publish what is due. Called by Spark.
+        """Take one micro-batch, unless that was done before, and publish what is due.
 
-        Parameters
-        ----------
-        frame
-            The micro-batch.
-        batch
-            Its number, the same whenever Spark repeats it.
+        Called by Spark, with the same number whenever it repeats a micro-batch.
         """
+        query, run = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"), self.run
         try:
-            self._take(frame, batch)
+            if not _taken(run, query, batch):
+                placed = replace(self._placed, frame=frame)
+                found = count(placed, self._config, run.t, self._policy, run.synth.person_key, run.next_due)
+                position = {POSITION: {"query": query, "batch": batch}}
+                if found is None:
+                    run.keep_position(position)
+                else:
+                    run.take(found, position=position)
+            run.publish_if_due(self._clock())
         except Exception as error:
             self._error = error
             raise
-
-    def _take(self, frame: DataFrame, batch: int) -> None:
-        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        open_ = {number: run for number, run in self._runs.runs.items() if not _taken(run, query, batch)}
-        if open_:
-            placed = self._placed.of(frame)
-            times = {number: run.t for number, run in open_.items()}
-            due = {number: run.next_due for number, run in open_.items()}
-            found = count(placed, self._config, times, self._policy, self.run.synth.person_key, due)
-            for number, run in open_.items():
-                take(run, found[number], {POSITION: {"query": query, "batch": batch}})
-        for run in self._runs.runs.values():
-            run.publish_if_due(self._clock())
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the query has ended, and raise what ended it; False if the time was not enough.
@@ -291,8 +267,8 @@ class Query:
         """Stop the query, publish the release of this moment, and release the state. May be called twice."""
         self.query.stop()
         if self._error is None:
-            self._runs.publish()
-        self._runs.close()
+            self.run.publish()
+        self.run.close()
 
     def __enter__(self) -> Self:
         return self
@@ -312,6 +288,3 @@ def _taken(run: Run, query: str, batch: int) -> bool:
             "with another state for a new run, which spends its own ε"
         )
     return bool(batch <= kept["batch"])
-
-
-__all__ = ["PYSPARK", "OtherQueryError", "Query", "stream", "take", "update"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Self
+
 import numpy as np
 
 from headwater.public.budget import Budget, Ledger, Spend
 from headwater.public.cells import CellCounts, MeasuredCells
 from headwater.public.laws import IntegerLaplace, scale_for
-from headwater.public.protocol import AnySchema, Rows
+from headwater.public.protocol import AnySchema, Span
+from headwater.secret.batch import Batch
 from headwater.secret.mechanism import NULL, CellRows
 from headwater.secret.noise import Noise
 
@@ -16,25 +20,30 @@ BUCKET = 8
 
 class ToyMechanism(CellRows):
     name = "toy"
-    partitions = True  # each bucket counts every one of its records once
-    kept = ("open", "noisy")
+    saved = ("open", "noisy")
 
-    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise) -> None:
+    def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, expect: int | None = None) -> None:
         super().__init__(schema, budget, noise)
         self.finest = min(4, self.partition.deepest)
         self.law = IntegerLaplace(scale_for(self.epsilon / 2))  # a replaced record moves two counts of its bucket
         self.open = self.noisy = np.zeros(1 << self.finest, dtype=np.int64)
 
-    def update(self, rows: Rows) -> None:
-        while len(rows):
-            part, rows = np.split(rows, [BUCKET - self.t % BUCKET])
-            self.open = self.open + np.bincount(part[part != NULL].astype(np.int64), minlength=len(self.open))
-            self.t += len(part)
-            if self.t % BUCKET == 0:
-                self.noisy = self.noisy + self.open + self.law.draw(self.noise, self.t, np.arange(len(self.open)))
-                self.open = np.zeros_like(self.open)
+    def update(self, batch: Batch) -> Self:
+        new, cells = copy(self), batch.rows[:, 0]
+        while len(cells):
+            part, cells = np.split(cells, [BUCKET - new.t % BUCKET])
+            new.open = new.open + np.bincount(part[part != NULL].astype(np.int64), minlength=len(new.open))
+            new.t += len(part)
+            if new.t % BUCKET == 0:
+                new.noisy = new.noisy + new.once(Span(new.t - BUCKET, new.t), new.counted).counts
+                new.open = np.zeros_like(new.open)
+        return new
 
-    def measured(self, start: int, seed: int) -> MeasuredCells:
+    def counted(self) -> CellCounts:
+        cells = np.arange(len(self.open), dtype=np.uint64)
+        return CellCounts(self.finest, cells, self.open + self.law.draw(self.noise, self.t, cells))
+
+    def measured(self, seed: int) -> MeasuredCells:
         grid = CellCounts(self.finest, np.arange(len(self.noisy), dtype=np.uint64), self.noisy)
         return MeasuredCells(self.t, self.partition, (grid,))
 

@@ -13,9 +13,10 @@ from headwater.public.protocol import AnySchema
 class ToyModel(CellModel):
     @classmethod
     def fit(cls, measured: MeasuredCells, schema: AnySchema, seed: int) -> Self:
-        (grid,) = measured.noisy
-        mass = schema.partition.possible(grid.cells, grid.depth) * (np.maximum(grid.counts, 0) + 1)
-        return cls.rounded(schema.partition, grid.cells, grid.depth, mass, measured.t, seed)
+        depth = min(4, schema.partition.deepest)
+        cells, counts = np.arange(1 << depth, dtype=np.uint64), sum(one.counts for one in measured.noisy)
+        mass = schema.partition.possible(cells, depth) * (np.maximum(counts, 0) + 1)
+        return cls.rounded(schema.partition, cells, depth, mass, measured.t, seed)
 
 
-MODEL = ToyModel
+MODEL, MEASURED = ToyModel, MeasuredCells

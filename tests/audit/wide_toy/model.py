@@ -1,3 +1,3 @@
-from tests.audit.toy.model import MODEL
+from tests.audit.toy.model import MEASURED, MODEL
 
-__all__ = ["MODEL"]
+__all__ = ["MEASURED", "MODEL"]

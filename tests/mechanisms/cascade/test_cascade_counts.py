@@ -74,25 +74,11 @@ def test_many_points_are_counted_as_few(atoms: float, depth: int) -> None:
     assert counts.sum() == len(cells)
 
 
-def test_cells_are_stored_in_the_shortest_word() -> None:
-    words = [word(depth) for depth in (1, 8, 9, 32, 33, 59)]
-    assert words == [np.uint8, np.uint8, np.uint32, np.uint32, np.uint64, np.uint64]
-
-
-def test_slow_buckets_cover_the_past_and_the_last_one_also_in_fast_steps() -> None:
-    mechanism = CascadeMechanism(cube(Partition(2)), 20.0, Noise(seed=1))
-    feed(mechanism, crowd(20_000, 2))
-    assert [s.start for s in mechanism.history.slow] == [0, *(s.end for s in mechanism.history.slow[:-1])]
-    assert mechanism.history.slow[-1].end == mechanism.start == 16384
-    assert mechanism.history.recent[0].start == mechanism.history.slow[-1].start
-    assert mechanism.history.recent[-1].end == mechanism.history.slow[-1].end
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 30.0])
 def test_on_a_line_coarse_trees_are_parts_of_the_finest(epsilon: float) -> None:
     """What `blend` relies on."""
     mechanism = CascadeMechanism(cube(Partition(1)), epsilon, Noise(seed=1))
-    feed(mechanism, crowd(20_000, 1))
+    mechanism = feed(mechanism, crowd(20_000, 1))
     resolutions = 0
     for summary in (*mechanism.history.slow, *mechanism.history.recent):
         fine = [set(nodes[split].tolist()) for nodes, split in summary.tree.nodes()]

@@ -22,11 +22,12 @@ from headwater.public.cascade.counts import NoisyCounts
 from headwater.public.cascade.plan import Stage, Timescale, stage_at
 from headwater.public.cascade.tree import Tree
 from headwater.public.partition import Axis
+from headwater.public.protocol import Span
 from headwater.secret import cascade as cascade_module
 from headwater.secret.cascade import CascadeMechanism
 from headwater.secret.leaves import count_leaves
 from tests.support.cascade_law import Law, Output, Stream, Tiny, far, laws, near, neighbours, sample
-from tests.support.forced import Fault, Trees, half_the_noise, tree_of_raw_counts
+from tests.support.forced import Fault, Trees, cells_of, half_the_noise, tree_of_raw_counts
 from tests.support.noise_checks import chi_square
 
 ROUNDING = 1e-9
@@ -168,16 +169,15 @@ def test_runs_with_real_noise_follow_the_exact_law(name: str) -> None:
 
 def a_leaf_without_noise(patch: pytest.MonkeyPatch) -> None:
     """The first leaf of every tree is published as it is."""
-    measure = CascadeMechanism.measure_bucket
+    measure = CascadeMechanism._measure
 
-    def leaking(self: CascadeMechanism, timescale: int, start: int, trees: Trees) -> NoisyCounts:
-        summary = measure(self, timescale, start, trees)
-        cells = self._cells[start - self.start : start - self.start + self.stage.timescales[timescale].size]
+    def leaking(self: CascadeMechanism, timescale: int, span: Span, trees: Trees) -> NoisyCounts:
+        summary = measure(self, timescale, span, trees)
         counts = summary.counts.copy()
-        counts[0] = count_leaves(cells, self._kept, summary.tree)[0]
+        counts[0] = count_leaves(*cells_of(self, span), summary.tree)[0]
         return replace(summary, counts=counts)
 
-    patch.setattr(CascadeMechanism, "measure_bucket", leaking)
+    patch.setattr(CascadeMechanism, "_measure", leaking)
 
 
 def a_timescale_for_free(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from headwater.public.cascade.counts import NoisyCounts, Pool, without_nulls
 from headwater.public.cascade.estimate import Density, Fractions, estimate, latest_fractions, leaf_masses, shrink
 from headwater.public.cascade.tree import children
 from headwater.public.cells import round_in_order
-from headwater.public.partition import DEEPEST, Axis, Partition
+from headwater.public.partition import Axis, Partition
 from tests.support.trees import KINDS, Cell, full_tree, partitions, random_pool, split_cells
 
 seeds = st.integers(0, 10**6)
@@ -67,16 +67,6 @@ def test_densities_add_up_whatever_the_counts(
         assert leaf_masses(density, slice(row, row + 1))[2].sum() == pytest.approx(pool.points, abs=1e-6)
 
 
-@pytest.mark.parametrize("variance", [1e-12, 1.0, 2.0**101])
-@pytest.mark.parametrize("count", [0, 1, -(2**61), 2**61])
-def test_no_count_is_too_large_and_no_variance_too_small(variance: float, count: int) -> None:
-    counts = np.where(np.arange(32) % 3 == 0, count, 7)
-    for points in (0, 1, 10**15):
-        pool = Pool.of(NoisyCounts(0, points, full_tree(5), counts.copy(), variance), Partition(2))
-        pools = [Pool(), pool, pool]
-        check(estimate(pools, 3, Partition(2)), pools, 3)
-
-
 @given(seeds, st.integers(1, 3), st.integers(0, 6))
 @settings(max_examples=60)
 def test_without_noise_every_pool_is_recovered_exactly(seed: int, n: int, depth: int) -> None:
@@ -88,16 +78,6 @@ def test_without_noise_every_pool_is_recovered_exactly(seed: int, n: int, depth:
         assert depths.tolist() == [depth] * (1 << depth)
         assert cells.tolist() == list(range(1 << depth))
         assert np.allclose(mass, counts, atol=1e-4)
-
-
-def test_uncovered_points_follow_the_newest_pool() -> None:
-    density = estimate([exact([400, 0, 0, 0], 2), exact([0, 0, 100, 300], 2)], 40, Partition(1))
-    assert np.allclose(leaf_masses(density, slice(2, None))[2], [0, 0, 10, 30], atol=1e-6)
-
-
-def test_where_a_pool_knows_nothing_it_follows_the_slower_one() -> None:
-    density = estimate([exact([100, 100, 50, 150], 2), exact([20, 80], 1)], 0, Partition(1))
-    assert np.allclose(leaf_masses(density, slice(1, 2))[2], [10, 10, 20, 60], atol=1e-4)
 
 
 @given(seeds, st.lists(st.tuples(st.sampled_from(KINDS), st.booleans()), max_size=4), partitions)
@@ -131,58 +111,6 @@ def test_masses_and_spread_follow_from_the_fractions_cell_by_cell(
     assert density.spread == pytest.approx(spread, rel=1e-9)
 
 
-def test_what_is_not_counted_is_a_prior_but_adds_nothing_to_the_spread() -> None:
-    """A slow pool says where the points are below the root, which is as deep as the fast one sees."""
-    noise = np.rint(np.random.default_rng(1).laplace(0, 10, 8)).astype(np.int64)
-    counts = np.array([9000, 0, 500, 0, 100, 200, 200, 0]) + noise
-    slow = Pool.of(NoisyCounts(0, 10000, full_tree(3), counts, 200.0), Partition(2))
-    fast = Pool.of(NoisyCounts(0, 1000, full_tree(1), np.array([690, 307]), 200.0), Partition(2))
-    alone, counted = estimate([fast], 50, Partition(2)), estimate([slow, fast], 50, Partition(2))
-    not_counted = estimate([slow, fast], 50, Partition(2), [False, True])
-    # Below the root the fast pool is shrunk towards the slow one, and so are the points that no pool covers.
-    assert leaf_masses(alone, [0])[2].tolist() == pytest.approx([690, 310], abs=10)
-    assert leaf_masses(not_counted, [1])[2][0] > 600
-    assert leaf_masses(not_counted, [2])[2][0] > 0.6 * 50
-    assert not_counted.mass.tolist() == counted.mass.tolist()
-    # What is wrong is what the fast pool's own split gets wrong: that of 1,000 points, at the root.
-    before = latest_fractions(
-        fast.tree, [shrink(slow, latest_fractions(slow.tree, [], Partition(2)), Partition(2))], Partition(2)
-    )
-    (variance,) = shrink(fast, before, Partition(2)).variance
-    assert not_counted.spread == pytest.approx(1000 * math.sqrt(variance))
-    assert 0 < not_counted.spread < counted.spread
-    assert estimate([slow, fast], 50, Partition(2), [False, False]).spread == 0
-    # The caller adds up the rows that count, and finds the points of those, no others.
-    assert leaf_masses(not_counted, [1, 2])[2].sum() == pytest.approx(1050)
-
-
-def test_pure_noise_is_shrunk_away_and_signal_is_not() -> None:
-    """Counts of an even spread, noise of deviation 14 in 256 leaves: shrinking takes more than half of it away.
-
-    Fixed seed. Of 200 seeds the worst kept 45% of the noise, the mean 26%.
-    """
-    rng, tree = np.random.default_rng(0), full_tree(8)
-    noise = np.rint(rng.laplace(0, 10, 256)).astype(np.int64)
-    even = Pool.of(NoisyCounts(0, 25600, tree, 100 + noise, 200.0), Partition(2))
-    peak = Pool.of(NoisyCounts(0, 25600, tree, np.eye(256, dtype=np.int64)[77] * 25600 + noise, 200.0), Partition(2))
-    mass = leaf_masses(estimate([even], 0, Partition(2)), ALL)[2]
-    assert np.abs(mass - 100).sum() < np.abs(noise).sum() / 2
-    assert leaf_masses(estimate([peak], 0, Partition(2)), ALL)[2][77] > 0.9 * 25600
-
-
-def test_leaves_are_in_order_of_place() -> None:
-    density = estimate([random_pool(np.random.default_rng(4), "ordinary", Partition(3))], 2, Partition(3))
-    assert density.tree.size > 20
-    cells, depths, mass = leaf_masses(density, ALL)
-    found = by_cell(density)
-    assert mass.tolist() == pytest.approx([sum(found[int(d), int(c)]) for d, c in zip(depths, cells, strict=True)])
-    starts = cells << (DEEPEST - depths).astype(np.uint64)
-    sizes = np.uint64(1) << (DEEPEST - depths).astype(np.uint64)
-    assert starts[0] == 0
-    assert (starts[1:] == starts[:-1] + sizes[:-1]).all()
-    assert int(starts[-1] + sizes[-1]) == 1 << DEEPEST
-
-
 # --- whole numbers ---------------------------------------------------------------------------------------
 
 masses = st.lists(st.floats(1e-9, 50) | st.sampled_from([0.0, 1.0, 0.5]), min_size=1, max_size=40)
@@ -204,28 +132,3 @@ def test_whole_counts_sum_to_the_total_and_every_run_is_within_one(mass: list[fl
     assert (counts >= 0).all()
     error = np.concatenate([[0.0], np.cumsum(counts - scaled)])
     assert np.abs(error[:, None] - error[None]).max() < 1 + 1e-9
-
-
-@given(seeds, st.floats(0, 1, exclude_max=True))
-@settings(max_examples=50)
-def test_every_cell_of_the_tree_is_rounded_by_less_than_one(seed: int, offset: float) -> None:
-    rng = np.random.default_rng(seed)
-    pools = [random_pool(rng, kind, Partition(2)) for kind in ("ordinary", "exact")]
-    density = estimate(pools, 5, Partition(2))
-    cells, depths, mass = leaf_masses(density, ALL)
-    counts = round_in_order(mass, sum(pool.points for pool in pools) + 5, offset)
-    for (depth, node), held in by_cell(density).items():
-        inside = (depths >= depth) & (cells >> np.maximum(depths - depth, 0).astype(np.uint64) == node)
-        assert abs(counts[inside].sum() - sum(held)) < 1 + 1e-6
-
-
-def test_rounding_favours_no_place() -> None:
-    """Over evenly spaced offsets the mean count of every leaf is its mass."""
-    mass = np.array([0.25, 0.5, 1.75, 0.0, 2.5])
-    counts = [round_in_order(mass, 5, (k + 0.5) / 1000) for k in range(1000)]
-    assert np.allclose(np.mean(counts, axis=0), mass, atol=1e-12)
-
-
-def test_nothing_is_rounded_to_nothing() -> None:
-    assert round_in_order(np.zeros(3), 0, 0.5).tolist() == [0, 0, 0]
-    assert round_in_order(np.empty(0), 0, 0.5).tolist() == []

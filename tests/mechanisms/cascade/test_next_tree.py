@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 
 from headwater.public.cascade.estimate import Fractions, latest_fractions, shrink
 from headwater.public.cascade.history import next_tree
-from headwater.public.cascade.tree import LEAF
-from headwater.public.partition import Axis, Partition
-from tests.support.trees import Cell, full_tree, gapped, partitions, random_pool, random_tree, split_cells
+from headwater.public.partition import Partition
+from tests.support.trees import Cell, partitions, random_pool, random_tree, split_cells
 
 seeds = st.integers(0, 10**6)
-NO_SPLITS = Fractions(LEAF, np.empty(0), np.empty(0))
 
 
 def random_estimates(rng: np.random.Generator, partition: Partition) -> list[Fractions]:
@@ -73,38 +71,3 @@ def test_the_next_tree_splits_what_reaches_its_threshold_and_nothing_else(
     assert not tree.splits[-1].any()
     finer = next_tree(estimates, 1000, [threshold / 3 for threshold in thresholds], base / 3, partition)
     assert set(split_cells(tree)) <= set(split_cells(finer))
-
-
-def test_before_anything_is_known_the_next_tree_is_even() -> None:
-    for estimates in ([], [NO_SPLITS], [NO_SPLITS, NO_SPLITS]):
-        tree = next_tree(estimates, 64, [10.0] * 20, 1e9, Partition(2))
-        assert [split.tolist() for split in tree.splits] == [[True], [True] * 2, [True] * 4, [False] * 8]
-
-
-def test_an_even_tree_follows_the_number_of_values() -> None:
-    """Of 60 points 20 have each of 3 values; a cell of one value is split on while there is another axis to cut."""
-    three = Partition([Axis(values=3)])
-    assert split_cells(next_tree([], 60, [30.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0)]
-    assert split_cells(next_tree([], 60, [15.0] * three.deepest, 1e9, three)) == [(0, 0), (1, 0), (1, 1)]
-
-
-@given(gapped, st.floats(0.5, 50))
-@settings(max_examples=60)
-def test_what_can_hold_nothing_is_not_split(partition: Partition, thresholds: float) -> None:
-    for depth, cell in split_cells(next_tree([], 200, [thresholds] * min(9, partition.deepest), thresholds, partition)):
-        assert partition.possible(np.array([cell], dtype=np.uint64), depth).all()
-
-
-def test_the_last_estimate_that_has_a_cell_counts() -> None:
-    """The first says: left at the root, then right; had it been right, then left. The second: right at the root."""
-    first = Fractions(full_tree(2), np.array([1.0, 0.0, 1.0]), np.zeros(3))
-    second = Fractions(full_tree(1), np.array([0.0]), np.zeros(1))
-    assert split_cells(next_tree([first], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 0), (2, 1)]
-    assert split_cells(next_tree([first, second], 100, [80.0] * 3, 1e9, Partition(1))) == [(0, 0), (1, 1), (2, 2)]
-
-
-def test_a_coarse_grid_is_split_even_where_nothing_is_expected() -> None:
-    """Every fraction is all on the left, but no cell of 25 of 100 even points stays whole."""
-    left = Fractions(full_tree(1), np.array([1.0]), np.zeros(1))
-    tree = next_tree([left], 100, [60.0] * 3, 25.0, Partition(1))
-    assert split_cells(tree) == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3)]

@@ -111,33 +111,3 @@ def test_addresses_have_room_for_all_timescales_and_resolutions(d: int, epsilon:
     for stage in plan(d, epsilon, 2**62).stages:
         assert len(stage.timescales) <= 16
         assert all(1 <= timescale.resolutions <= 64 for timescale in stage.timescales)
-
-
-def test_the_plan_is_pure() -> None:
-    """Asking twice, in another order or for longer, gives the same stages."""
-    for d in (1, 2, 5):
-        for epsilon in (0.3, 1.0, 20.0):
-            long, short = plan(d, epsilon, 10**6), plan(d, epsilon, 10**4)
-            assert long.stages[: len(short.stages)] == short.stages
-            assert [stage_at(s.start, d, epsilon) for s in reversed(long.stages)] == list(reversed(long.stages))
-
-
-@pytest.mark.parametrize("until", [0, 1])
-def test_the_shortest_plan_is_its_first_stage(until: int) -> None:
-    assert plan(2, 1.0, until).stages == (stage_at(0, 2, 1.0),)
-
-
-def test_the_table_names_every_stage_and_timescale() -> None:
-    for d, epsilon in ((1, 20.0), (2, 1.0), (50, 1e-6), (3, 1e6)):
-        table = plan(d, epsilon, 2**40)
-        lines = str(table).splitlines()
-        assert f"d = {d}, ε = {epsilon:g}" in lines[0]
-        assert len(lines) == 2 + sum(len(stage.timescales) for stage in table.stages)
-        for stage in table.stages:
-            assert f"{stage.start:,} to {stage.end:,}" in str(table)
-
-
-def test_more_timescales_come_with_time_and_with_budget() -> None:
-    """With ε = 20 in the plane there is a second fast timescale from 4,096 on: other tests rely on it."""
-    assert [len(stage_at(t, 2, 20.0).timescales) for t in (0, 16, 2048, 4096, 16384)] == [1, 2, 2, 3, 3]
-    assert len(stage_at(10**6, 2, 1.0).timescales) <= len(stage_at(10**12, 2, 1.0).timescales)

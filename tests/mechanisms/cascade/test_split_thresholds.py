@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from headwater.public.cascade.estimate import Fractions
 from headwater.public.cascade.history import next_tree
 from headwater.public.cascade.plan import Timescale, split_thresholds, stage_at, uniform_threshold
-from headwater.public.cascade.tree import Tree
 from headwater.public.partition import Partition
 from tests.support.trees import random_tree
 
@@ -42,28 +41,6 @@ def test_thresholds_never_fall_with_depth_nor_from_one_resolution_to_the_next(
         assert all(a <= b for a, b in zip(fine, coarse, strict=True))
 
 
-@given(timescales, st.integers(1, 60))
-def test_no_threshold_is_below_three_deviations_of_the_pooled_noise(of: tuple[Timescale, int], deepest: int) -> None:
-    timescale, d = of
-    pooled = math.sqrt(2 / timescale.siblings) * timescale.noise.scale
-    for by_depth, _ in split_thresholds(timescale, d, deepest):
-        assert min(by_depth) >= max(3 * pooled, 0.25) * (1 - 1e-12)
-
-
-@given(timescales)
-def test_an_even_spread_is_split_down_to_cells_just_above_the_threshold(of: tuple[Timescale, int]) -> None:
-    """Where nothing is known, depth alone decides: whether all cells of a depth are split changes at one place."""
-    timescale, d = of
-    threshold = uniform_threshold(timescale, d)
-    by_depth, _ = split_thresholds(timescale, d, 40)[0]
-    for depth, enough in enumerate(by_depth):
-        held = timescale.size * 2.0**-depth
-        if held >= 1.001 * threshold:
-            assert held >= enough
-        elif held < 0.999 * threshold:
-            assert held < enough
-
-
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 @given(st.integers(0, 10**6))
 @settings(max_examples=15)
@@ -81,16 +58,3 @@ def test_leaves_stay_few_however_deep_the_tree_may_be(d: int, seed: int) -> None
     slope = (1.0 if d <= 2 else 0.3) / d
     most = timescale.size / uniform_threshold(timescale, d) * (2 + 1 / (1 - 2**-slope)) + 1
     assert next_tree([estimate], timescale.size, by_depth, math.inf, Partition(d)).size <= most
-
-
-def test_one_threshold_for_all_depths_would_give_more_leaves_than_that() -> None:
-    """The bound above can fail: 256 atoms of 16 points, each in a chain of cells of its own."""
-    splits = [np.ones(1 << depth, dtype=bool) for depth in range(9)]
-    tree = Tree((*splits, *[np.tile([True, False], 256)] * 50, np.zeros(512, dtype=bool)))
-    share = np.concatenate([np.full(255, 0.5), np.ones(tree.size - 256)])
-    estimate = Fractions(tree, share, np.zeros(tree.size - 1))
-    timescale = Timescale(size=4096, epsilon=1.0, siblings=8)
-    (by_depth, _), threshold = split_thresholds(timescale, 2, 59)[0], uniform_threshold(timescale, 2)
-    most = timescale.size / threshold * (2 + 1 / (1 - 2**-0.5)) + 1
-    assert next_tree([estimate], timescale.size, by_depth, math.inf, Partition(2)).size <= most
-    assert next_tree([estimate], timescale.size, [threshold] * 59, math.inf, Partition(2)).size > 2 * most

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import combinations
 from math import prod
 
@@ -12,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headwater.public.laws import Pure
 from headwater.public.marginals.codes import Coding
 from headwater.public.marginals.measured import NoisyTable
-from headwater.public.marginals.questions import Question, early_weights
-from headwater.public.marginals.tables import Profile, Shares, bin_of, cut, cut_by, one_way, profile
+from headwater.public.marginals.questions import Question
+from headwater.public.marginals.tables import Profile, Shares, cut, profile
 from headwater.secret.bucket import count, cover
 
 
@@ -45,53 +43,6 @@ def test_cuts_are_nodes_of_one_tree(values: int, missing: bool, least: float, mo
     assert not missing or edges[-1] == values
     nodes = {(values * i >> level, values * (i + 1) >> level) for level in range(13) for i in range(1 << level)}
     assert nodes.issuperset(zip(bins.tolist(), [*bins[1:].tolist(), values], strict=True))
-
-
-def test_mass_is_cut_finely_and_emptiness_coarsely() -> None:
-    coding, shares = Coding(1 << 15, False, True), np.zeros(1 << 15)
-    shares[1000:1100] = 0.01
-    edges = cut(coding, as_runs(shares), (0.02,), 200)
-    widths = np.diff(edges, append=1 << 15)
-    assert widths[np.searchsorted(edges, 1050, side="right") - 1] <= 4
-    assert widths.max() >= 1 << 12
-    even = cut(coding, as_runs(np.full(1 << 15, 2.0**-15)), (1 / 10,), 200)
-    assert np.array_equal(even, np.arange(16) << 11)
-
-
-def test_a_run_with_most_of_the_mass_is_cut_further_and_no_other() -> None:
-    """Most of it may be one value. Levels of the list are as before."""
-    values, least = 1 << 12, (0.1, 0.1, 0.1, 0.1, 0.3)
-    starts = np.array([0, 256, values])
-    coding, heavy, even = Coding(values, False, True), *(Profile(starts, np.array([0, s, 1])) for s in (0.95, 0.4))
-    plain, further = (cut(coding, heavy, least, 200, inside) for inside in (None, 0.03))
-    assert np.array_equal(further[further >= 256], plain[plain >= 256])
-    assert np.diff(plain)[0] == 64
-    assert np.diff(further)[:4].tolist() == [8] * 4  # they hold 0.9·0.95/32 < 0.03
-    assert np.array_equal(cut(coding, even, least, 200, 0.03), cut(coding, even, least, 200))
-
-
-def test_early_a_long_list_has_no_table_until_noise_leaves_something_of_it() -> None:
-    columns = [Coding(1000, False, False), Coding(1000, True, True), Coding(2, False, False)]
-    few, many = (early_weights(columns, size, Pure, Fraction(1)) for size in (100, 100_000))
-    assert few == [0.0, 1.0, 1.0]
-    assert many == [1.0, 1.0, 1.0]
-    assert early_weights(columns, 100, Pure, Fraction(1000)) == many
-    assert early_weights([columns[0]] * 3, 100, Pure, Fraction(1)) == [1.0, 1.0, 1.0]
-
-
-def test_columns_that_are_not_ordered_are_never_merged() -> None:
-    coding = Coding(300, True, False)
-    assert np.array_equal(cut_by(coding, [], (0.5,), 4), np.arange(301))
-
-
-def test_a_profile_follows_published_counts() -> None:
-    coding = Coding(8, True, True)
-    assert np.diff(profile(coding, []).below(np.arange(10))).tolist() == [1 / 8] * 8 + [0.0]
-    table = NoisyTable((0,), 0, 100, (np.array([0, 4, 8]),), np.array([80, -10, 20]), 1.0, 2.0)
-    other = NoisyTable((1,), 0, 100, (np.array([0]),), np.array([100]), 1.0, 2.0)
-    own = one_way([other, table], columns=2)
-    assert own == [[table], [other]]
-    assert np.diff(profile(coding, own[0]).below(np.arange(10))) == pytest.approx([0.2] * 4 + [0.0] * 4 + [0.2])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -161,7 +112,3 @@ def test_pairs_that_are_counted_together_are_what_they_are_by_themselves(most: i
             np.add.at(plain, tuple(where), 1 if counted is None else counted.astype(np.int64))
             assert np.array_equal(table, plain)
     assert count(codes, [], codings) == []
-
-
-def test_bins_of_codes() -> None:
-    assert bin_of(np.array([0, 2, 3]), 5).tolist() == [0, 0, 1, 2, 2]

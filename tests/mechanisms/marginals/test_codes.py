@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from headwater.public.categorical import Boolean, Category
-from headwater.public.column import Column
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, TimeOfDay
+from headwater.public.columns import Column
+from headwater.public.cube import UnitCube
 from headwater.public.marginals.codes import FINEST, MOST_LABELS, Codes, coders, codings, encode
-from headwater.public.numeric import Integer, Number
-from headwater.public.schema import Schema
-from headwater.public.time_of_day import TimeOfDay
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import UnitCube
 
 SIZES = [1, 2, 3, 16, 17, 1000, FINEST, FINEST + 1, 10**6 + 7, 2**40 + 3, 2**53]
 
@@ -99,11 +93,3 @@ def test_which_columns_are_ordered() -> None:
     )
     assert [coding.ordered for coding in codings(schema)] == [True, True, False, False, True, True, True]
     assert all(coding.ordered and coding.values == FINEST for coding in codings(UnitCube(3)))
-
-
-@given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=60))
-def test_codes_of_a_batch_are_those_of_its_records(values: list[float]) -> None:
-    schema, points = UnitCube(2), np.array(values[: len(values) // 2 * 2]).reshape(-1, 2)
-    whole = encode(points, schema)
-    assert whole.dtype == np.uint16
-    assert np.array_equal(whole, np.concatenate([encode(points[i : i + 1], schema) for i in range(len(points))]))

@@ -11,10 +11,7 @@ from headwater.public.marginals.denoise import (
     Atoms,
     Counted,
     Pooled,
-    copula,
     denoise,
-    neighbours,
-    shrink,
 )
 
 RNG = np.random.default_rng
@@ -66,20 +63,6 @@ def test_the_posterior_is_bayes_rule_cell_by_cell() -> None:
                 logs = logs - np.abs(table.counts[i, j] - 1000 * here) / table.scale[i, j]
             literal = np.exp(logs - logs.max())
             assert np.allclose(found[:, i, j], literal / literal.sum(), atol=2e-4)
-
-
-def test_the_median_has_half_of_the_posterior_below_it() -> None:
-    atoms = Atoms(_pooled(_sparse(3), 10.0, 2000.0, 4), [])
-    even = np.full(len(atoms.values), 1 / len(atoms.values))
-    posterior = atoms._posterior(even, atoms._likely(np.zeros(12), np.zeros(9)))
-    median = atoms._median(posterior)
-    for i in range(12):
-        for j in range(9):
-            values, mass = atoms.values[:, i, j], posterior[:, i, j]
-            before = values[values <= median[i, j] + 1e-7].max()
-            after = values[values >= median[i, j] - 1e-7].min()
-            assert mass[values < before].sum() <= 0.5 + 1e-3
-            assert mass[values > after].sum() <= 0.5 + 1e-3
 
 
 def _literal(atoms: Atoms, iterations: int) -> tuple[np.ndarray, float]:
@@ -147,70 +130,3 @@ def test_an_estimate_is_a_distribution_with_the_known_margins(shape: tuple[int, 
     assert np.allclose(table.sum(1), truth.sum(1), atol=1e-6)
     assert np.allclose(table.sum(0), truth.sum(0), atol=1e-6)
     assert 0 <= loss <= 1.5
-
-
-def test_denoising_is_nearer_than_clipping_and_than_independence() -> None:
-    """20 sparse tables with noise of a quarter of a percent a cell: always nearer, and by a third on average."""
-    sums = np.zeros(3)
-    for seed in range(20):
-        truth = _sparse(seed)
-        pooled = _pooled(truth, 10.0, 4000.0, seed + 50)
-        found = np.abs(denoise(pooled, None, None, ordered=False)[0] - truth).sum()
-        clipped = np.maximum(pooled.shares, 0)
-        others = [np.abs(table - truth).sum() for table in (clipped / clipped.sum(), pooled.independent)]
-        assert found < min(others)
-        sums += [found, *others]
-    assert sums[0] < 0.67 * min(sums[1:])
-
-
-def test_a_good_prediction_helps_and_a_bad_one_is_ignored() -> None:
-    """Mean over 10 tables: with the truth as prediction less than half the error, with noise as prediction no more."""
-    errors = np.zeros(3)
-    for seed in range(10):
-        truth = _sparse(seed)
-        pooled = _pooled(truth, 20.0, 2000.0, seed + 80)
-        for k, prediction in enumerate([None, truth, _sparse(seed + 500)]):
-            errors[k] += np.abs(denoise(pooled, prediction, None, ordered=False)[0] - truth).sum()
-    assert errors[1] < 0.5 * errors[0]
-    assert errors[2] < 1.1 * errors[0]
-
-
-def test_the_expected_error_is_near_the_error() -> None:
-    """Mean over 20 tables: within a factor 1.5."""
-    losses, errors = 0.0, 0.0
-    for seed in range(20):
-        truth = _sparse(seed)
-        table, loss = denoise(_pooled(truth, 10.0, 4000.0, seed), None, None, ordered=False)
-        losses, errors = losses + loss, errors + np.abs(table - truth).sum() / 2
-    assert 1 / 1.5 < losses / errors < 1.5
-
-
-def test_shrinkage_leaves_margins_alone_and_drops_pure_noise() -> None:
-    truth = np.outer([0.5, 0.5], [0.2, 0.3, 0.5])
-    pooled = _pooled(truth, 1.0, 100.0, 9)
-    table, kept = shrink(pooled, [])
-    assert kept < 0.5
-    assert np.allclose(table.sum(1), 0.5)
-    strong, kept = shrink(_pooled(np.array([[0.5, 0.0], [0.0, 0.5]]), 1.0, 10000.0, 9), [])
-    assert kept > 0.99
-    assert abs(strong[0, 0] - 0.5) < 0.01
-
-
-def test_neighbours_are_averaged_along_one_axis() -> None:
-    table = np.arange(12.0).reshape(3, 4)
-    across = neighbours(table, 1)
-    assert across[0].tolist() == [1, 1, 2, 2]
-    assert neighbours(table, 0)[1].tolist() == [4, 5, 6, 7]
-    assert neighbours(np.ones((1, 1)), 0).tolist() == [[0]]
-
-
-@pytest.mark.parametrize("correlation", [-0.9, 0.0, 0.65])
-def test_the_copula_finds_the_correlation_of_binned_normal_pairs(correlation: float) -> None:
-    """200,000 pairs in 12 × 10 bins: the table of the copula is within .02 of theirs, noise and all."""
-    rng = RNG(10)
-    x = rng.normal(size=200_000)
-    y = correlation * x + np.sqrt(1 - correlation**2) * rng.normal(size=200_000)
-    bins = [np.searchsorted(np.quantile(v, np.linspace(0, 1, n + 1)[1:-1]), v) for v, n in ((x, 12), (y, 10))]
-    truth = np.bincount(bins[0] * 10 + bins[1], minlength=120).reshape(12, 10) / 200_000
-    noisy = truth + rng.laplace(0, 0.002, truth.shape)
-    assert np.abs(copula(noisy, truth.sum(1), truth.sum(0)) - truth).sum() / 2 < 0.02

@@ -15,6 +15,7 @@ from headwater.public.marginals.errors import NO_TABLE, TWO_WAY_BLIND, expected_
 from headwater.public.marginals.plan import plan
 from headwater.secret.marginals import MarginalsMechanism
 from headwater.secret.noise import Noise
+from tests.support.runs import feed
 
 SIZES = (2, 2, 3, 4, 5, 7, 9, 12, 20, 40)
 SCHEMA = hw.Schema({f"c{i}": hw.Category([f"v{j}" for j in range(size)]) for i, size in enumerate(SIZES)})
@@ -26,7 +27,7 @@ def test_the_noise_of_one_way_tables_is_that_of_the_run(budget: Budget) -> None:
     stages = [stage for stage in plan(len(SIZES), budget, 1 << 12).stages if not stage.pairs and stage.end <= 1 << 14]
     run = MarginalsMechanism(SCHEMA, budget, Noise(1))
     codes = np.random.default_rng(0).random((stages[-1].end, len(SIZES)))
-    run.update(run.encode(codes))
+    run = feed(run, codes)
     shared, asked = False, []
     for stage in stages:
         tables = [table for table in run.tables if (table.start, table.end) == (stage.start, stage.end)]
@@ -39,17 +40,6 @@ def test_the_noise_of_one_way_tables_is_that_of_the_run(budget: Budget) -> None:
     assert shared == (not stages[0].accounting.gaussian)
     assert asked == sorted(asked)
     assert asked[0] < asked[-1] == len(SIZES)
-
-
-def test_small_tables_are_foretold_less_noise_than_each_has_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    yes_or_no = hw.Schema({f"c{i}": hw.Boolean() for i in range(10)})
-    together = expected_errors(yes_or_no, Budget(0.1), 1 << 16)
-    stage_errors.cache_clear()
-    monkeypatch.setattr("headwater.public.marginals.questions.ALIKE", ())
-    apart = expected_errors(yes_or_no, Budget(0.1), 1 << 16)
-    stage_errors.cache_clear()
-    assert together[0] < 0.6 * apart[0]
-    assert together[1] < apart[1]
 
 
 def test_pairs_are_foretold_only_where_there_is_time_for_them() -> None:

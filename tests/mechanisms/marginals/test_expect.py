@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.run import FolderSink, Run, RunConfig, Schedule
-from headwater.run.store import StoreError
 
 SCHEMA = hw.Schema(
     a=hw.Number(0, 1), b=hw.Integer(0, 9, missing=True), c=hw.Boolean(), d=hw.Category("x", "y", "z"), e=hw.Number(0, 1)
@@ -19,64 +15,30 @@ SCHEMA = hw.Schema(
 EXPECT, EPSILON = 900, 16.0
 
 
-def frame(records: int, seed: int = 0) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
+def frame(records: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
     a = rng.random(records)
-    return {
-        "a": a,
-        "b": (10 * a).astype(np.int64),
-        "c": rng.random(records) < a,
-        "d": rng.choice(["x", "y", "z"], records),
-        "e": a**2,
-    }
+    few = {"b": (10 * a).astype(np.int64), "c": rng.random(records) < a, "d": rng.choice(["x", "y", "z"], records)}
+    return {"a": a, **few, "e": a**2}
 
 
-def rows(of: dict[str, Any], start: int, end: int) -> dict[str, Any]:
-    return {name: values[start:end] for name, values in of.items()}
-
-
-def start(expect: int | None = EXPECT, epsilon: float = EPSILON) -> hw.Synthesizer:
-    return hw.Synthesizer(SCHEMA, epsilon=epsilon, expect=expect, seed=1)
-
-
-def test_batches_saving_and_counting_elsewhere_give_what_the_records_in_order_give(tmp_path: Path) -> None:
-    """With two releases after the end of the expected records, which is no power of two."""
-    records, found = frame(1500), dict[str, list[bytes]]()
-    for how in ("whole", "pieces", "saved", "counted"):
-        synth, ends = start(), [0, 899, 900, 1500] if how == "whole" else [0, 1, 100, 450, 899, 900, 1200, 1500]
-        found[how] = []
-        for first, last in pairwise(ends):
-            part = rows(records, first, last)
-            if how == "counted":
-                synth.update_counts(synth.histogram(part, np.arange(first, last)))
-            else:
-                synth.update(part)
-            if how == "saved":
-                synth.save(tmp_path / "state.hw")
-                synth = hw.Synthesizer.load(tmp_path / "state.hw")
-            if last in (899, 900, 1500):
-                found[how].append(synth.release().points().tobytes())
-        assert synth.expect == EXPECT
-    assert found["whole"] == found["pieces"] == found["saved"] == found["counted"]
-    plain = start(None)
-    plain.update(records)
-    assert plain.release().points().tobytes() != found["whole"][-1]
+def start(expect: int | None = EXPECT, epsilon: float = EPSILON, records: int = 0) -> hw.Synthesizer:
+    synth = hw.Synthesizer(SCHEMA, epsilon=epsilon, expect=expect, seed=1)
+    synth.update(frame(records))
+    return synth
 
 
 def test_all_that_is_expected_is_measured_when_it_has_arrived() -> None:
-    synth = start()
-    synth.update(frame(EXPECT))
-    assert {stage.end for stage in synth.plan(EXPECT).stages} >= {EXPECT}
-    assert max(table.end for table in synth._mechanism.measured(0, 0).tables) == EXPECT  # type: ignore[attr-defined]
+    synth = start(records=EXPECT)
+    plan: Any = synth.plan(EXPECT)
+    assert {stage.end for stage in plan.stages} >= {EXPECT}
+    assert max(span.end for span in synth.kept()) == EXPECT
+    assert hw.Synthesizer.from_bytes(synth.to_bytes()).expect == synth.expect == EXPECT
 
 
 def test_a_release_of_the_expected_number_has_a_smaller_expected_error() -> None:
     """Just before a power of two; nine tenths are enough here, where a half is usual."""
-    records, found = frame(8000), list[float]()
-    for expect in (None, 8000):
-        synth = start(expect, epsilon=1.0)
-        synth.update(records)
-        found.append(float(synth.release().expected_error().parts["one-way"][0]))
+    found = [start(expect, 1.0, 8000).release().expected_error().parts["one-way"][0] for expect in (None, 8000)]
     assert found[1] < 0.9 * found[0]
 
 
@@ -87,43 +49,19 @@ def test_every_record_costs_at_most_epsilon(expect: int) -> None:
         assert synth.ledger(t).total <= EPSILON
 
 
-def test_a_state_goes_on_with_what_was_expected_and_with_nothing_else(tmp_path: Path) -> None:
-    def opened(expect: int | None, name: str = "run") -> Run:
-        config, schedule = RunConfig(SCHEMA, EPSILON, seed=1, expect=expect), Schedule(records=300)
-        return Run.open(config, FolderSink(tmp_path / name), state=tmp_path / f"{name}.state", schedule=schedule)
-
-    records = frame(1200)
-    with opened(EXPECT) as run:
-        run.take(rows(records, 0, 500))
-    with opened(None) as run:
-        run.take(rows(records, 500, 1200))
-        assert run.synth.expect == EXPECT
-        found = run.synth.release().points().tobytes()
-    with opened(EXPECT, "undisturbed") as run:
-        run.take(records)
-        assert run.synth.release().points().tobytes() == found
-    with pytest.raises(StoreError, match=r"another expect \(--expect 900\)"):
-        opened(901)
-
-
-@pytest.mark.parametrize(("expect", "problem"), [(0, "from 1 on"), (-5, "from 1 on")])
-def test_a_number_that_is_none_is_refused(expect: int, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        start(expect)
-
-
-def test_a_number_that_is_not_whole_is_refused() -> None:
+def test_a_number_that_is_none_is_refused() -> None:
+    for expect in (0, -5):
+        with pytest.raises(ValueError, match="from 1 on"):
+            start(expect)
     with pytest.raises(TypeError, match="expect must be a whole number, not float"):
         start(1e5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mechanism", ["cascade", "paper"])
 def test_other_mechanisms_may_be_told_and_do_as_before(mechanism: str) -> None:
-    points = np.random.default_rng(0).random((300, 2))
-    made = []
-    for more in ({}, {"expect": 300}):
-        synth = hw.Synthesizer(hw.unit_cube(2), epsilon=2.0, mechanism=mechanism, seed=1, **more)  # type: ignore[arg-type]
+    points, made = np.random.default_rng(0).random((300, 2)), []
+    for expect in (None, 300):
+        synth = hw.Synthesizer(hw.unit_cube(2), epsilon=2.0, mechanism=mechanism, seed=1, expect=expect)
         synth.update(points)
         made.append(synth.release().points().tobytes())
-        assert synth.expect is None
     assert made[0] == made[1]

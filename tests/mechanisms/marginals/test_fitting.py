@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.public.marginals.smooth import fit_margins, lowest, project
+from headwater.public.marginals.smooth import fit_margins, project
 
 
 def _literal(table: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -26,22 +26,6 @@ def test_proportional_fitting_agrees_with_a_literal_loop(shape: tuple[int, int])
     assert np.allclose(found, _literal(table, rows, columns), atol=1e-9)
 
 
-def test_a_batch_is_fitted_like_its_tables() -> None:
-    rng = np.random.default_rng(2)
-    tables, rows = rng.random((4, 3, 5)), rng.dirichlet(np.ones(3), 4)
-    columns = rng.dirichlet(np.ones(5), 4)
-    batch = fit_margins(tables, rows, columns, passes=300, tolerance=0)
-    single = [fit_margins(t, r, c, passes=300, tolerance=0) for t, r, c in zip(tables, rows, columns, strict=True)]
-    assert np.allclose(batch, single)
-
-
-def test_margins_are_met_where_a_whole_row_is_zero() -> None:
-    table = np.array([[0.0, 0.0], [0.5, 0.5]])
-    found = fit_margins(table, np.array([0.3, 0.7]), np.array([0.6, 0.4]))
-    assert np.allclose(found.sum(1), [0.3, 0.7], atol=1e-6)
-    assert np.allclose(found.sum(0), [0.6, 0.4], atol=1e-6)
-
-
 def test_projection_is_nearer_than_any_other_table_with_the_margins() -> None:
     """The projection minimises the distance: no feasible table found by mixing in random feasible ones is nearer."""
     rng = np.random.default_rng(3)
@@ -56,9 +40,3 @@ def test_projection_is_nearer_than_any_other_table_with_the_margins() -> None:
         other = fit_margins(rng.random((4, 5)) ** 4, rows, columns, passes=500, tolerance=1e-12)
         for step in (1.0, 0.1, 0.001):
             assert ((found + step * (other - found) - noisy) ** 2).sum() >= distance - 1e-7
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 18, 39])
-def test_the_lowest_of_values_that_fall_and_rise_is_found(count: int) -> None:
-    for at in range(count):
-        assert lowest(lambda number, at=at: abs(number - at), count) == at  # type: ignore[misc]

@@ -21,16 +21,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from headwater import Boolean, Schema
 from headwater.public import laws
 from headwater.public.budget import Budget
-from headwater.public.categorical import Boolean
 from headwater.public.laws import PermuteAndFlip, Pure, scale_for
 from headwater.public.marginals import questions as pair_rules
 from headwater.public.marginals.measured import Measured, Outlook
 from headwater.public.marginals.plan import Stage
 from headwater.public.marginals.questions import Question
 from headwater.public.marginals.tree import Pair
-from headwater.public.schema import Schema
 from headwater.secret import bucket as bucket_module
 from headwater.secret import bucket as slow
 from headwater.secret import marginals as measure_module
@@ -48,6 +47,7 @@ from tests.support.marginals_watch import (
     watching,
 )
 from tests.support.nightly import NIGHTLY
+from tests.support.runs import feed
 
 Stream = tuple[int, ...]
 """Records as numbers of their places."""
@@ -158,7 +158,7 @@ def run(
         patch.setattr(pair_rules, "CLEAR", 1e9)  # choices are made, however little they resolve
         mechanism = MarginalsMechanism(SCHEMA, epsilon, noise)
         mechanism.outlook = Outlook(((0, 1),), (), (1.0, 1.0, 1.0))  # some pair is favoured
-        mechanism.update(mechanism.encode(PLACES[list(stream)]))
+        feed(mechanism, PLACES[list(stream)])
     ways = [None if isinstance(event, Choice) else len(event.question.columns) for event in noise.events]
     assert ways[:4] == [1, 1, 1, None]
     found = [str(event.what) for event in noise.events]

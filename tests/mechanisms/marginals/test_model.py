@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import date
 from itertools import combinations
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from headwater.public import chunks as lots
-from headwater.public.categorical import Boolean, Category
+from headwater.public.categories import Boolean, Category
+from headwater.public.cube import UnitCube
 from headwater.public.files import FileRefusedError
 from headwater.public.marginals.codes import Coding, codings, encode
-from headwater.public.marginals.estimate import Estimator, telling
+from headwater.public.marginals.estimate import Estimator
 from headwater.public.marginals.measured import Measured, NoisyTable
 from headwater.public.marginals.model import MODEL, MarginalsModel
 from headwater.public.marginals.predict import LogLinear
-from headwater.public.numeric import Integer, Number
+from headwater.public.numbers import Integer, Number
 from headwater.public.schema import Schema
-from headwater.public.times import Datetime
-from headwater.public.unit_cube import UnitCube
-from headwater.synthesizer import Synthesizer
 
 SCHEMA = Schema(
     size=Number(0, 10, missing=True),
@@ -89,20 +84,6 @@ def test_marginals_of_drawn_records_are_those_of_the_data(model: MarginalsModel,
         assert _distance(made, real, pair) < 0.02
 
 
-def test_the_same_seed_gives_the_same_points_and_another_seed_others(model: MarginalsModel) -> None:
-    assert np.array_equal(model.points(1), model.points(1))
-    assert not np.array_equal(model.points(1), model.points(2))
-    assert np.array_equal(model.sample(50, 3), model.sample(50, 3))
-
-
-def test_predicted_pairs_are_those_of_drawn_records(model: MarginalsModel) -> None:
-    pairs = list(combinations(range(4), 2))
-    codes = encode(model.points(1), SCHEMA).astype(np.int64)
-    for pair, table in zip(pairs, model.pairs(pairs, 0, 20_000, EDGES), strict=True):
-        assert np.isclose(table.sum(), 1)
-        assert np.abs(table - _count(codes, pair) / len(codes)).sum() / 2 < 0.01
-
-
 def test_a_prediction_without_pairs_beyond_the_tree_is_exact() -> None:
     """Three columns, two measured pairs: the third pair against enumeration of the chain, span by span."""
     measured = _measured(_points(20_000, 4))
@@ -117,36 +98,6 @@ def test_a_prediction_without_pairs_beyond_the_tree_is_exact() -> None:
             for k in range(5):
                 literal[i, k] += share * sum(first[i, j] * second[j, k] / first[:, j].sum() for j in range(3))
     assert np.abs(found - literal).max() < 1e-6
-
-
-def test_a_rough_estimate_is_near_the_careful_one(real: np.ndarray) -> None:
-    """Margins within .005 in total variation, tables within .02, and the same tree; also when drifts are known."""
-    measured = _measured(real)
-    careful, first = Estimator(measured).run(), Estimator(measured, rough=True)
-    for rough in (first.run(1), Estimator(measured, rough=True, before=first).run(1)):
-        assert set(rough.tree) == set(careful.tree)
-        for margin, other in zip(rough.margins, careful.margins, strict=True):
-            assert np.abs(margin - other).sum(1).max() / 2 < 0.005
-        tables = [LogLinear(estimate).pairs([(0, 1), (1, 3)], 0, 20_000) for estimate in (rough, careful)]
-        for table, other in zip(*tables, strict=True):
-            assert np.abs(table - other).sum() / 2 < 0.02
-
-
-def test_tables_that_say_next_to_nothing_beside_others_do_not_count() -> None:
-    def table(span: int, variance: float) -> NoisyTable:
-        return NoisyTable((0, 1), 0, span, EDGES[:2], np.zeros((5, 3), dtype=np.int64), 1.0, variance)
-
-    tables = [table(100, 8.0), table(1000, 8.0), table(100, 0.2), table(400, 8.0)]
-    assert telling(tables) == [tables[1], tables[2], tables[3]]
-    assert telling(tables[:1]) == tables[:1]
-
-
-def test_pairs_that_were_only_counted_long_ago_are_left_out() -> None:
-    measured = _measured(_points(2_000, 4))
-    later = [replace(t, end=40_000) for t in measured.tables if t.columns != (0, 3) and t.start]
-    both = Measured(40_000, 0, 1.0, measured.codings, (*measured.tables, *later))
-    assert Estimator(both).run().ratios.keys() == {(0, 1), (1, 3)}
-    assert Estimator(replace(both, start=30_000)).run().ratios.keys() == {(0, 1), (1, 3), (0, 3)}
 
 
 @pytest.mark.parametrize(
@@ -172,27 +123,6 @@ def test_what_no_record_can_be_is_refused(model: MarginalsModel) -> None:
         model.sample(5, 1, {1: (0.3, 0.4)})  # red is 0, green is ¼, blue is ½
 
 
-def test_any_number_of_records_can_be_drawn(model: MarginalsModel) -> None:
-    for n in (0, 1, 7, 30_000):
-        assert model.sample(n, 1).shape == (n, 4)
-        assert model.sample(n, 1, {1: (0.0, 0.25)}).shape == (n, 4)
-
-
-def test_values_inside_a_bin_follow_the_finer_one_way_tables() -> None:
-    """Pairs are counted in quarters of the range, one-way marginals in 64ths: those are met within .03 nevertheless."""
-    rng, points = np.random.default_rng(5), _points(20_000, 5)
-    codes = encode(points, SCHEMA).astype(np.int64)
-    fine = np.append(np.arange(64) * 512, 32768)
-    counts = np.bincount(np.searchsorted(fine, codes[:, 0], side="right") - 1, minlength=65)
-    noise = np.rint(rng.laplace(0, 5, 65)).astype(np.int64)
-    measured = _measured(points)
-    table = NoisyTable((0,), 0, 20_000, (fine,), counts + noise, 5.0, 50.0)
-    both = Measured(20_000, 0, 1.0, measured.codings, (*measured.tables, table))
-    made = encode(MODEL.fit(both, SCHEMA, 0).points(1), SCHEMA).astype(np.int64)[:, 0]
-    found = np.bincount(np.searchsorted(fine, made, side="right") - 1, minlength=65)
-    assert np.abs(found - counts).sum() / 2 / 20_000 < 0.03
-
-
 def test_a_window_is_about_its_own_records() -> None:
     """The two halves differ; the model of the second half is near to it, and far from the first."""
     first, second = _points(10_000, 6), _points(10_000, 7)
@@ -204,30 +134,6 @@ def test_a_window_is_about_its_own_records() -> None:
     assert _distance(made, second, (1,)) < 0.02
     assert _distance(made, second, (0, 1)) < 0.05
     assert _distance(made, first, (1,)) > 0.3
-
-
-@pytest.mark.parametrize("t", [0, 1, 2, 100])
-def test_without_tables_records_are_uniform(t: int) -> None:
-    model = MODEL.fit(Measured(t, 0, 1.0, codings(SCHEMA), ()), SCHEMA, 0)
-    assert model.points(0).shape == (t, 4)
-    assert len(SCHEMA.decode(model.points(0), "records")) == t
-    many = model.sample(6_000, 1)
-    assert np.abs(np.bincount(encode(many, SCHEMA)[:, 1]) - 2_000).max() < 200
-    assert model.expected_error().typical > 0
-
-
-@pytest.mark.parametrize("t", [0, 1, 100])
-def test_without_tables_missing_is_one_value_among_many(t: int) -> None:
-    schema = Schema(x=Number(0, 1, missing=True), n=Integer(0, 9, missing=True), few=Integer(0, 1, missing=True))
-    model = MODEL.fit(Measured(t, 0, 1.0, codings(schema), ()), schema, 0)
-    found = schema.decode(model.sample(6_000, 1), "pandas").isna().mean()
-    assert np.allclose(found, [1 / 17, 1 / 11, 1 / 3], atol=0.03)
-    header, arrays = model.state()
-    assert np.array_equal(MODEL.restore(header, arrays, schema, model.records).points(0), model.points(0))
-
-
-def test_an_empty_window_has_no_records(real: np.ndarray) -> None:
-    assert MODEL.fit(_measured(real, start=len(real)), SCHEMA, 0).points(0).shape == (0, 4)
 
 
 @pytest.mark.parametrize("schema", [Schema(only=Category("one")), Schema(b=Boolean()), UnitCube(1), UnitCube(3)])
@@ -242,14 +148,6 @@ def test_small_schemas_work(schema: Schema | UnitCube) -> None:
     model = MODEL.fit(Measured(100, 0, 1.0, codings(schema), tuple(tables)), schema, 0)
     assert model.points(0).shape == (100, columns)
     assert 0 <= model.expected_error().typical <= model.expected_error().upper <= 1
-
-
-def test_heavy_noise_gives_a_distribution_nevertheless(real: np.ndarray) -> None:
-    model = MODEL.fit(_measured(real, scale=1e6), SCHEMA, 0)
-    points = model.points(0)
-    assert points.shape == real.shape
-    assert np.isfinite(points).all()
-    assert model.expected_error().typical > 0.2
 
 
 @pytest.mark.slow
@@ -269,92 +167,6 @@ def test_a_hundred_columns_and_hundreds_of_categories_work() -> None:
     assert [table.shape for table in model.pairs([(0, 99), (0, 1), (5, 6)], 0, 5_000)] == [(300, 4), (300, 300), (4, 4)]
 
 
-def test_bins_that_change_with_time_are_joined() -> None:
-    """Pairs counted in two bins of size at first and in four later: the model has four, and meets both."""
-    points = _points(20_000, 9)
-    codes, measured = encode(points, SCHEMA).astype(np.int64), _measured(points)
-    coarse = (np.array([0, 16384, 32768]), *EDGES[1:])
-    tables = []
-    for table in measured.tables:
-        if table.columns == (0, 1) and table.start == 0:
-            counts = _count(codes[:10_000], (0, 1), coarse)
-            table = NoisyTable((0, 1), 0, 10_000, (coarse[0], EDGES[1]), counts, 5.0, 50.0)
-        tables.append(table)
-    model = MODEL.fit(Measured(20_000, 0, 1.0, measured.codings, tuple(tables)), SCHEMA, 0)
-    assert len(model.estimate.grids[0]) == 5
-    assert _distance(model.points(0), points, (0, 1)) < 0.02
-
-
-def test_the_expected_error_names_every_column_and_grows_with_noise(model: MarginalsModel, real: np.ndarray) -> None:
-    expected = model.expected_error()
-    assert expected.measure == "two-way total variation"
-    assert set(expected.parts) == {"one-way", *(f"column {name}" for name in SCHEMA.names)}
-    noisy = MODEL.fit(_measured(real, scale=100.0), SCHEMA, 0).expected_error()
-    assert noisy.typical > 2 * expected.typical
-    assert noisy.parts["one-way"][0] > 2 * expected.parts["one-way"][0]
-
-
-@pytest.mark.parametrize("t", [0, 1, 50, 100])
-@pytest.mark.parametrize("missing", [False, True])
-def test_before_anything_is_measured_no_column_is_said_to_be_known(t: int, missing: bool) -> None:
-    """A number without a table has one bin, whose share is 1 for certain: that says nothing of its values."""
-    day = Datetime("2024-01-01", "2024-12-31", step="1d", missing=missing)
-    numbers = {"x": Number(0, 1, missing=missing), "n": Integer(0, 99, missing=missing), "day": day}
-    schema = Schema({**numbers, "sure": Boolean(), "one": Category("only")})
-    synth = Synthesizer(schema, epsilon=1.0, seed=0, mechanism="marginals")
-    synth.update([{"x": 0.01, "n": 3, "day": date(2024, 1, 2), "sure": True, "one": "only"}] * t)
-    release = synth.release()
-    expected = release.expected_error()
-    for name in numbers:
-        typical, upper = expected.parts[f"column {name}"]
-        assert typical == pytest.approx(0.665)
-        assert upper == 1.0
-    assert expected.parts["column one"] == (0.0, 0.0), "there is nothing to be wrong about"
-    assert expected.parts["one-way"][0] > 0.3
-    assert expected.typical > 0.5
-    far = [(release.sample(4_000, kind="columns")["x"] > 0.0625).mean()] if t and not missing else []
-    assert all(share > expected.parts["column x"][0] for share in far), "and so it is"
-
-
-def _mostly_nothing(records: int) -> Synthesizer:
-    """Ten columns of numbers that are 0 but for one in a hundred."""
-    schema = Schema({f"c{i}": Integer(0, 365) for i in range(10)})
-    rng = np.random.default_rng(4)
-    values = np.where(rng.random((records, 10)) < 0.99, 0, rng.integers(1, 366, (records, 10)))
-    synth = Synthesizer(schema, epsilon=1.0, seed=0, mechanism="marginals")
-    synth.update({name: values[:, i] for i, name in enumerate(schema.names)})
-    return synth
-
-
-def test_one_value_that_most_records_have_is_found() -> None:
-    release = _mostly_nothing(4_096).release()
-    drawn = release.sample(4_000, kind="columns")
-    zeros = [float((np.asarray(drawn[f"c{i}"]) == 0).mean()) for i in range(10)]
-    assert abs(np.mean(zeros) - 0.99) < 0.05
-    assert release.expected_error().parts["one-way"][1] < 0.2
-
-
-def test_a_column_of_which_most_is_in_one_wide_part_is_not_said_to_be_known() -> None:
-    """Before a value is found: that part is certain, what lies in it is not."""
-    release = _mostly_nothing(600).release()
-    expected, drawn = release.expected_error().parts, release.sample(4_000, kind="columns")
-    for i in range(10):
-        wrong = 0.99 - float((np.asarray(drawn[f"c{i}"]) == 0).mean())
-        assert wrong < 0.2 or expected[f"column c{i}"][1] > 0.5
-
-
-def test_a_column_with_a_table_is_as_good_as_the_table(model: MarginalsModel) -> None:
-    assert max(model.expected_error().parts[f"column {name}"][1] for name in SCHEMA.names) < 0.3
-
-
-def test_a_restored_model_draws_the_same_records(model: MarginalsModel) -> None:
-    header, arrays = model.state()
-    again = MODEL.restore(header, arrays, SCHEMA, model.records)
-    assert np.array_equal(again.points(5), model.points(5))
-    assert again.expected_error() == model.expected_error()
-    assert np.array_equal(again.sample(100, 2, {1: (0.0, 0.0)}), model.sample(100, 2, {1: (0.0, 0.0)}))
-
-
 def test_a_tampered_state_is_refused(model: MarginalsModel) -> None:
     header, arrays = model.state()
     for name in header:
@@ -368,13 +180,6 @@ def test_a_tampered_state_is_refused(model: MarginalsModel) -> None:
         for wrong in worse:
             with pytest.raises(FileRefusedError):
                 MODEL.restore(header, {**arrays, name: wrong}, SCHEMA, model.records)
-
-
-def test_what_is_near_a_record_are_expected_counts(model: MarginalsModel, real: np.ndarray) -> None:
-    seen = model.near(real[:2])
-    codes = encode(real, SCHEMA)
-    assert abs(seen["column 1 at 0"] - (codes[:, 1] == codes[0, 1]).sum()) < 200
-    assert seen["pairs"] == 3
 
 
 @pytest.mark.parametrize("threads", [2, 3])
@@ -403,36 +208,3 @@ def test_an_error_in_a_thread_that_draws_is_raised(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(MemoryError):
         lots.each_lot(2, fail)
-
-
-def test_before_anything_is_measured_a_gap_is_one_of_sixteen_values_and_numbers_are_everywhere() -> None:
-    """Fifty records are fewer than the first bucket holds: nothing of them is published."""
-    synth = Synthesizer(SCHEMA, epsilon=1.0, mechanism="marginals", seed=1)
-    synth.update(SCHEMA.decode(_points(50, seed=1), "pandas"))
-    sizes = synth.release().sample(2_000)["size"]
-    assert 0.03 < sizes.isna().mean() < 0.09  # 1/17
-    assert np.abs(np.quantile(sizes.dropna(), [0.25, 0.5, 0.75]) - [2.5, 5.0, 7.5]).max() < 0.5
-
-
-def test_a_law_of_the_other_column_that_does_not_fit_is_trusted_less() -> None:
-    """Of 6,000 records, color follows size: by the right law a row is known as well as one cell, by another it is not.
-
-    A law that is off by far has a variance as many times larger as its misfit, and then plain sums are taken.
-    """
-    measured = _measured(_points(6000, 3))
-    pair = (0, 1)
-    table = next(table for table in measured.tables if table.columns == pair)
-    estimator = Estimator(measured)
-    estimator.pooled = {pair: SimpleNamespace(deviation=0.0)}  # type: ignore[dict-item]
-    counts = np.maximum(table.counts, 0).astype(np.float64)
-    joints = {"right": counts, "near": counts[:, [0, 1, 1]], "wrong": counts[:, ::-1]}
-    variance = {}
-    for name, joint in joints.items():
-        estimator.joints = {(pair, table.start, table.end): joint / joint.sum()}
-        variance[name] = estimator.side(pair, table, 0).variance
-    sums = table.variance * table.counts.shape[1]
-    filled = table.counts.sum(1) > 300
-    assert filled.sum() >= 2
-    assert (variance["right"][filled] < sums * 0.99).all()
-    assert (variance["near"][filled] > variance["right"][filled]).all()
-    assert np.allclose(variance["wrong"][filled], sums)

@@ -11,10 +11,8 @@ from headwater.public.marginals.smooth import (
     PRIOR,
     VALUES,
     medians,
-    neighbours,
     nonnegative,
     posterior,
-    simplex,
 )
 
 
@@ -30,12 +28,6 @@ def test_the_posterior_is_bayes_rule_bin_by_bin() -> None:
         assert np.allclose(found[:, j], np.array(literal) / sum(literal))
 
 
-def test_medians_of_plain_laws() -> None:
-    values = np.array([0.0, 1.0, 2.0])
-    laws = np.array([[0.9, 0.05, 0.05], [0.0, 0.0, 1.0], [0.25, 0.5, 0.25]]).T
-    assert np.allclose(medians(laws, values), [0.0, 1.5, 0.5])
-
-
 @pytest.mark.parametrize("bins", [1, 2, 3, 17, 300])
 def test_the_result_is_a_distribution_whatever_comes_in(bins: int) -> None:
     rng = np.random.default_rng(2)
@@ -43,11 +35,6 @@ def test_the_result_is_a_distribution_whatever_comes_in(bins: int) -> None:
         found = nonnegative(rng.normal(0, 1, bins), np.full(bins, deviation))
         assert found.min() >= 0
         assert np.isclose(found.sum(), 1)
-
-
-def test_clear_shares_are_hardly_changed() -> None:
-    shares = np.array([0.5, 0.3, 0.2])
-    assert np.abs(nonnegative(shares, np.full(3, 0.001)) - shares).max() < 1e-6
 
 
 def _literal(shares: np.ndarray, deviations: np.ndarray) -> np.ndarray:
@@ -79,48 +66,3 @@ def test_the_result_is_that_of_plain_bisection() -> None:
             deviations = deviation * (1 + rng.random(bins))
             noisy = shares + rng.normal(0, deviations)
             assert np.abs(nonnegative(noisy, deviations) - _literal(noisy, deviations)).max() < 1e-7
-
-
-def test_where_a_bin_jumps_the_result_lies_between() -> None:
-    """A vague bin becomes clear at once as all are shifted: the sum jumps past 1, and still nothing is scaled much."""
-    shares, deviations = np.array([0.0, 0.0, 0.3, 0.3, 0.02]), np.array([1e-3, 1e-3, 1e-3, 1e-3, 0.2])
-    found = nonnegative(shares, deviations)
-    assert np.isclose(found.sum(), 1)
-    assert np.abs(found[2:4] - 0.3).max() < 0.01
-
-
-def test_sparse_columns_come_out_nearer_than_by_projection() -> None:
-    """Mean total variation over 50 columns of 17 bins, most of them empty: at least a tenth less."""
-    rng = np.random.default_rng(3)
-    sums = np.zeros(2)
-    for _ in range(50):
-        truth = rng.dirichlet(np.ones(17)) * (rng.random(17) < 0.3)
-        truth = truth / truth.sum() if truth.any() else np.full(17, 1 / 17)
-        noisy = truth + rng.normal(0, 0.02, 17)
-        made = (nonnegative(noisy, np.full(17, 0.02)), simplex(noisy))
-        sums += [np.abs(m - truth).sum() / 2 for m in made]
-    assert sums[0] < 0.9 * sums[1]
-
-
-def test_neighbours_are_weighed_by_their_widths() -> None:
-    """Against the definition, bin by bin; a last bin without neighbours, such as that of missing values, is kept."""
-    shares, widths = np.array([0.1, 0.3, 0.2, 0.15, 0.25]), np.array([4, 2, 1, 8])
-    found = neighbours(shares, widths)
-    for i, width in enumerate(widths):
-        beside = [j for j in (i - 1, i + 1) if 0 <= j < len(widths)]
-        assert np.isclose(found[i], width * np.mean([shares[j] / widths[j] for j in beside]))
-    assert found[-1] == shares[-1]
-
-
-@pytest.mark.parametrize(("smooth", "most"), [(True, 0.85), (False, 1.05)])
-def test_neighbours_help_where_a_column_is_smooth_and_hardly_hurt_elsewhere(smooth: bool, most: float) -> None:
-    """Mean total variation over 40 columns of 32 bins, beside that without neighbours."""
-    rng, sums = np.random.default_rng(4), np.zeros(2)
-    for _ in range(40):
-        places = (np.arange(32) + 0.5) / 32
-        truth = np.exp(-((places - rng.random()) ** 2) / 0.1) if smooth else rng.dirichlet(np.full(32, 0.2))
-        truth /= truth.sum()
-        noisy = truth + rng.normal(0, 0.01, 32)
-        made = [nonnegative(noisy, np.full(32, 0.01), widths) for widths in (np.ones(32, dtype=np.int64), None)]
-        sums += [np.abs(m - truth).sum() / 2 for m in made]
-    assert sums[0] < most * sums[1], sums

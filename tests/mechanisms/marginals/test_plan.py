@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.public.budget import Budget
-from headwater.public.marginals.plan import Stage, divide, plan, stage_at, variance
+from headwater.public.marginals.plan import Stage, divide, plan, stage_at
 
 columns = st.integers(1, 120) | st.just(1000)
 budgets = st.floats(1e-6, 1e6)
@@ -54,16 +52,6 @@ def test_a_stage_ends_with_the_records_that_are_expected(k: int, epsilon: float,
         assert later.end == 2 * expect
 
 
-@given(columns, budgets)
-def test_a_power_of_two_that_is_expected_late_changes_nothing(k: int, epsilon: float) -> None:
-    late = plan(k, epsilon, 2**60).stages[-1].end
-    assume(late == 1 << late.bit_length() - 1)  # not in the middle of a doubling
-    found, without = (plan(k, epsilon, 2**60, expect).stages for expect in (late, None))
-    halved = [stage for stage in without if stage.start >= found[-1].start]  # the last doubling, if noise is that large
-    assert found[: len(without) - len(halved)] == without[: -len(halved)]
-    assert found[-1].end == halved[-1].end
-
-
 def test_halves_of_a_doubling_ask_for_different_things() -> None:
     """Ten columns at ε = 1: the first two doublings with pairs are whole, and so are those of very many records."""
     stages = [stage for stage in plan(10, 1.0, 2**20).stages if stage.extra_choice or stage.tree_choice]
@@ -88,23 +76,6 @@ def test_halves_of_a_doubling_ask_for_different_things() -> None:
         assert not first.fast or (first.end - first.start) % first.fast == 0
 
 
-@given(columns, budgets, expectations)
-def test_wider_tables_are_halved_longer_and_gaussian_noise_never_is(k: int, epsilon: float, expect: int | None) -> None:
-    def halved(k: int, budget: Budget | float) -> list[int]:
-        return [stage.start for stage in plan(k, budget, 2**50, expect).stages if stage.other_half]
-
-    assert len(halved(2 * k, epsilon)) >= len(halved(k, epsilon)) - 1  # wide tables begin later as well
-    gaussian = plan(k, Budget(epsilon, 1e-9), 2**50, expect).stages
-    assert not any(stage.other_half for stage in gaussian if stage.accounting.gaussian)
-
-
-@given(columns, budgets, st.integers(1, 2**50))
-def test_the_doubling_that_ends_as_expected_is_whole(k: int, epsilon: float, expect: int) -> None:
-    last = stage_at(expect - 1, epsilon, k, expect)
-    assert last.start == last.opened
-    assert not last.other_half
-
-
 @given(columns, budgets, times, expectations)
 def test_fast_buckets_cut_their_stage(k: int, epsilon: float, t: int, expect: int | None) -> None:
     stage = stage_at(t, epsilon, k, expect)
@@ -124,25 +95,3 @@ def test_a_budget_is_divided_into_no_more_than_itself(budget: Fraction, weights:
     assert sum(shares) <= budget
     assert min(shares) >= 0
     assert sum(shares) >= budget * Fraction(999, 1000)
-
-
-def test_the_first_bucket_comes_sooner_with_more_budget_and_more_columns_get_more_for_one_way_tables() -> None:
-    ends = [next(s.end for s in plan(10, epsilon, 2**40).stages if s.pairs) for epsilon in (0.01, 0.1, 1.0, 10.0, 50.0)]
-    assert ends == sorted(ends, reverse=True)
-    assert len(set(ends)) == 5
-    wide = [stage_at(10**5, 1.0, k).one_way for k in (2, 10, 40)]
-    assert wide == sorted(wide)
-    assert len(set(wide)) == 3
-
-
-@pytest.mark.parametrize("scale", [0.1, 1.0, 7.5, 300.0])
-def test_variance_is_that_of_integer_laplace_noise(scale: float) -> None:
-    q = math.exp(-1 / scale)
-    exact = sum(2 * z * z * (1 - q) / (1 + q) * q**z for z in range(1, int(60 * scale) + 60))
-    assert variance(scale) == pytest.approx(exact, rel=1e-6)
-
-
-def test_the_plan_prints() -> None:
-    text = str(plan(10, 0.5, 10**6))
-    assert "10 columns, ε = 0.5" in text
-    assert len(text.splitlines()) == 2 + len(plan(10, 0.5, 10**6).stages)

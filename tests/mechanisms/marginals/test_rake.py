@@ -6,7 +6,6 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from headwater.public.marginals import draw as module
 from headwater.public.marginals.draw import Constraint, rake
@@ -32,25 +31,3 @@ def test_raking_every_cell_once_is_proportional_fitting(monkeypatch: pytest.Monk
     assert np.allclose(weights, joint.ravel(), atol=1e-9)
     product_of_factors = np.prod([f[c.cells] for f, c in zip(factors, constraints, strict=True)], axis=0)
     assert np.allclose(product_of_factors / product_of_factors.sum(), weights, atol=1e-9)
-
-
-def test_a_cell_without_records_does_no_harm() -> None:
-    cells = np.zeros(10, dtype=np.int64)
-    weights, factors = rake([Constraint(cells, np.array([0.5, 0.5]), 1.0)], 10, 5)
-    assert np.isfinite(factors[0]).all()
-    assert np.allclose(weights, 0.1)
-
-
-def test_rows_that_stand_for_several_records_get_the_weights_of_all_of_them() -> None:
-    rng = np.random.default_rng(2)
-    rows, counts = rng.integers(0, 4, (2, 12)), rng.integers(1, 9, 12)
-    target = rng.dirichlet(np.ones(16))
-    margin = target.reshape(4, 4).sum(0)
-
-    def raked(cells: NDArray[np.int64], counts: NDArray[np.int64] | None) -> NDArray[np.float64]:
-        constraints = [Constraint(cells[0] * 4 + cells[1], target, 0.5), Constraint(cells[1], margin, 1.0)]
-        return rake(constraints, total, 6, counts)[0]
-
-    total = int(counts.sum())
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    assert np.allclose(raked(rows, counts), np.add.reduceat(raked(np.repeat(rows, counts, axis=1), None), first))

@@ -64,12 +64,6 @@ def test_replacing_a_record_moves_a_distance_by_at_most_the_sensitivity(cells: l
     assert distance(np.array([1, 0]), np.array([1, 0])) == distance(np.array([0, 1]), np.array([1, 0])) - SENSITIVITY
 
 
-def test_the_best_candidate_is_always_possible_and_far_ones_never_chosen() -> None:
-    noise = Noise(seed=1)
-    assert {choose([0, 10**9], 4.0, noise, hi, 0) for hi in range(200)} == {1}
-    assert choose([7], 4.0, noise, 0, 0) == 0
-
-
 def test_a_choice_depends_on_its_address_and_scores_only() -> None:
     scores = [0] * 50
     first = [choose(scores, 1.0, Noise(seed=1), hi, 1 << 24) for hi in range(30)]
@@ -95,12 +89,3 @@ def test_geometric_draws_have_the_tails_of_their_definition(scale: float) -> Non
     for level in (1, math.ceil(scale / 2), math.ceil(scale), math.ceil(3 * scale)):
         chance = math.exp(-level / scale)
         assert abs((draws >= level).mean() - chance) <= 5 * math.sqrt(chance * (1 - chance) / runs)
-
-
-def test_a_geometric_draw_is_the_first_of_the_two_behind_a_laplace_draw() -> None:
-    """Laplace is first less second: where the second is zero they agree, and nowhere is Laplace larger."""
-    noise, at = Noise(seed=2), np.arange(50_000)
-    first, both = noise.geometric_at(3.0, 1, at), noise.laplace_at(3.0, 1, at)
-    assert (both <= first).all()
-    zero = 1 - math.exp(-1 / 3)
-    assert abs((both == first).mean() - zero) <= 5 * math.sqrt(zero * (1 - zero) / len(at))

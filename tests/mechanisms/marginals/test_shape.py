@@ -7,17 +7,11 @@ import pytest
 
 from headwater.public import chunks as lots
 from headwater.public.marginals.codes import Codes, Coding
-from headwater.public.marginals.shape import Shape, Side, estimate_shape, pool_sides, stacked
-from headwater.public.marginals.tables import transfer, union, widths
+from headwater.public.marginals.shape import Shape
+from headwater.public.marginals.tables import transfer
 from headwater.public.partition import Floats, Integers
 
 CODING = Coding(100, missing=True, ordered=True)
-
-
-def _table(edges: list[int], shares: np.ndarray, records: int, scale: float, seed: int) -> Side:
-    starts = np.array(edges)
-    counts = np.add.reduceat(shares, starts) * records + np.random.default_rng(seed).laplace(0, scale, len(edges))
-    return Side(0, records, starts, counts, np.full(len(edges), 2 * scale**2))
 
 
 @pytest.mark.parametrize(("source", "target"), [([0, 10, 50, 100], [0, 100]), ([0, 100], [0, 25, 50, 100])])
@@ -31,54 +25,6 @@ def test_counts_move_by_the_codes_they_share(source: list[int], target: list[int
         literal[i, j] += 1 / np.diff(first, append=CODING.size)[j]
     assert np.allclose(matrix, literal)
     assert np.allclose(matrix.sum(0), 1)
-
-
-def test_a_union_is_thinned_but_keeps_the_missing_bin() -> None:
-    found = union([np.arange(100), np.array([100])], CODING, most=10)
-    assert len(found) <= 11
-    assert found[0] == 0
-    assert found[-1] == 100
-
-
-def test_a_thinned_union_has_whole_numbers() -> None:
-    coding = Coding(100, missing=False, ordered=True)
-    found = union([np.arange(100)], coding, most=10)
-    assert found.dtype == np.int64
-    assert widths(found, coding.size).sum() == 100
-
-
-def test_the_shape_is_found_where_counts_show_it_and_even_where_noise_hides_it() -> None:
-    truth = np.zeros(101)
-    truth[:20], truth[20:25], truth[25:100] = 0.02, 0.06, 0.3 / 75
-    grid = np.array([0, 50, 100])
-    fine = [*range(0, 100, 5), 100]
-    clear = estimate_shape(stacked([_table(fine, truth, 100_000, 5.0, 1)]), grid, CODING)
-    assert np.abs(clear.shares - np.add.reduceat(truth, clear.edges)).max() < 0.002
-    noisy = estimate_shape(stacked([_table(fine, truth, 100, 500.0, 1)]), grid, CODING)
-    inside = [noisy.shares[noisy.inside(grid) == i] for i in range(2)]
-    assert all(part.std() <= 0.5 * part.mean() + 1e-12 for part in inside)
-
-
-def test_noise_of_old_fine_bins_gives_way_to_a_later_count_of_all_of_them() -> None:
-    """Few records were counted in twenty bins, many in two: what the two hold is known from the latter."""
-    truth = np.full(101, 0.9 / 50)
-    truth[50:], truth[100] = 0.1 / 50, 0.0
-    fine, errors = [*range(0, 100, 5), 100], []
-    for seed in range(20):
-        old, new = _table(fine, truth, 300, 8.0, seed), _table([0, 50, 100], truth, 100_000, 8.0, seed + 99)
-        shape = estimate_shape(stacked([old, new]), np.array([0, 50, 100]), CODING)
-        errors.append(abs(shape.shares[shape.edges < 50].sum() - 0.9))
-        assert np.isclose(shape.shares.sum(), 1)
-    assert np.mean(errors) < 0.01
-
-
-def test_counts_of_wide_bins_are_split_by_what_narrow_bins_say() -> None:
-    truth = np.full(101, 0.2 / 90)
-    truth[:10], truth[100] = 0.08, 0.0
-    tables = [_table([0, 100], truth, 1_000_000, 5.0, 2), _table([0, 10, 50, 100], truth, 10_000, 5.0, 3)]
-    shape = estimate_shape(stacked(tables), np.array([0, 10, 50, 100]), CODING)
-    matrix = shape.split(np.array([0, 10, 50, 100]), np.array([0, 100]), CODING.size)
-    assert np.allclose(matrix.matrix()[:, 0], [0.8, 0.2 * 40 / 90, 0.2 * 50 / 90, 0], atol=0.01)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -109,31 +55,6 @@ def placed(shape: Shape, bins: Codes, grid: Integers, within: Floats) -> tuple[I
         at, parts, positions = of_lot(lot)
         part[at], inside[at] = parts, positions
     return part, inside
-
-
-def test_many_records_are_placed_by_the_lot_as_each_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = Shape(np.array([0, 10, 50, 60]), np.array([0.1, 0.2, 0.3, 0.4]), np.zeros(4))
-    bins = np.random.default_rng(3).integers(0, 2, 1000).astype(np.uint16)
-    for grid in (np.array([0, 50]), shape.edges):
-        whole = placed(shape, bins, grid, np.ones(4))
-        monkeypatch.setattr(lots, "LOT", 7)
-        pieces = placed(shape, bins, grid, np.ones(4))
-        monkeypatch.undo()
-        assert all((one == other).all() for one, other in zip(whole, pieces, strict=True))
-
-
-def test_counts_with_the_same_bins_are_averaged_by_precision() -> None:
-    rng = np.random.default_rng(0)
-    bins = {0: np.array([0, 10, 100]), 1: np.array([0, 50, 100])}
-    sides = [Side(i, 10 * i + 5, bins[i % 2], rng.normal(50, 9, 3), rng.random(3) + 1) for i in range(5)]
-    for number, (edges, shares, variance) in enumerate(pool_sides(stacked(sides))):
-        assert edges is bins[number]
-        total = precision = np.zeros(3)
-        for side in sides[number::2]:
-            total = total + side.counts / (side.end - side.start) * (side.end - side.start) ** 2 / side.variance
-            precision = precision + (side.end - side.start) ** 2 / side.variance
-        assert np.allclose(shares, total / precision)
-        assert np.allclose(variance, 1 / precision)
 
 
 def test_records_are_placed_in_their_bins_in_the_shares_of_the_parts() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwater.public.marginals.estimate import Estimator
-from headwater.public.marginals.smooth import DRIFTS, EVEN_DRIFT, Share, Slots, even_shares, shrunk, simplex, smooth
+from headwater.public.marginals.smooth import DRIFTS, EVEN_DRIFT, Share, Slots, simplex, smooth
 
 
 def test_the_nearest_point_of_the_simplex_by_brute_force() -> None:
@@ -89,60 +89,6 @@ def test_the_drift_is_the_likeliest_of_all(drift: float) -> None:
             log -= (gap @ np.linalg.solve(law, gap) + np.linalg.slogdet(law)[1]) / 2
         likely.append(log)
     assert found.drift == DRIFTS[int(np.argmax(likely))] / 16_000
-
-
-def test_what_noise_explains_is_moved_towards_even_shares_and_what_is_clear_is_not() -> None:
-    shares, even = np.array([0.75, 0.25]), np.full(2, 0.5)  # (¼ : ⅛)² twice is χ² = 8, and √(1 − 2/8) is kept
-    assert np.allclose(shrunk(shares, shares, np.full(2, 0.125), even), 0.5 + np.sqrt(3) / 2 * np.array([0.25, -0.25]))
-    assert np.allclose(shrunk(shares, shares, np.full(2, 0.25), even), 0.5)
-    assert np.allclose(shrunk(shares, shares, np.full(2, 1e-5), even), shares)
-    assert np.allclose(shrunk(even, even, np.zeros(2), even), 0.5)
-    assert np.allclose(shrunk(shares, shares, np.full(2, 0.25), np.array([0.7, 0.3])), [0.7, 0.3])
-
-
-def test_of_an_unknown_column_missing_is_one_value_among_many_not_one_of_two_bins() -> None:
-    assert np.allclose(even_shares(4, None), 0.25)  # categories: missing is one of them
-    assert np.allclose(even_shares(4, np.array([5, 5, 5, 5])), 0.25)
-    assert np.allclose(even_shares(2, np.array([1000])), [16 / 17, 1 / 17])
-    assert np.allclose(even_shares(2, np.array([3])), [3 / 4, 1 / 4])  # no more bins than values
-    assert np.allclose(even_shares(21, np.full(20, 50)), 1 / 21)
-
-
-def test_a_still_column_is_averaged_and_a_moving_one_followed() -> None:
-    still, slots, truth = _stream(0.0, 3)
-    span = np.full(16, 1 / 16)
-    pooled = smooth(still, slots, 4, span)
-    assert pooled.drift == 0
-    assert np.abs(span @ (pooled.shares - truth)).max() < 0.0075  # an observation has deviation .01, their mean .0025
-    moving, slots, truth = _stream(1e-6, 3)
-    followed = smooth(moving, slots, 4, span)
-    assert followed.drift > 1e-8
-    raw = np.abs(np.array([o.shares for o in moving]) - truth).mean()
-    assert np.abs(followed.shares - truth).mean() < raw
-
-
-def test_the_reported_error_is_the_error() -> None:
-    """Mean squared error of 200 streams over the reported variance: 3/4 but for drift, since shares sum to 1."""
-    span = np.full(16, 1 / 16)
-    ratios = []
-    for seed in range(200):
-        observed, slots, truth = _stream(1e-9, 100 + seed)
-        found = smooth(observed, slots, 4, span)
-        ratios.append(((span @ (found.shares - truth)) ** 2 / found.error**2).mean())
-    assert 0.5 < np.mean(ratios) < 1.0
-
-
-def test_shares_are_a_distribution_in_every_slot_even_under_heavy_noise() -> None:
-    observed, slots, _ = _stream(0.0, 5, noise=2.0)
-    for span in (np.full(16, 1 / 16), np.repeat([0, 0.25], [12, 4])):
-        found = smooth(observed, slots, 4, span).shares
-        assert found.min() >= 0
-        assert np.allclose(found.sum(1), 1)
-
-
-def test_without_observations_everything_is_uniform() -> None:
-    found = smooth([], Slots(np.array([0.0, 5.0])), 4, np.ones(1))
-    assert np.allclose(found.shares, 0.25)
 
 
 def test_a_stream_of_a_billion_records_is_smoothed() -> None:

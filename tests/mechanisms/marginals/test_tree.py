@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import combinations, product
 
 import numpy as np
-import pytest
 
-from headwater.public.marginals.draw import Steps, draw_tree, even_numbers, grouped, select, sorting, tree_laws
+from headwater.public.marginals.draw import select, tree_laws
 from headwater.public.marginals.tree import Forest, along, conditional, joint, spanning_forest
 
 SIZES = (3, 2, 4, 3)
@@ -53,12 +51,6 @@ def test_pairs_along_the_tree_agree_with_enumeration() -> None:
         assert np.allclose(along(path, joints), truth)
 
 
-def test_there_is_no_path_between_components() -> None:
-    forest = Forest([(0, 1)], 3)
-    assert forest.path(0, 2) is None
-    assert forest.path(1, 0) == [1, 0]
-
-
 def test_laws_with_evidence_agree_with_bayes() -> None:
     joints, margins, whole = _chain(6, spans=2)
     shares = np.array([0.3, 0.7])
@@ -77,52 +69,6 @@ def test_laws_with_evidence_agree_with_bayes() -> None:
             share *= normal[column][span, 0 if parent is None else cell[parent], cell[column]]
         found[(span, *cell)] = share
     assert np.allclose(found, truth)
-
-
-def test_drawn_records_have_less_noise_than_independent_draws() -> None:
-    """Mean total variation over 20 trees, of what independent draws of 4,096 records would have: below 1/2 and 4/5."""
-    sums = np.zeros((2, 2))
-    for seed in range(20):
-        joints, margins, whole = _chain(seed)
-        forest = Forest(TREE, 4)
-        laws = tree_laws(forest, joints, margins, np.ones(1))
-        records, _ = draw_tree(forest, laws, 4096, np.random.default_rng(seed))
-        for a, b in PAIRS:
-            truth = whole[0].sum(tuple(c for c in range(4) if c not in (a, b)))
-            cells = np.ravel_multi_index((records[a], records[b]), (SIZES[a], SIZES[b]))
-            counts = np.bincount(cells, minlength=truth.size).reshape(truth.shape)
-            independent = np.sqrt(truth * (1 - truth) / 4096).sum() * 0.4
-            sums[int((a, b) in TREE)] += np.abs(counts / 4096 - truth).sum() / 2, independent
-    assert sums[1, 0] < 0.5 * sums[1, 1]
-    assert sums[0, 0] < 0.8 * sums[0, 1]
-
-
-@pytest.mark.parametrize("sizes", [(3, 4, 5), (7, 300, 200), (9, 60, 50, 40, 30)])
-@pytest.mark.parametrize("most", [1, 100, 1 << 44])
-def test_records_are_sorted_as_by_plain_comparison_of_their_first_columns(sizes: tuple[int, ...], most: int) -> None:
-    """As many columns as there are keys for, but two of them in any case; records that are alike stay as they are."""
-    rng = np.random.default_rng(6)
-    columns = [rng.integers(0, size, 3000).astype(np.uint16) for size in sizes]
-    count = max([2, *(n for n in range(2, len(sizes) + 1) if np.prod(sizes[:n]) <= most)])
-    expected = sorted(range(3000), key=lambda row: [int(column[row]) for column in columns[:count]])
-    assert sorting(columns, sizes, most).tolist() == expected
-
-
-def test_records_that_are_alike_are_one_group() -> None:
-    rng = np.random.default_rng(7)
-    records, spans = rng.integers(0, 3, (2, 400)).astype(np.uint16), np.sort(rng.integers(0, 4, 400)).astype(np.uint16)
-    kinds, times, counts = grouped(records, spans, sorting([spans, *records], [4, 3, 3], 1 << 44))
-    found = Counter(zip(spans.tolist(), *records.tolist(), strict=True))
-    assert dict(zip(zip(times.tolist(), *kinds.tolist(), strict=True), counts.tolist(), strict=True)) == found
-
-
-@pytest.mark.parametrize("places", [1, 50, 5000])
-def test_steps_are_counted_as_by_plain_search(places: int) -> None:
-    """Rising steps, some of them equal and some on the edges of cells; places on steps, between them and at the end."""
-    rng = np.random.default_rng(5)
-    steps = np.sort(np.concatenate([rng.random(40) * 6, np.arange(6) / 2, np.full(5, 3.25)]))
-    where = np.concatenate([rng.random(places) * 6, steps, np.arange(6.0), [np.nextafter(6, 0), 6.0]])
-    assert (Steps(steps, 6, places).up_to(where) == [sum(step <= one for step in steps) for one in where]).all()
 
 
 def test_tables_from_a_column_are_those_along_its_paths() -> None:
@@ -148,33 +94,3 @@ def test_systematic_selection_takes_the_floor_or_the_ceiling_of_every_expectatio
         assert taken.sum() == rows
         assert (taken >= np.floor(expected - 1e-9)).all()
         assert (taken <= np.ceil(expected + 1e-9)).all()
-
-
-def test_many_children_of_one_column_do_not_go_together() -> None:
-    """Twelve children with fifteen values each: no two are farther from independence than independent draws would be.
-
-    Those have a mean total variation of 0.047 at 16,384 records and 225 cells, with a deviation of 0.0024.
-    """
-    rng = np.random.default_rng(8)
-    root, children = np.full(5, 0.2), range(1, 13)
-    joints = {(0, c): np.outer(root, np.full(15, 1 / 15))[None] for c in children}
-    margins = [root[None], *(np.full((1, 15), 1 / 15) for _ in children)]
-    forest = Forest(joints, 13)
-    records, _ = draw_tree(forest, tree_laws(forest, joints, margins, np.ones(1)), 16_384, rng)
-    for a, b in combinations(children, 2):
-        table = np.bincount(records[a] * 15 + records[b], minlength=225) / 16_384
-        assert np.abs(table - 1 / 225).sum() / 2 < 0.047 + 5 * 0.0024
-
-
-def test_even_numbers_are_even_over_every_run_and_independent_of_each_other() -> None:
-    """Of 96 consecutive ones at least 4 lie in each sixteenth; pairs of sequences fill 16² cells like random ones.
-
-    Of 16,384 random pairs a cell has 64 ± 8; none of 20 pairs of sequences has a chi-square beyond 255 ± 6·22.6.
-    """
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        first, second = even_numbers(16_384, rng), even_numbers(16_384, rng)
-        for start in (0, 7, 1000, 16_288):
-            assert np.bincount((first[start : start + 96] * 16).astype(int), minlength=16).min() >= 4
-        cells = np.bincount((first * 16).astype(int) * 16 + (second * 16).astype(int), minlength=256)
-        assert ((cells - 64) ** 2 / 64).sum() < 255 + 6 * 22.6

@@ -80,7 +80,7 @@ def sample(engine: Engine, setting: str, seed: int, runs: int) -> Sample:
         mechanism = engine(cube(s.d), s.epsilon, Noise(seed + run), constant=s.constant, sub=s.sub)
         row: list[int] = []
         for part in (x[: s.points // 2], x[s.points // 2 :]):
-            feed(mechanism, part)
+            mechanism = feed(mechanism, part)
             for depth in range(1, mechanism.depth + 1):
                 row += mechanism.noisy_counts(depth, np.arange(2, dtype=np.uint64)).counts.tolist()
         rows.append(row)
@@ -223,7 +223,7 @@ def test_every_draw_is_in_the_ledger(engine: Engine, d: int, epsilon: float, con
     noise = Listening(4)
     mechanism = engine(cube(d), epsilon, noise, constant=constant)
     for point in stream(d, 30):
-        feed(mechanism, point[None])
+        mechanism = feed(mechanism, point[None])
         for depth in range(1, min(mechanism.depth, 5) + 1):
             mechanism.noisy_counts(depth, np.arange(2**depth, dtype=np.uint64))
     book = PaperMechanism(cube(d), epsilon, Noise(seed=0), constant=constant)
@@ -250,9 +250,7 @@ def test_replacing_a_point_moves_only_two_paths(d: int, epsilon: float, n: int, 
     x = rng.random((n, d))
     y = x.copy()
     y[position % n] = rng.random(d)
-    engines = [PaperMechanism(cube(d), epsilon, Noise(seed=0)) for _ in "xy"]
-    for mechanism, points in zip(engines, (x, y), strict=True):
-        feed(mechanism, points)
+    engines = [feed(PaperMechanism(cube(d), epsilon, Noise(seed=0)), points) for points in (x, y)]
     level = level_at(position % n + 1, epsilon)
     for depth in range(1, min(engines[0].depth, 8) + 1):
         cells = np.arange(2**depth, dtype=np.uint64)
@@ -270,8 +268,7 @@ def test_history_and_start_are_as_the_paper_has_them(d: int, epsilon: float) -> 
     """Without noise: for d ≥ 2 a cell counts from its birth, for d = 1 from t_0; the level that lasts is unsealed."""
     n = 70
     x = stream(d, n)
-    mechanism = PaperMechanism(cube(d), epsilon, Silent(0), constant=1e9)
-    feed(mechanism, x)
+    mechanism = feed(PaperMechanism(cube(d), epsilon, Silent(0), constant=1e9), x)
     now = level_start(level_at(n, epsilon), epsilon)
     for depth in range(1, mechanism.depth + 1):
         born = level_start(depth if d >= 2 else 0, epsilon)
@@ -290,8 +287,7 @@ class Silent(Noise):
 
 @pytest.mark.parametrize("engine", [PaperMechanism, LiteralPaper])
 def test_reporting_twice_gives_the_same(engine: Engine) -> None:
-    mechanism = engine(cube(2), 5.0, Noise(seed=3), constant=0.1)
-    feed(mechanism, stream(2, 20))
+    mechanism = feed(engine(cube(2), 5.0, Noise(seed=3), constant=0.1), stream(2, 20))
     cells = np.arange(8, dtype=np.uint64)
     once = mechanism.noisy_counts(3, cells).counts.tolist()
     mechanism.noisy_counts(2, cells[:4])
@@ -304,6 +300,6 @@ def test_depth_follows_the_prose_of_the_paper() -> None:
     for epsilon in (0.3, 1.0, 3.0, 50.0):
         mechanism = PaperMechanism(cube(2), epsilon, Noise(seed=0))
         for t in range(1, 40):
-            feed(mechanism, np.array([[0.5, 0.5]]))
+            mechanism = feed(mechanism, np.array([[0.5, 0.5]]))
             deepest = max((j for j in range(1, 30) if level_start(j, epsilon) <= t), default=0)
             assert mechanism.depth == deepest

@@ -8,10 +8,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.categorical import Boolean, Category
+from headwater.public.categories import Boolean, Category
+from headwater.public.cube import UnitCube
 from headwater.public.partition import Axis, Points
 from headwater.public.schema import Schema
-from headwater.public.unit_cube import UnitCube
 
 Codes = NDArray[np.uint16]
 

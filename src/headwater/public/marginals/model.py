@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from headwater.public.chunks import each_lot
+from headwater.public.cube import UnitCube
 from headwater.public.laws import IntegerLaplace
 from headwater.public.marginals.codes import Codes, coders, codings, encode
 from headwater.public.marginals.draw import NO_RECORD
@@ -34,7 +35,6 @@ from headwater.public.protocol import (
     State,
     nothing_proved,
 )
-from headwater.public.unit_cube import UnitCube
 
 SIGNIFICANCE = 4.0
 """A share counts beyond so many of its standard deviations. Without null records that is one release in 30,000."""

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.bad_rows import BadRow, with_way_out
 from headwater.public.errors import TableError
-from headwater.secret.read.text_file import Part
+from headwater.public.tally import BadRow, with_way_out
 
 Position = dict[str, Any]
 """Everything up to here has been read: a JSON object, of use to `open_source` only."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some records of a file: a ``pyarrow.Table`` of the good ones, and the others by their places among all."""
+
+    table: Any
+    records: int
+    bad: tuple[BadRow, ...] = ()
+    line: Callable[[int], int | None] = lambda row: None
+    """In which line of the file a record begins."""
+    text: Callable[[int], str] = lambda row: ""
+    """A record as it stands in the file."""
 
 
 class Batch:
@@ -28,7 +40,7 @@ class Batch:
     file
         Where the records come from.
     position
-        What gives the position behind the records.
+        Everything up to the end of this batch has been read.
     parts
         The parts of the table as they were read: they know their lines.
 
@@ -40,24 +52,19 @@ class Batch:
         Those, by their places among the records.
     """
 
-    def __init__(self, table: Any, file: str, position: Callable[[], Position], parts: list[Part]) -> None:  # noqa: ANN401
-        self.table, self.file = table, file
-        self._position, self._parts = position, parts
-        self.records = sum(part.records for part in parts)
-        starts = np.cumsum([0, *(part.records for part in parts)]).tolist()
-        named = zip(starts, parts, strict=False)
-        self.bad = tuple(self._located(replace(b, row=b.row + first)) for first, part in named for b in part.bad)
-
-    @cached_property
-    def position(self) -> Position:
-        """Everything up to the end of this batch has been read."""
-        return self._position()
+    def __init__(self, table: Any, file: str, position: Position, parts: list[Part]) -> None:  # noqa: ANN401
+        self.table, self.file, self.position, self._parts = table, file, position, parts
+        self._starts = np.cumsum([0, *(part.records for part in parts)]).tolist()
+        self.records: int = self._starts[-1]
+        placed = zip(self._starts, parts, strict=False)
+        self.bad = tuple(self._located(replace(bad, row=start + bad.row)) for start, part in placed for bad in part.bad)
 
     def with_line(self, error: TableError) -> TableError:
         """An error of this batch (from `schema.encode`) with the file and the line filled in."""
         if error.row is None:
             return error.at(file=self.file)
-        return with_way_out(error.at(file=self.file, line=self._part(int(self.places[error.row]), "line")))
+        part, row = self._part(int(self.places[error.row]))
+        return with_way_out(error.at(file=self.file, line=part.line(row)))
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
@@ -70,12 +77,9 @@ class Batch:
         return sorted([*self.bad, *of_table], key=lambda bad: bad.row)
 
     def _located(self, bad: BadRow) -> BadRow:
-        error = bad.error.at(file=self.file, line=self._part(bad.row, "line"))
-        return replace(bad, error=error, text=self._part(bad.row, "text") or "")
+        part, row = self._part(bad.row)
+        return replace(bad, error=bad.error.at(file=self.file, line=part.line(row)), text=part.text(row))
 
-    def _part(self, record: int, what: str) -> Any:  # noqa: ANN401 - a line or a text
-        for part in self._parts:
-            if record < part.records:
-                return getattr(part, what)(record)
-            record -= part.records
-        return None
+    def _part(self, record: int) -> tuple[Part, int]:
+        number = int(np.searchsorted(self._starts, record, side="right")) - 1
+        return self._parts[number], record - self._starts[number]

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import csv
-import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from headwater.public.arrow import pyarrow
+from headwater.public.categories import Category
 from headwater.public.errors import TableError
+from headwater.public.tables import pyarrow
 from headwater.secret.read.columnar import parquet_file
-from headwater.secret.read.csv_text import DIVIDE, NOT_UTF8
-from headwater.secret.read.headers import DELIMITERS, divided_otherwise
-from headwater.secret.read.json_sample import first_records, later_records
-from headwater.secret.read.later_values import later_values
+from headwater.secret.read.csv_lines import MARK, OPEN_QUOTE, header_of
+from headwater.secret.read.fields import DELIMITERS, Fields
+from headwater.secret.read.files import Files, StrPath
+from headwater.secret.read.lines import Input, Records, Text, open_raw
 from headwater.secret.read.options import Options
-from headwater.secret.read.paths import Input, Inputs, StrPath
-from headwater.secret.read.stream import open_stream
+from headwater.secret.read.text import TextFile
 
 MOST_ROWS = 10_000
 MOST_ODD = 0.1
 """Where more of the lines are no records, the file is not what it is taken for."""
-_HEAD = 1 << 20  # how much text is looked at
-_MARK = "\ufeff"
+MOST_BYTES = 1 << 26
+"""How much of a file is looked at for gaps and values of short lists."""
+MOST_VALUES = 100
+"""Columns with more values than this are looked at for gaps only."""
+_HEAD = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class FileSample:
-    """Records of a file, by column, and what is wrong with the first line that is none.
-
-    Columns that have no name, or one that another column has too, cannot be declared: how many there are is
-    ``nameless``. ``reading`` is what the file itself shows of how it is to be read, by names of fields of `Options`.
-    """
+    """Records of a file, by column, and what is wrong with the first line that is none."""
 
     columns: dict[str, Sample]
     odd: TableError | None = None
     nameless: int = 0
-    reading: Mapping[str, str] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
 
 def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSample:  # noqa: ANN401 - fields of Options
@@ -66,160 +63,202 @@ def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSa
         The fields of `Options`: ``format``, ``delimiter``, ``encoding``.
     """
     read = Options(**options)
-    inputs = Inputs(path, read)
-    inputs.look_first()
-    source = inputs.found[0]
+    found = Files(path, read).look()
+    if not found:
+        raise TableError("no files in this folder", "name a folder with files", file=str(path))
+    source = found[0]
     if source.path is None:
         raise ValueError("standard input cannot be drafted from: name a file")
-    pa = pyarrow()
     try:
-        columnar = source.format in ("parquet", "arrow")
-        return _of_columns(source, source.path) if columnar else _of_text(source, read, gaps)
-    except (pa.ArrowException, UnicodeDecodeError, csv.Error, ValueError) as error:  # messages may show values
+        if source.format in ("parquet", "arrow"):
+            return _of_columns(source)
+        return _of_csv(source, read, gaps) if source.format == "csv" else _of_json(source, read, gaps)
+    except (pyarrow().ArrowException, UnicodeDecodeError, csv.Error, ValueError) as error:  # messages may show values
         if isinstance(error, TableError):
             raise error.at(file=source.name) from None
     problem = f"a file that cannot be read as {source.format}"
     raise TableError(problem, "check that it is one, or say which format and encoding it has", file=source.name)
 
 
-def _of_columns(source: Input, path: Path) -> FileSample:
+def _of_columns(source: Input) -> FileSample:
+    gaps = set[str]()
     if source.format == "parquet":
-        file = parquet_file(path)
-        first, with_gaps = (
-            next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table()),
-            _with_gaps(file.metadata),
-        )
+        file = parquet_file(source.path)
+        first = next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table())
+        groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
+        parts = [group.column(index) for group in groups for index in range(file.metadata.num_columns)]
+        gaps = {part.path_in_schema for part in parts if part.statistics and part.statistics.null_count}
     else:
-        first, with_gaps = pyarrow("dataset").dataset(path, format="ipc").head(MOST_ROWS), set()
-    columns = {}
-    for one, column in zip(first.schema, first.columns, strict=True):
-        columns[one.name] = Sample(str(one.type), column.to_pylist() + ([None] if one.name in with_gaps else []))
-    return FileSample(columns)
+        first = pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS)
+    pairs = zip(first.schema, first.columns, strict=True)
+    return FileSample(
+        {one.name: Sample(str(one.type), [*c.to_pylist(), *[None] * (one.name in gaps)]) for one, c in pairs}
+    )
 
 
-def _of_text(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
-    encoding = read.encoding or _marked(source)
-    text, shown = _head(source, encoding), {"encoding": encoding} if encoding else {}
-    if source.format == "csv":
-        if read.delimiter is None and (mark := _delimiter(text, source.delimiter)) != source.delimiter:
-            source, shown["delimiter"] = replace(source, delimiter=mark), mark
-        found, names = _of_csv(text, source)
-        values = later_values(source, encoding, names, gaps)
-        later = {name: values[name] for name in found.columns}
-    else:
-        first = first_records(text, source.format, MOST_ROWS)
-        found = FileSample({name: Sample("list" if _nested(of) else "text", of) for name, of in first.items()})
-        later = later_records(source, encoding, first, gaps)
-    return replace(_with_later(found, later), reading=shown)
-
-
-def _marked(source: Input) -> str | None:
-    """The encoding that the first bytes of a file name; None if they name none."""
-    stream, mark = open_stream(replace(source, format="csv")), bytearray(2)  # the bytes as they are
+def _head(source: Input, encoding: str | None) -> bytes:
+    """The first line that holds something."""
+    raw = open_raw(source)
     try:
-        with memoryview(mark) as view:
-            stream.read_into(view)
+        text, head = Text(raw, encoding, array=False), b""
+        while len(head) < _HEAD and b"\n" not in head.removeprefix(MARK).lstrip(b"\r\n"):
+            if not (data := text.read(1 << 16)):
+                break
+            head += data
     finally:
-        stream.close()
-    return "utf-16" if bytes(mark) in (b"\xff\xfe", b"\xfe\xff") else None
+        raw.close()
+    if not head.strip():
+        raise TableError("an empty file", "name a file with records")
+    return head
 
 
-def _delimiter(text: str, usual: str) -> str:
-    """What divides the names in the first line of a file: the usual one, unless another does where that does not."""
-    line, fields = text.lstrip("\r\n").partition("\n")[0].rstrip("\r"), dict[str, int]()
+def _of_csv(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
+    shown: dict[str, Any] = {"encoding": read.encoding} if read.encoding else {}
+    if read.encoding is None and _head(source, "latin-1").startswith(("ÿþ".encode(), "þÿ".encode())):
+        shown["encoding"] = "utf-16"
+    read = replace(read, **shown, bad_rows="null", ignore_extra=True)
+    line = _head(source, read.encoding).removeprefix(MARK).lstrip(b"\r\n").partition(b"\n")[0]
+    if read.delimiter is None and (mark := _delimiter(line, source.delimiter)) != source.delimiter:
+        source, shown["delimiter"] = source._replace(delimiter=mark), mark
+    header = header_of(line, source.delimiter, Fields({}))
+    if len(header) == 1 and (marks := [mark for mark in DELIMITERS if mark in header[0]]):
+        raise TableError(
+            f"one column, whose name holds {DELIMITERS[marks[0]]}", "give it as the delimiter (--delimiter)"
+        )
+    names = [name for name in header if name.strip() and header.count(name) == 1]
+    if not names:
+        raise TableError("a first line that holds no column names", "begin the file with the column names", line=1)
+    fields = Fields({name: Category() for name in names}, ignore_extra=True)
+    columns, odd = _columns(source, fields, read, gaps)
+    if odd and odd[0].problem == OPEN_QUOTE.problem:  # perhaps fields hold line ends
+        with suppress(TableError):
+            several = _columns(source, fields, replace(read, multiline=True), gaps)
+            if not several[1]:
+                columns, odd, shown["multiline"] = *several, True
+    if len(odd) > MOST_ODD * (len(odd) + len(columns[names[0]])):  # then the file is something else
+        raise odd[0]
+    found = {name: Sample("text", values) for name, values in columns.items()}
+    return FileSample(found, odd[0] if odd else None, len(header) - len(names), shown)
+
+
+def _columns(
+    source: Input, fields: Fields, read: Options, gaps: Sequence[str]
+) -> tuple[dict[str, list[Any]], list[TableError]]:
+    """The first values of each column, with what comes later, and what is wrong with lines among the first."""
+    pa, pc = pyarrow(), pyarrow("compute")
+    first: dict[str, list[Any]] = {name: [] for name in fields.columns}
+    later: dict[str, set[Any]] = {name: set() for name in fields.columns}
+    odd, records = list[TableError](), 0
+    file = TextFile(source, fields, read, open_raw(source))
+    try:
+        while (part := file.next(MOST_ROWS, 0)) is not None and file.place["end"] < MOST_BYTES:
+            if records < MOST_ROWS:
+                odd += [bad.error.at(line=part.line(bad.row)) for bad in part.bad]
+                for name, values in first.items():
+                    values += [value or None for value in part.table[name].to_pylist()]
+            else:
+                for name, seen in later.items():
+                    column = part.table[name]
+                    few = len(seen) <= MOST_VALUES
+                    seen |= {None} if column.null_count else set()
+                    seen |= set(
+                        pc.unique(column if few else column.filter(pc.is_in(column, pa.array(gaps)))).to_pylist()
+                    )
+            records += part.records
+    finally:
+        file.close()
+    return {name: values + _new(later[name], values, gaps) for name, values in first.items()}, odd
+
+
+def _new(later: set[Any], values: list[Any], gaps: Sequence[str]) -> list[Any]:
+    kept = later if len(later) <= MOST_VALUES else later & {None, *gaps}
+    return sorted(kept.difference(values), key=lambda value: (value is None, value))
+
+
+def _delimiter(line: bytes, usual: str) -> str:
+    fields = dict[str, int]()
     for mark in (usual, *DELIMITERS):
         with suppress(csv.Error, StopIteration):
-            fields[mark] = len(next(csv.reader([line], delimiter=mark, strict=True)))
+            text = line.decode("utf-8", "replace").rstrip("\r")
+            fields[mark] = len(next(csv.reader([text], delimiter=mark, strict=True)))
     return usual if fields.get(usual, 0) > 1 or not fields else max(fields, key=lambda mark: fields[mark])
 
 
-def _head(source: Input, encoding: str | None) -> str:
-    """Whole lines from the start of a file."""
-    stream, head = open_stream(source, encoding), bytearray()
-    try:
-        with memoryview(bytearray(_HEAD)) as view:
-            while len(head) < _HEAD and (found := stream.read_into(view)):
-                head += view[:found]
-    finally:
-        stream.close()
-    if not head.strip():
+# ---- JSON
+
+
+def _of_json(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
+    """Columns of objects inside of objects have dotted names; lists and other objects are empty ones."""
+    columns: dict[str, list[Any]] = {}
+    later: dict[str, set[Any]] = {}
+    for number, line in enumerate(_lines(source, read.encoding)):
+        record = _record(line)
+        if record is None:
+            if number < MOST_ROWS:
+                raise TableError(f"a file that cannot be read as {source.format}", "write one JSON object a line")
+            continue
+        flat = dict(_flat(record))
+        if number < MOST_ROWS:
+            for name, value in flat.items():
+                columns.setdefault(name, [None] * number).append(value)
+            for column in columns.values():
+                column += [None] * (number + 1 - len(column))
+            continue
+        for name in flat.keys() - columns.keys() - later.keys():
+            if not isinstance(flat[name], list | dict) and (flat[name] is not None or not _holds(name, columns)):
+                later[name] = {None}
+        for name in (*columns, *(later.keys() - columns.keys())):
+            value, seen = flat.get(name), later.setdefault(name, set())
+            if not isinstance(value, list | dict) and (len(seen) <= MOST_VALUES or value is None or value in gaps):
+                seen.add(value)
+    if not columns:
         raise TableError("an empty file", "name a file with records")
-    if len(head) >= _HEAD:
-        head = head[: head.rfind(b"\n") + 1] or head
-    with suppress(UnicodeDecodeError):  # whose message holds the text
-        return head.decode().removeprefix(_MARK)
-    raise NOT_UTF8.at()  # a copy: what is raised keeps the frames that it went through
+    for name in [name for name, column in columns.items() if all(value in (None, {}) for value in column)]:
+        if _holds(name, columns):  # an object that is null or empty in some records
+            del columns[name]
+            later.pop(name, None)
+    found = {}
+    for name in (*columns, *(later.keys() - columns.keys())):
+        values = columns.get(name, [])
+        nested = any(isinstance(value, list | dict) for value in values)
+        found[name] = Sample(
+            "list" if nested else "text", values if nested else values + _new(later.get(name, set()), values, gaps)
+        )
+    return FileSample(found, reading={"encoding": read.encoding} if read.encoding else {})
 
 
-def _with_gaps(metadata: Any) -> set[str]:  # noqa: ANN401 - a pyarrow.parquet.FileMetaData
-    """Columns of which a Parquet file says that values are missing."""
-    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-    parts = [group.column(index) for group in groups for index in range(metadata.num_columns)]
-    return {part.path_in_schema for part in parts if part.statistics and part.statistics.null_count}
-
-
-def _with_later(found: FileSample, later: Mapping[str, set[Any]]) -> FileSample:
-    """With what was seen in the whole file and not among the first records; of JSON also columns that begin later."""
-    for name, column in found.columns.items():
-        if column.type == "text":
-            more = later[name].difference(column.values)
-            column.values.extend(sorted(more, key=lambda value: (value is None, value)))
-    new = {name: Sample("text", [*values]) for name, values in later.items() if name not in found.columns}
-    return replace(found, columns={**found.columns, **new})
-
-
-def _nested(values: list[Any]) -> bool:
-    return any(isinstance(value, list | dict) for value in values)
-
-
-def _of_csv(text: str, source: Input) -> tuple[FileSample, list[str]]:
-    """The first records, and the names of all columns."""
-    text = text.lstrip("\r\n")
-    rows = csv.reader(io.StringIO(text, newline="\n"), delimiter=source.delimiter, strict=True)
+def _lines(source: Input, encoding: str | None) -> Iterator[bytes]:
+    raw = open_raw(source)
     try:
-        names = next(rows)
-    except csv.Error:
-        if other_one := divided_otherwise(text.partition("\n")[0].rstrip("\r"), source.delimiter):
-            raise other_one.at(line=1) from None
-        raise
-    other = [mark for mark in DELIMITERS if mark in names[0]] if len(names) == 1 else []
-    if other:
-        mark = "\\t" if other[0] == "\t" else other[0]
-        remedy = f"give it as the delimiter (--delimiter '{mark}'), or rename the column"
-        raise TableError(f"one column, whose name holds {DELIMITERS[other[0]]}", remedy)
-    known = [bool(name.strip()) and names.count(name) == 1 for name in names]
-    if not any(known):
-        raise TableError("a first line that holds no column names", "begin the file with the column names", line=1)
-    columns: list[list[Any]] = [[] for _ in names]
-    odd = list[TableError]()
-    cut = text.count("\n") if len(text) >= _HEAD // 4 else None
-    for row in islice(_records(rows, len(names), cut), MOST_ROWS):
-        if isinstance(row, TableError):
-            odd.append(row)
-            continue
-        for column, value in zip(columns, row or [""], strict=True):
-            column.append(value or None)
-    if len(odd) > MOST_ODD * (len(odd) + len(columns[0])):  # then the file is something else
-        raise odd[0]
-    found = {name: Sample("text", column) for name, column, one in zip(names, columns, known, strict=True) if one}
-    return FileSample(found, odd[0] if odd else None, known.count(False)), names
+        records = Records(Text(raw, encoding, array=source.format == "json"), multiline=False)
+        size = 0
+        while size < MOST_BYTES and (found := records.fill(1 << 22, 0)):
+            size += found
+            yield from records.take(len(records.ends))[0].removeprefix(MARK).splitlines()
+        records.finish()
+        yield from records.take(len(records.ends))[0].splitlines() if size < MOST_BYTES else ()
+    finally:
+        raw.close()
 
 
-def _records(rows: Any, fields: int, cut: int | None) -> Iterator[list[str] | TableError]:  # noqa: ANN401 - a csv.reader
-    """Records, and errors in the place of what is none; but in line ``cut``, the last, one may end inside of quotes."""
-    while True:
-        try:
-            row = next(rows, None)
-        except csv.Error:
-            if rows.line_num != cut:
-                problem = "a quote or a line end in the middle of a field, or a quote that is never closed"
-                remedy = 'put the whole field in quotes and double the quotes in it ("…""…")'
-                yield TableError(problem, remedy, line=rows.line_num)
-            continue
-        if row is None:
-            return
-        if len(row) != fields and (row or fields > 1):
-            problem = f"the line has {len(row)} field(s), but the header has {fields}"
-            yield TableError(problem, DIVIDE, line=rows.line_num)
-        else:
-            yield row
+def _record(line: bytes) -> dict[str, Any] | None:
+    record = None
+    with suppress(ValueError, RecursionError):
+        record = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+    return record if isinstance(record, dict) else None
+
+
+def _holds(name: str, names: Mapping[str, Any]) -> bool:
+    return any(other.startswith(f"{name}.") for other in names)
+
+
+def _flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    parts = [("", record)]
+    for prefix, inner in parts:  # which grows
+        for key, value in inner.items():
+            if isinstance(value, dict) and value and prefix.count(".") < 8:
+                parts.append((f"{prefix}{key}.", value))
+            elif isinstance(value, list | dict):
+                yield prefix + key, [] if value else {}
+            else:
+                yield prefix + key, str(value).lower() if isinstance(value, bool) else value

@@ -1,6 +1,0 @@
-"""How far a release is from the data. Everything here looks at raw data: NO RESULT IS PRIVATE."""
-
-from headwater.evaluate.evaluation import Evaluation, evaluate
-from headwater.evaluate.w1 import W1, w1
-
-__all__ = ["W1", "Evaluation", "evaluate", "w1"]
