@@ -35,9 +35,9 @@ class Run:
 
     Parameters
     ----------
-    synth
-        The synthesizer; `open` and `resume` make it, what is `pending` (kept and not yet counted), and the file of
-        what was `measured`.
+    synth, pending, measured
+        The synthesizer, the records that are kept and not yet counted, and the file of what was measured: `open` and
+        `resume` make them.
     state
         What keeps the run, if anything does.
     sink
@@ -82,8 +82,7 @@ class Run:
         self._synth: Synthesizer | None = synth  # None after an error in a step
         self._state, self._pending, self._measured = state, list(pending), measured
         self._before = measured.moments if measured else frozenset[int]()  # that were kept before this process began
-        self._journal_stays = False
-        self._positions = dict[str, Any]()  # without a state
+        self._journal_stays, self._positions = False, dict[str, Any]()  # these of a run without a state
         self._published = set(state.releases()) if state else set[int]()
         self._last_clock: float | None = None  # at the last release that the clock made due
         self._turn = threading.RLock()  # for whatever must see one moment: no other thread takes or counts meanwhile
