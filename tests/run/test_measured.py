@@ -411,11 +411,13 @@ def test_half_a_frame_that_a_kill_left_is_no_frame_and_is_written_over(tmp_path:
         take(run, 0, 250)
     with path.open("ab") as file:
         file.write(tail)
+    path.with_name(f".{path.name}.half").write_bytes(b"of a first frame")
     assert Moment.read(path).t == 200
     with open_run(tmp_path, "100") as run:
         take(run, 250, 300)
     assert Moment.read(path).t == 300
     assert path.stat().st_size == frames(path)[-1].end
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_file_cut_under_the_run_is_missed_before_anything_is_shown(tmp_path: Path) -> None:
