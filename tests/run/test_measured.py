@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,12 @@ import pytest
 import headwater as hw
 from headwater.public import protocol as registry
 from headwater.public.card import read_card
-from headwater.public.files import FileRefusedError
+from headwater.public.files import FileRefusedError, pack, unpack
 from headwater.public.folder import folders
 from headwater.public.protocol import Span
 from headwater.run import FolderSink, Moment, Run, measured_beside
 from headwater.run.lock import StateDamagedError, StoreError
-from headwater.run.measured import Frame, frames
+from headwater.run.measured import BANNER, Frame, frames
 from headwater.run.state import State
 from headwater.secret.batch import Batch
 from tests.support.kept_runs import SCHEMA, VALUES, kill, open_run, tables, take
@@ -272,9 +273,10 @@ def test_whatever_is_shown_is_on_the_disk_before_a_model_is_made_of_it(
 def test_a_kill_between_the_file_and_what_the_state_notes_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
+    """What can be seen then stays as it is, also if the next processor would make another model of the same numbers."""
     with open_run(tmp_path / "calm", "100") as run:
         take(run, 0, 300)
-    run = open_run(tmp_path / "killed", "100")
+    run, model = open_run(tmp_path / "killed", "100"), registry.model
     run.take({"x": VALUES[:250]})
 
     def dies(*_: object, **__: object) -> None:
@@ -285,7 +287,16 @@ def test_a_kill_between_the_file_and_what_the_state_notes_of_it(
         patch.setattr(State, step, dies)
         with pytest.raises(KeyboardInterrupt):
             run.publish_if_due()
+
+    def rounds_otherwise(mechanism: str) -> Any:  # noqa: ANN401 - as there
+        return SimpleNamespace(fit=lambda measured, table, seed: model(mechanism).fit(measured, table, seed + 1))
+
     with open_run(tmp_path / "killed", "100") as run:
+        with monkeypatch.context() as patch:
+            if step == "published":
+                patch.setattr(registry, "model", rounds_otherwise)
+                run._count()
+                run._publish(run._begin_all())
         take(run, 250, 300)
     entries(measured_beside(tmp_path / "killed" / "run.state"))
     assert tables(tmp_path / "killed") == tables(tmp_path / "calm")
@@ -353,19 +364,31 @@ def test_records_that_replace_those_of_a_later_measurement_are_not_measured(tmp_
 # ---- a file that is not what the state says
 
 
+def other_numbers(frame: bytes) -> bytes:
+    """As long, and with a checksum that fits."""
+    header, arrays = unpack(frame, BANNER, "")
+    name = max(arrays, key=lambda name: arrays[name].size)
+    packed = pack(BANNER, header, arrays | {name: arrays[name] + arrays[name].dtype.type(1)})
+    assert len(packed) == len(frame)
+    return packed
+
+
 def spoiled(frame: list[Frame], data: bytes, how: str) -> bytes:
     return {
         "shorter": data[:-1],
         "a frame less": data[: frame[-2].end],
         "altered": data[:-40] + bytes(8) + data[-32:],
+        "other numbers": data[: frame[-2].end + 8] + other_numbers(data[frame[-2].end + 8 :]),
         "altered in front": data[:300] + bytes(8) + data[308:],
         "no measurements": b"something else, and long enough to be looked at" * 9,
         "empty": b"",
     }[how]
 
 
-@pytest.mark.parametrize("how", ["missing", "another run", "a link", "shorter", "a frame less", "altered", "empty",
-                                 "altered in front", "no measurements"])  # fmt: skip
+HOW = "missing|another run|a link|shorter|a frame less|altered|altered in front|other numbers|no measurements|empty"
+
+
+@pytest.mark.parametrize("how", HOW.split("|"))
 def test_a_file_that_is_not_what_the_state_has_noted_is_refused_and_the_run_goes_on_when_it_is_back(
     tmp_path: Path, how: str
 ) -> None:
