@@ -465,26 +465,31 @@ def test_a_new_run_never_writes_over_what_another_has_measured(tmp_path: Path) -
         assert same(run.release(), expected)
 
 
-def test_a_moment_is_that_of_most_records_and_says_what_has_changed_since(tmp_path: Path) -> None:
-    """A release that was due is kept after a later moment; the policy may change where no record came."""
+@pytest.mark.parametrize("mechanism", ["cascade", "paper"])
+def test_a_moment_is_that_of_most_records(tmp_path: Path, mechanism: str) -> None:
+    """A release that was due is kept after a later moment."""
     path = measured_beside(tmp_path / "run.state")
-    run = open_run(tmp_path, "400")
+    run = open_run(tmp_path, "400", mechanism=mechanism)
     run.take({"x": VALUES[:950]})
     with pytest.raises(FileRefusedError, match="nothing has been measured yet"):
         Moment.read(path)
     kill(run)
     with Run.resume(tmp_path / "run.state", FolderSink(tmp_path / "asked")) as asked:
         expected = asked.release()
-    with open_run(tmp_path, "400") as run:
+    with open_run(tmp_path, "400", mechanism=mechanism) as run:
         run.publish_if_due()
         assert same(Moment.read(path).release(), expected)
-        run.take(Batch(run.encode({"x": VALUES[950:1000]}).rows))
+
+
+def test_a_moment_is_written_once_and_only_where_it_is_no_whole_release(tmp_path: Path) -> None:
+    path = measured_beside(tmp_path / "run.state")
+    with open_run(tmp_path) as run:
+        run.take(Batch(run.encode({"x": VALUES[:1000]}).rows))
         run.measure()
         size = path.stat().st_size
         run.measure()
-        assert path.stat().st_size == size  # nothing new, nothing written
-        assert Moment.read(path).t == 1000
+        assert (path.stat().st_size, Moment.read(path).t) == (size, 1000)
     with open_run(tmp_path / "paper", mechanism="paper") as run:
         take(run, 0, 100)
-        run.measure()  # each moment would be a whole release
+        run.measure()
         assert not measured_beside(tmp_path / "paper" / "run.state").exists()
